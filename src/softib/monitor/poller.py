@@ -24,7 +24,7 @@ from softib.mad.batch import MadBatch
 from softib.monitor.counters import BASIC, DETAILS, EXTENDED, FEC, PLAIN, WIDE, Attribute
 from softib.monitor.reading import Reading
 from softib.monitor.requests import PacedGets, perf_gets, smp_gets
-from softib.monitor.targets import Targets, rate_gbps, targets_of
+from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
 
 __all__ = ["SMALL", "Pace", "Poller", "Round"]
 
@@ -78,6 +78,8 @@ class Poller:
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or _Clock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0
+        self.manager_lids: dict[int, int] = {}
+        """PortGUID → LID of the ports on which the last discovery found a subnet manager."""
         self.problems: list[str] = []
         self._last: Reading | None = None
         self._missed: dict[int, int] = {}
@@ -96,7 +98,8 @@ class Poller:
                 f"no subnet can be seen: {'; '.join(subnet.report.problems[:2]) or 'the link of the port is down'}"
             )
         self.problems = list(subnet.report.problems)
-        self.managers = {int(subnet.db.port_guid[p]): info for p, info in subnet.others.items()}
+        lid = PortInfo.lid.get(subnet.db.port_info)
+        self.manager_lids = {int(subnet.db.port_guid[p]): int(lid[p]) for p in subnet.others}
         self.targets = t = targets_of(subnet.db)
         self._discovered_ns, self._stale = self.now_ns(), False
         self._info = t.info.copy()
@@ -119,6 +122,7 @@ class Poller:
                 perf.ClassPortInfo.cap_mask2.get(data),
             )
 
+        assert perf.ClassPortInfo.attr is not None
         silent = self._ask(
             perf_gets(perf.ClassPortInfo.attr, t.end_lid, np.zeros(len(t.end_lid), np.uint8)), t.end_device, heard
         )
@@ -298,9 +302,10 @@ class Poller:
         batch = smp_gets(SmpAttr.PORT_INFO, t.dlid[rows], t.ports.portnum[rows])
         self._ask(batch, t.device[rows], heard)
         unknown = ~r.answered
+        lanes, lane_gbps = lanes_of(self._info)
         for name, values in (
             ("state", PortInfo.port_state.get(self._info)), ("physical_state", PortInfo.port_phys_state.get(self._info)),
-            ("rate_gbps", rate_gbps(self._info)), ("tick_symbols", self._tick[t.end]),
+            ("rate_gbps", rate_gbps(self._info)), ("tick_symbols", self._tick[t.end]), ("lanes", lanes), ("lane_gbps", lane_gbps),
         ):  # fmt: skip
             level = values.astype(np.float64)
             level[unknown] = np.nan

@@ -19,7 +19,7 @@ class Reading:
 
     ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the right device. ``value``: counter → uint64[n]; ``have``:
     counter → bool[n], read in this round; ``stuck``: counter → bool[n], it stands at the largest value of a field narrower than 64 bits, where it stops (IBA 16.1.3.5).
-    ``level`` → float64[n], NaN unknown.
+    ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
     """
 
     guid: np.ndarray
@@ -30,6 +30,7 @@ class Reading:
     have: dict[str, np.ndarray] = field(default_factory=dict)
     stuck: dict[str, np.ndarray] = field(default_factory=dict)
     level: dict[str, np.ndarray] = field(default_factory=dict)
+    lanes: np.ndarray | None = None
 
     @classmethod
     def empty(cls, guid: np.ndarray, portnum: np.ndarray) -> Reading:
@@ -59,6 +60,10 @@ class Reading:
             f: Field = attribute.struct.fields[name]
             values = f.get(data).astype(np.uint64)
             self.put(name, rows, values if f.count == 1 else values.sum(axis=1), f.mask)
+            if name == "fec_correctable_block_ctr":
+                if self.lanes is None:
+                    self.lanes = np.zeros((len(self), f.count), np.uint64)
+                self.lanes[rows] = values
             if f.count > 1:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 

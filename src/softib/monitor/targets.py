@@ -9,11 +9,11 @@ import numpy as np
 from softib.diags.observations import ObservedPorts
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import PhysState
-from softib.iba.rates import LANES_BY_BIT, data_gbps
+from softib.iba.rates import LANES_BY_BIT, SPEEDS, data_gbps
 from softib.iba.smp import PortInfo
 from softib.sm.database import Database
 
-__all__ = ["Targets", "rate_gbps", "targets_of"]
+__all__ = ["Targets", "lanes_of", "rate_gbps", "targets_of"]
 
 _LANES = np.zeros(256, np.int64)
 for _bit, _lanes in LANES_BY_BIT.items():
@@ -25,6 +25,17 @@ def rate_gbps(info: np.ndarray) -> np.ndarray:
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     return np.where(up, data_gbps(codes, _LANES[PortInfo.link_width_active.get(info)]), 0.0)
+
+
+_LANE_GBPS = np.array([np.nan, *(s.lane_gbps for s in SPEEDS)])
+
+
+def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s; NaN where the link is down. float64[n] each"""
+    codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
+    up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
+    lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)
+    return np.where(up & (lanes > 0), lanes, np.nan), np.where(up, _LANE_GBPS[codes], np.nan)
 
 
 @dataclass(frozen=True)
