@@ -10,6 +10,7 @@ from softib.api.shown import Suggests
 from softib.errors import InputError
 
 if TYPE_CHECKING:
+    from softib.api.running import RunningFabric
     from softib.diags.observations import Observations
     from softib.fabric.formats.base import Problem
 
@@ -34,7 +35,7 @@ class Observed(Suggests):
 
 
 def observe(
-    *sources: str | os.PathLike[str], rounds: int = 2, every: float = 1.0, fabric: str | None = None,
+    *sources: str | os.PathLike[str] | RunningFabric, rounds: int = 2, every: float = 1.0, fabric: str | None = None,
     on_round: Callable[[dict[str, Any]], None] = lambda one: None,
 ) -> Observed:  # fmt: skip
     """Counters over time of one source, or of two files and more.
@@ -45,7 +46,7 @@ def observe(
 
     Raises :class:`InputError` where it is none of these, :class:`PeerError` where nobody answers.
     """
-    names = [os.fspath(s) for s in sources]
+    names = [os.fspath(s) if isinstance(s, str | os.PathLike) else s.name for s in sources]
     if not names:
         raise InputError(
             "observe wants a running fabric, umad:DEVICE, two files of different times, or a Prometheus server"

@@ -86,6 +86,11 @@ class ExporterService:
             thread.join(30)
         self.watch.opened.close()
 
+    @property
+    def started(self) -> bool:
+        """Do its threads run?"""
+        return bool(self._threads)
+
     # -- rounds --
 
     def _rounds(self) -> None:
