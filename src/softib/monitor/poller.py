@@ -25,6 +25,7 @@ from softib.monitor.counters import BASIC, DETAILS, EXTENDED, FEC, PLAIN, WIDE, 
 from softib.monitor.reading import Reading
 from softib.monitor.requests import PacedGets, perf_gets, smp_gets
 from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
+from softib.sm.config import SmConfig
 
 __all__ = ["SMALL", "Pace", "Poller", "Round"]
 
@@ -92,7 +93,7 @@ class Poller:
 
     def discover(self) -> None:
         """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises :class:`MadTimeout` where the own port does not answer."""
-        subnet = read_nodes(self.wire)
+        subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
         if subnet.db.sm_port < 0:
             raise MadTimeout(
                 f"no subnet can be seen: {'; '.join(subnet.report.problems[:2]) or 'the link of the port is down'}"
