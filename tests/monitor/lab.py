@@ -60,7 +60,7 @@ class Clock:
 
 @cache
 def _up():
-    fabric = generate("fat-tree", radix=4, levels=2)
+    fabric = generate("fat-tree", radix=4, levels=2, generation="NDR")
     bring_up(fabric)
     return fabric
 

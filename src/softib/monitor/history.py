@@ -153,9 +153,8 @@ class History:
     def observations(self, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Observations:
         """The intervals whose rounds ended between two clock times."""
         connection = self.connect()
-        table = connection.execute(
-            "select * from intervals where round_ns >= ? and round_ns <= ? order by round_ns, guid, portnum",
-            [since_ns, until_ns],
+        table = connection.sql(
+            "select * from intervals where round_ns >= ? and round_ns <= ? order by round_ns, guid, portnum", params=[since_ns, until_ns]
         ).to_arrow_table()
         if table is None or not table.num_rows:
             raise UnreadableFile(f"{self.folder}: no round of that time in it")
