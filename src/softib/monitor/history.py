@@ -154,7 +154,8 @@ class History:
         """The intervals whose rounds ended between two clock times."""
         connection = self.connect()
         table = connection.sql(
-            "select * from intervals where round_ns >= ? and round_ns <= ? order by round_ns, guid, portnum", params=[since_ns, until_ns]
+            "select * from intervals where round_ns >= ? and round_ns <= ? order by round_ns, guid, portnum",
+            params=[since_ns, until_ns],
         ).to_arrow_table()
         if table is None or not table.num_rows:
             raise UnreadableFile(f"{self.folder}: no round of that time in it")
