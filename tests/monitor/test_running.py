@@ -56,7 +56,7 @@ def test_rounds_see_the_bad_cable_and_no_other(running):
         assert "first round" in view.text()
         view.step()
         assert "one more round" in view.text()
-        running("fault", "ber", "leaf-2[1]", "3e-3")
+        running("fault", "ber", "leaf-2[1]", "1e-3")
         time.sleep(0.3)
         view.step()
         view.sort("errors")

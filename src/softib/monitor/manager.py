@@ -50,13 +50,14 @@ class Manager:
 @dataclass
 class ManagerWatch:
     """Follows the managers of the subnet that ``poller`` reads. ``told``: what the daemon of a running fabric says of its own manager (its ``status``), {} elsewhere;
-    ``answer_s``: how long the last SMInfo took (NaN: none came)."""
+    ``answer_s``: how long the last SMInfo took (NaN: none came); ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its report of a light sweep has none)."""
 
     opened: Opened
     poller: Poller
     managers: dict[int, Manager] = field(default_factory=dict)
     told: dict[str, Any] = field(default_factory=dict)
     answer_s: float = float("nan")
+    sweep_s: dict[str, float] = field(default_factory=dict)
     _moved: dict[int, tuple[int, float]] = field(default_factory=dict)
 
     def step(self) -> None:
@@ -77,6 +78,7 @@ class ManagerWatch:
         if self.opened.status is not None:
             with contextlib.suppress(SoftibError):
                 self.told = self.opened.status()
+                self.sweep_s = self.told.get("sm", {}).get("report", {}).get("phase_s") or self.sweep_s
 
     def _where(self) -> tuple[list[int], np.ndarray]:
         """PortGUIDs and LIDs of the ports that say IsSM, or that discovery found to have a manager."""

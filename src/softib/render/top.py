@@ -54,7 +54,7 @@ def _manager(watch: Watch) -> Text:
         parts.append(f"{m.guid:#018x} {state}, priority {m.priority}")
     text = "; ".join(parts) or "none seen"
     if "sweeps" in told:
-        text += f"; {told['sweeps']} sweeps, the last in {sum(told['report']['phase_s'].values()):.2f} s"
+        text += f"; {told['sweeps']} sweeps, the last in {sum(watch.manager.sweep_s.values()):.2f} s"
     return Text(
         f"subnet manager: {text}", style="bold red" if not parts or "STALLED" in text or "not answer" in text else ""
     )

@@ -94,18 +94,17 @@ class ExporterService:
     # -- rounds --
 
     def _rounds(self) -> None:
-        while True:
-            began = time.monotonic()
-            if self._stop.wait(self.every_s):
-                return
+        late = False
+        while not self._stop.wait(self.every_s):
             try:
                 self.step()
             except SoftibError as error:
                 self.failure = error
-                self.notice(str(error))
                 return
-            if time.monotonic() - began > 2 * self.every_s:
-                self.notice(f"a round takes longer than --every {self.every_s:g} s")
+            took = self.watch.round.duration_s if self.watch.round is not None else 0.0
+            if took > self.every_s and not late:
+                late = True
+                self.notice(f"a round takes {took:.1f} s; give --every a larger number than {self.every_s:g}")
 
     def step(self) -> None:
         """One round, and its text."""

@@ -32,7 +32,7 @@ class ServiceMetrics:
         yield from self._rounds()
         yield from self._managers()
         if self.watch.manager.told:
-            yield from _told(self.watch.manager.told)
+            yield from _told(self.watch.manager.told, self.watch.manager.sweep_s)
 
     def _rounds(self) -> Iterator[Family]:
         one = self.watch.round
@@ -76,12 +76,12 @@ class ServiceMetrics:
             yield _family("softib_sm_answer_seconds", [((), watch.answer_s)])
 
 
-def _told(status: Mapping[str, Any]) -> Iterator[Family]:
+def _told(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
     """What the daemon of a running fabric says of itself."""
     sm = status.get("sm", {})
     if "sweeps" in sm:
         yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])
-        yield _family("softib_sm_sweep_seconds", [((phase,), float(s)) for phase, s in sm["report"]["phase_s"].items()])
+        yield _family("softib_sm_sweep_seconds", [((phase,), float(s)) for phase, s in sweep_s.items()])
         yield _family("softib_sm_sweep_problems", [((), float(len(sm["problems"])))])
     yield _family("softib_traps", [((what,), float(n)) for what, n in status.get("traps", {}).items()])
     yield _family("softib_fabric_mads_total", [((what,), float(n)) for what, n in status.get("mads", {}).items()])
