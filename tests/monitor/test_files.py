@@ -61,6 +61,24 @@ def test_two_dumps_of_different_times(pair):
 
 
 @real_files
+def test_modules_of_cables(pair):
+    """A made-up section in the words of --get_cable_info: the real file was written without it."""
+    made = (
+        "START_CABLE_INFO\nNodeGuid,PortGuid,PortNum,Vendor,PN,SN,Temperature\n"
+        "0xb0cf0e0300d33fc0,0x0,2,Mellanox,MCP4Y10-N002,MT2233VS01234,48C\nEND_CABLE_INFO\n"
+    )
+    for path in pair:
+        path.write_text(path.read_text().replace("START_INDEX_TABLE", made + "START_INDEX_TABLE"))
+    seen = softib.observe(*pair).observations
+    (row,) = np.flatnonzero(seen.ports.text["module_serial"] != "")
+    texts = [seen.ports.text[name][row] for name in ("module_vendor", "module_part", "module_serial")]
+    assert texts == ["Mellanox", "MCP4Y10-N002", "MT2233VS01234"]
+    assert (
+        seen.level["module_temperature_c"][0, row] == 48 and np.isfinite(seen.level["module_temperature_c"]).sum() == 1
+    )
+
+
+@real_files
 def test_a_dump_of_another_fabric_is_one_line(pair, tmp_path):
     other = tmp_path / "other.db_csv"
     other.write_text(re.sub(r"0x(\w{8})0(\w{7})\b", r"0x\1f\2", DB_CSV.read_text().replace(STATED, LATER)))

@@ -226,3 +226,18 @@ def test_states_follow_the_link(lab):
     row = row_of(one.targets, lab.fabric, port)
     assert one.reading.level["state"][row] == 1 and one.reading.level["rate_gbps"][row] == 0
     assert np.isnan(one.reading.level["lanes"][row])
+
+
+def test_firmware_and_boards_of_mellanox_devices_are_asked_and_others_left_alone():
+    lab = Lab()
+    fabric = lab.fabric
+    fabric.vendor_id[:] = 0x1234
+    mellanox = fabric.node_names().index("leaf-1")
+    fabric.vendor_id[mellanox], fabric.device_id[mellanox] = 0x2C9, 0xD2F0
+    lab.wire.asked.clear()
+    lab.poller.discover()
+    text = lab.round().targets.ports.text
+    leaf = np.array([name == "leaf-1" for name in lab.poller.targets.ports.node])
+    assert set(text["device"][leaf].tolist()) == {"SOFTIB"} and len(set(text["firmware"][leaf].tolist())) == 1
+    assert text["firmware"][leaf][0].count(".") == 2 and set(text["firmware"][~leaf].tolist()) == {""}
+    assert sum(klass == int(MgmtClass.VENDOR_MLNX) for klass, _, _ in lab.wire.asked) == 1

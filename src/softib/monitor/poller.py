@@ -22,6 +22,7 @@ from softib.live.subnet_reader.gets import read_nodes
 from softib.live.umad_sm.wire import MadWire
 from softib.mad.batch import MadBatch
 from softib.monitor.counters import BASIC, DETAILS, EXTENDED, FEC, PLAIN, WIDE, Attribute
+from softib.monitor.firmware import with_firmware
 from softib.monitor.reading import Reading
 from softib.monitor.requests import PacedGets, perf_gets, smp_gets
 from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
@@ -105,6 +106,7 @@ class Poller:
         self._discovered_ns, self._stale = self.now_ns(), False
         self._info = t.info.copy()
         self._abilities()
+        self.targets = with_firmware(t, self.gets)
         self._ticks()
         self._prepare()
 
