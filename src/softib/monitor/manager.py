@@ -19,11 +19,13 @@ from softib.iba.mad_offsets import DATA_AT
 from softib.iba.smp import PortInfo, SMInfo
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Poller
-from softib.monitor.requests import smp_gets
+from softib.monitor.requests import sa_gets, smp_gets
 from softib.sm.state import SmState
 
 __all__ = ["Manager", "ManagerWatch"]
 
+CLASS_PORT_INFO = 0x01
+"""The one attribute that every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
 """A master whose ActCount stood still for so long while its port answered works no longer (three of OpenSM's light sweeps of 10 s)."""
 
@@ -50,13 +52,14 @@ class Manager:
 @dataclass
 class ManagerWatch:
     """Follows the managers of the subnet that ``poller`` reads. ``told``: what the daemon of a running fabric says of its own manager (its ``status``), {} elsewhere;
-    ``answer_s``: how long the last SMInfo took (NaN: none came); ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its report of a light sweep has none)."""
+    ``answer_s``: how long the last SMInfo took (NaN: none came), ``sa_answer_s`` the last query of the master's subnet administration; ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its report of a light sweep has none)."""
 
     opened: Opened
     poller: Poller
     managers: dict[int, Manager] = field(default_factory=dict)
     told: dict[str, Any] = field(default_factory=dict)
     answer_s: float = float("nan")
+    sa_answer_s: float = float("nan")
     sweep_s: dict[str, float] = field(default_factory=dict)
     _moved: dict[int, tuple[int, float]] = field(default_factory=dict)
 
@@ -75,10 +78,26 @@ class ManagerWatch:
                     self._take(guids[tag], int(lids[tag]), info, now)
 
             self.poller.gets.run(smp_gets(SmpAttr.SM_INFO, lids), np.arange(len(guids)), len(guids), heard)
+        self._administration()
         if self.opened.status is not None:
             with contextlib.suppress(SoftibError):
                 self.told = self.opened.status()
                 self.sweep_s = self.told.get("sm", {}).get("report", {}).get("phase_s") or self.sweep_s
+
+    def _administration(self) -> None:
+        """Time one query of the master's subnet administration."""
+        self.sa_answer_s = float("nan")
+        master = [m.lid for m in self.managers.values() if m.answers and m.state == "MASTER"]
+        if not master:
+            return
+        began = time.monotonic()
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            if len(tags):
+                self.sa_answer_s = time.monotonic() - began
+
+        batch = sa_gets(CLASS_PORT_INFO, np.array(master[:1], np.uint16))
+        self.poller.gets.run(batch, np.zeros(1, np.int64), 1, heard)
 
     def _where(self) -> tuple[list[int], np.ndarray]:
         """PortGUIDs and LIDs of the ports that say IsSM, or that discovery found to have a manager."""

@@ -37,7 +37,7 @@ def open_source(source: str) -> Opened:
     """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is neither, :class:`PeerError` where the daemon does not answer."""
     from softib.live.umad_client.port import ASKS
 
-    classes = {**ASKS, int(MgmtClass.PERF): 0, int(MgmtClass.VENDOR_MLNX): 0}
+    classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}
     if source.startswith(PREFIX):
         from softib.live.umad_client.devices import find_device
         from softib.live.umad_client.port import UmadPort

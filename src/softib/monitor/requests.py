@@ -15,7 +15,7 @@ from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 
-__all__ = ["PacedGets", "PerDevice", "perf_gets", "smp_gets", "vendor_gets"]
+__all__ = ["PacedGets", "PerDevice", "perf_gets", "sa_gets", "smp_gets", "vendor_gets"]
 
 PORT_SELECT_AT = DATA_AT + 1
 """Octet of PortSelect in every PerfMgt attribute that counts (IBA 16.1.3)."""
@@ -36,6 +36,14 @@ def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
 def vendor_gets(mgmt_class: int, attr: int, lid: np.ndarray) -> MadBatch:
     """VendorGet of one attribute from the agents at ``lid``."""
     batch = _gets(MgmtClass(mgmt_class), attr, lid)
+    batch.dqp[:] = batch.sqp[:] = GSI_QP
+    return batch
+
+
+def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
+    """SubnAdmGet of one attribute from the administrations at ``lid`` (class version 2, IBA 15.2.1)."""
+    batch = _gets(MgmtClass.SUBN_ADM, attr, lid)
+    MadHeader.class_version.set(batch.mad[:, : MadHeader.size], 2)
     batch.dqp[:] = batch.sqp[:] = GSI_QP
     return batch
 

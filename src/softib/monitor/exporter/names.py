@@ -134,11 +134,13 @@ SERVICE = (
     Metric("softib_sm_still_seconds", "gauge", ("sm",), "Seconds since its ActCount rose"),
     Metric("softib_sm_answers", "gauge", ("sm",), "1: it answered SMInfo in the last round"),
     Metric("softib_sm_answer_seconds", "gauge", (), "How long the last SMInfo took: what a request to the manager waits"),
+    Metric("softib_sa_answer_seconds", "gauge", (), "How long SubnAdmGet(ClassPortInfo) took: what a query of the subnet administration waits (absent: no answer)"),
     Metric("softib_sm_stalled", "gauge", ("sm",), "1: its port answers, but a master's ActCount has stood still for more than 30 s"),
     Metric("softib_sm_sweeps_total", "counter", (), "Sweeps of the running fabric's own manager"),
     Metric("softib_sm_sweep_seconds", "gauge", ("phase",), "Seconds of its last sweep by phase"),
     Metric("softib_sm_sweep_problems", "gauge", (), "What its last sweep could not do"),
     Metric("softib_traps", "gauge", ("what",), "Traps of a running fabric: pending, sent, repressed, given_up, merged, lost"),
+    Metric("softib_traps_raised_total", "counter", ("trap",), "Notices that devices of a running fabric raised, by trap number (128 link state, 129 to 131 thresholds, 144 capability, 256 M_Key, 257 to 259 P_Key and Q_Key)"),
     Metric("softib_fabric_mads_total", "counter", ("what",), "MADs that a running fabric answered, forwarded, or gave back as timed out"),
 )  # fmt: skip
 

@@ -31,6 +31,7 @@ class ServiceMetrics:
             return
         yield from self._rounds()
         yield from self._managers()
+        yield from self._administration()
         if self.watch.manager.told:
             yield from _told(self.watch.manager.told, self.watch.manager.sweep_s)
 
@@ -61,6 +62,11 @@ class ServiceMetrics:
         yield _family("infiniband_exporter_collect_errors", errors)
         yield _family("infiniband_exporter_collect_timeouts", timeouts)
 
+    def _administration(self) -> Iterator[Family]:
+        seconds = self.watch.manager.sa_answer_s
+        if seconds == seconds:
+            yield _family("softib_sa_answer_seconds", [((), seconds)])
+
     def _managers(self) -> Iterator[Family]:
         watch = self.watch.manager
         if not watch.managers:
@@ -83,7 +89,10 @@ def _told(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[F
         yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])
         yield _family("softib_sm_sweep_seconds", [((phase,), float(s)) for phase, s in sweep_s.items()])
         yield _family("softib_sm_sweep_problems", [((), float(len(sm["problems"])))])
-    yield _family("softib_traps", [((what,), float(n)) for what, n in status.get("traps", {}).items()])
+    traps = status.get("traps", {})
+    yield _family("softib_traps", [((what,), float(n)) for what, n in traps.items() if not what.startswith("trap_")])
+    raised = {what.removeprefix("trap_"): n for what, n in traps.items() if what.startswith("trap_")}
+    yield _family("softib_traps_raised_total", [((number,), float(n)) for number, n in raised.items()])
     yield _family("softib_fabric_mads_total", [((what,), float(n)) for what, n in status.get("mads", {}).items()])
 
 
