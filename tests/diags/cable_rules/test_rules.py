@@ -209,7 +209,7 @@ def test_cables_of_one_batch_are_one_finding() -> None:
 
 
 def test_no_more_are_isolated_at_once_than_the_limit() -> None:
-    rounds = {"symbol_error_counter": {p: 500 for p in ("h0[1]", "h1[1]", "h2[1]", "leaf-0[3]")}}
+    rounds = {"symbol_error_counter": dict.fromkeys(("h0[1]", "h1[1]", "h2[1]", "leaf-0[3]"), 500)}
     found = judge(observed(HOUR, rounds), thresholds={"isolations_at_least": 2})
     now = [f.evidence["isolate"]["now"] for f in found if "isolate" in f.evidence]
     assert now == [True, True, False, False]

@@ -37,8 +37,9 @@ WAIT, DATA = "port_xmit_wait", "port_xmit_data"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
 """Intervals that are looked at, those with the most waiting."""
-BEHIND = 0.5
-"""A port is what another waits for when it is busy for at least this share of the other's waiting time."""
+BEHIND = 0.8
+"""Whoever waits for a port waits while it sends: a port that is busy for less than this share of the other's waiting time is not what it waits for. (All of
+it, less the headers that PortXmitData does not count.)"""
 SAME = 0.9
 """Ports are as busy as each other from this ratio on."""
 LONGEST = 63
@@ -71,7 +72,7 @@ def congestion(case: Case) -> Iterator[Suspicion]:
     many = ((wait >= limit) | blocked).sum(axis=1)
     for k in sorted(np.argsort(-many, kind="stable")[:INTERVALS].tolist()):
         if many[k]:
-            _Interval(case, wait[k], busy[k], blocked[k], found).trace(k)
+            _Interval(case, (wait, busy), blocked, found, k).trace()
     accused: set[int] = set()
     for root in sorted(found.values(), key=lambda r: (-len(r.intervals), -sum(r.waits.values()), r.row)):
         suspicion = _of_root(case, root)
@@ -104,14 +105,21 @@ class _Interval:
     """One interval: the waiting ports, each followed to what it waits for."""
 
     def __init__(
-        self, case: Case, wait: np.ndarray, busy: np.ndarray, blocked: np.ndarray, found: dict[tuple[int, str], _Root]
+        self,
+        case: Case,
+        shares: tuple[np.ndarray, np.ndarray],
+        blocked: np.ndarray,
+        found: dict[tuple[int, str], _Root],
+        k: int,
     ):
-        self.case, self.wait, self.busy, self.found = case, np.where(blocked, 1.0, wait), busy, found
+        self.case, self.found, self.k = case, found, k
+        self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
+        self.sent_known = case.known(DATA)[k]
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
 
-    def trace(self, k: int) -> None:
-        """Add the roots of interval ``k`` to those found."""
+    def trace(self) -> None:
+        """Add the roots of the interval to those found."""
         rows = np.flatnonzero(self.wait >= self.limit)
         roots = set()
         for row in rows.tolist():
@@ -121,7 +129,7 @@ class _Interval:
                 root.busy, root.own = max(root.busy, float(self.busy[at])), max(root.own, float(self.wait[at]))
                 roots.add((at, kind))
         for key in roots:
-            self.found[key].intervals.append(k)
+            self.found[key].intervals.append(self.k)
 
     def _roots_of(self, row: int, path: tuple[int, ...]) -> list[tuple[int, str]]:
         """The roots that the waiting port ``row`` waits for."""
@@ -144,7 +152,7 @@ class _Interval:
             hot = [q for q in onwards if self.busy[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
-            if not roots and onwards:
+            if not roots and onwards and self.sent_known[onwards].all():
                 share = self.busy[row] / (self.busy[row] + self.wait[row])
                 roots = {(row, FAST if share >= self.case.limits["saturated"] else STUCK)}
         self.kinds[row] = sorted(roots)

@@ -27,6 +27,9 @@ INTEGRITY, OVERRUN, RECOVERY = (
     "link_error_recovery_counter",
 )
 
+BITS_A_WORD = 40.0
+"""Line bits of four octets, 8b/10b."""
+
 
 @rule
 def packet_errors(case: Case) -> Iterator[Suspicion]:
@@ -39,9 +42,13 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
     minutes = case.span_s / 60.0
     per_minute = np.divide(case.column(RECOVERY), minutes, out=np.zeros_like(minutes), where=minutes > 0)
     recovers = per_minute.max(axis=0, initial=0.0) > case.limits["recoveries_per_minute"]
+    # A packet is as long as it is: what the floor of the bit error ratio spoils of the octets that came is no loss to speak of either.
+    spared = np.maximum(
+        packets * case.limits["packet_loss"], case.obs.total("port_rcv_data") * BITS_A_WORD * case.limits["ber_floor"]
+    )
     maybe = np.flatnonzero(lost >= case.limits["packets_lost_least"])
     dropped = np.zeros(case.n, bool)
-    dropped[[r for r in maybe.tolist() if case.too_many(lost[r], packets[r] * case.limits["packet_loss"])[0]]] = True
+    dropped[[r for r in maybe.tolist() if case.too_many(lost[r], spared[r])[0]]] = True
     integral = integrity >= max(case.limits["integrity_errors"], 1)
     bad = np.flatnonzero(dropped | integral | recovers)
     for cable in np.unique(case.cable[bad]).tolist():
