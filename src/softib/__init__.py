@@ -32,6 +32,7 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
@@ -61,6 +62,7 @@ _LAZY = {
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
+    **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "diagnosing"),
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
@@ -78,6 +80,7 @@ __all__ = [
     "Finding",
     "Findings",
     "InputError",
+    "Jobs",
     "Kind",
     "LimitError",
     "MadTimeout",
@@ -107,10 +110,12 @@ __all__ = [
     "bring_up",
     "check",
     "compile_kernels",
+    "diagnose",
     "diff",
     "doctor",
     "engines",
     "generate",
+    "jobs_on",
     "load",
     "on_compiling",
     "predict",

@@ -145,7 +145,7 @@ def _split(text: str) -> list[str]:
 def _pieces(part: str, text: str) -> list[str]:
     """Plain text and what is in brackets, in turn."""
     pieces = re.split(r"[\[\]]", part)
-    if len(pieces) % 2 == 0 or part.count("[") != part.count("]"):
+    if len(pieces) % 2 == 0 or re.sub(r"[^][]", "", part) != "[]" * (len(pieces) // 2):
         raise InputError(f"hosts {text[:60]!r}: a bracket is not closed; Slurm writes node[001-004,007]")
     return pieces
 

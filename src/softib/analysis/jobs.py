@@ -66,8 +66,13 @@ class JobLinks:
         """``leaf-3[40]`` of every port that sends what the job sends."""
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
 
+    def cables_of(self, job: int) -> int:
+        """How many cables the job may use, in either direction."""
+        port = self.port[self.uses[job]]
+        return len(np.unique(np.minimum(port, self.fabric.port_peer[port])))
+
     def sharing(self, job: int) -> dict[str, int]:
-        """The other jobs that may use links of this one, by the number of these links, the most first."""
+        """The other jobs that may use links of this one, by the number of these links (each direction of a cable is one), the most first."""
         count = (self.uses[:, self.uses[job]]).sum(axis=1)
         order = np.argsort(-count, kind="stable")
         return {self.jobs[j].job.name: int(count[j]) for j in order.tolist() if j != job and count[j]}
@@ -99,10 +104,10 @@ class JobLinks:
         return rate
 
     def to_json(self, slow_gbps: Mapping[tuple[int, int], float] | None = None) -> list[dict[str, Any]]:
-        """One object a job: name, user, hosts, links, who shares them, expected slowdown."""
+        """One object a job: name, user, hosts, cables, who shares them, expected slowdown."""
         slower = self.slowdown(slow_gbps)
         return [
-            {"job": j.job.name, "user": j.job.user, "hosts": list(j.hosts), "missing_hosts": list(j.missing), "links": int(self.uses[i].sum()),
+            {"job": j.job.name, "user": j.job.user, "hosts": list(j.hosts), "missing_hosts": list(j.missing), "cables": self.cables_of(i),
              "shared_with": self.sharing(i), "expected_slowdown": round(slower[i], 3)}
             for i, j in enumerate(self.jobs)
         ]  # fmt: skip

@@ -27,10 +27,12 @@ from softib.diags.cable_rules.thresholds import load_thresholds
 from softib.diags.finding import Finding
 from softib.diags.observations import Observations
 
-__all__ = ["judge"]
+__all__ = ["JobsOn", "judge", "with_jobs"]
 
 JobsOn = Callable[[int, int], Sequence[str]]
 """(NodeGUID, portnum) -> names of the jobs whose traffic crosses the cable there."""
+SHOWN = 3
+"""Jobs that a message names; the evidence has all."""
 LEADS = ("link-flaps", "link-packet-errors", "link-bit-errors", "link-pre-fec-errors", "flow-control-errors")
 """Of findings of one severity about one cable, the first of these leads: the rest follows from it."""
 
@@ -93,8 +95,18 @@ def _rank(code: str) -> int:
 def _jobs(s: Suspicion, case: Case, jobs_on: JobsOn | None) -> Suspicion:
     if jobs_on is None or s.port < 0:
         return s
-    names = list(jobs_on(int(case.ports.node_guid[s.port]), int(case.ports.portnum[s.port])))
-    return replace(s, finding=replace(s.finding, evidence={**s.finding.evidence, "jobs": names}))
+    return replace(s, finding=with_jobs(s.finding, jobs_on))
+
+
+def with_jobs(found: Finding, jobs_on: JobsOn) -> Finding:
+    """The same finding with the jobs that cross its cables (a node: any of its ports that is named) in message and evidence."""
+    names = list(dict.fromkeys(n for w in found.where if w.portnum is not None for n in jobs_on(w.guid, w.portnum)))
+    text = (
+        f"{found.message}; crossed by {', '.join(names[:SHOWN])}{' …' if len(names) > SHOWN else ''}"
+        if names
+        else found.message
+    )
+    return replace(found, message=text, evidence={**found.evidence, "jobs": names})
 
 
 def _sure(s: Suspicion) -> Finding:
