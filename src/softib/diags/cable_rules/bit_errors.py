@@ -30,7 +30,7 @@ CONFIDENCE = 0.95
 @rule
 def symbol_errors(case: Case) -> Iterator[Suspicion]:
     """Cables of which an end received more bit errors than the floor explains, in all or in any one interval."""
-    usable = case.known(SYMBOL) & ~case.fell
+    usable = case.known(SYMBOL) & ~case.trained
     errors = np.where(usable, case.column(SYMBOL), 0.0)
     rates = np.unique(case.rates)
     bits_a_second = np.zeros_like(case.rates)
@@ -47,7 +47,7 @@ def symbol_errors(case: Case) -> Iterator[Suspicion]:
         yield _of_cable(case, int(cable), found, total, usable)
     if not case.known(SYMBOL).any():
         return
-    short = _too_short(case, all_bits)
+    short = _too_short(case, all_bits, np.where(usable, case.span_s, 0.0).sum(axis=0))
     if short is not None:
         yield short
 
@@ -103,13 +103,13 @@ def needed_seconds(case: Case, gbps: float) -> float:
     return 3.0 / (line_rate(gbps) * case.limits["ber_floor"])
 
 
-def _too_short(case: Case, bits: np.ndarray) -> Suspicion | None:
-    """One finding for all links that cannot be called good yet."""
+def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion | None:
+    """One finding for all links that cannot be called good yet: ``bits`` in ``seconds`` that say something (float64[n])."""
     known = case.known(SYMBOL).any(axis=0) & (case.best_rate > 0)
     short = np.flatnonzero(known & (bits * case.limits["ber_floor"] < 3.0 * (1 - 1e-9)))
     if not len(short):
         return None
-    most = float(case.observed_s(SYMBOL)[short].max())
+    most = float(seconds[short].max())
     needed = max(needed_seconds(case, g) for g in np.unique(case.best_rate[short]).tolist())
     text = (
         f"{len(short):,} of {int(known.sum()):,} ports were observed for {span_text(most)} at most; {span_text(needed)} without an error "

@@ -161,12 +161,12 @@ class Case:
         return np.maximum(np.asarray(self.ports.rate_gbps, float), self.rates.max(axis=0, initial=0.0))
 
     @cached_property
-    def fell(self) -> np.ndarray:
-        """Either end of the cable counted LinkDowned in the interval (bool[k, n]): training makes errors that tell nothing."""
+    def trained(self) -> np.ndarray:
+        """Either end of the cable counted LinkDowned in the interval, and it was short (bool[k, n]): its errors may be of the training."""
         here = self.column("link_downed_counter") > 0
         peer = self.ports.peer
         there = np.where(peer >= 0, here[:, np.maximum(peer, 0)], False)
-        return np.asarray(here | there)
+        return np.asarray((here | there) & (self.span_s < self.limits["training_interval"]))
 
     def level(self, name: str) -> np.ndarray:
         """What is no counter (float64[k, n]); NaN where unknown."""

@@ -233,7 +233,7 @@ def _usual_rate(case: Case, row: int) -> float:
 def _discards(case: Case, accused: set[int]) -> Iterator[Suspicion]:
     """Ports that discard packets though their link is up, where no congestion tree explains it."""
     lost = np.maximum(case.column(DISCARDS) - case.column(INACTIVE), 0.0)
-    lost[case.fell] = 0.0
+    lost[case.trained] = 0.0
     rate = np.divide(lost, case.span_s, out=np.zeros_like(lost), where=case.span_s > 0)
     for row in np.flatnonzero(rate.max(axis=0, initial=0.0) > case.limits["discards_per_second"]).tolist():
         if row in accused:

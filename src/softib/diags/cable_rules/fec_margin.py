@@ -23,7 +23,7 @@ CORRECTED = "port_fec_corrected_symbol_ctr"
 @rule
 def fec_margin(case: Case) -> Iterator[Suspicion]:
     """Cables whose bit error ratio before FEC is near or above the limit, by the counters or by what the device says itself."""
-    usable = case.known(CORRECTED) & ~case.fell
+    usable = case.known(CORRECTED) & ~case.trained
     symbols = np.where(usable, case.column(CORRECTED), 0.0)
     bits = np.where(usable, case.span_s * case.rates * 1e9, 0.0)
     for gbps in np.unique(case.best_rate[case.best_rate > 0]).tolist():
