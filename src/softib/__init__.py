@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
+    from softib.api.web import serve
 
 __version__ = "0.1.0"
 
@@ -58,6 +59,7 @@ _LAZY = {
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
     "Server": "serving",
+    "serve": "web",
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
@@ -123,6 +125,7 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "serve",
     "simulate",
     "topologies",
     "up",
