@@ -186,3 +186,11 @@ def test_an_observed_fabric_has_the_cables_that_were_observed() -> None:
     f = fabric_of_ports(ports())
     assert (f.sizes.cables, f.sizes.switches, len(f.cas)) == (6, 3, 4)
     assert np.unique(f.node_guid).tolist() == [1, 2, 3, 4, 10, 11, 20]
+
+
+def test_isolating_an_uplink_says_what_it_costs_the_bisection() -> None:
+    """Two leaves of two hosts and one uplink each (50 % of full): without one uplink nothing crosses."""
+    found = softib.diagnose(observed(3600, {"symbol_error_counter": {"leaf-0[3]": 500}})).at_least("warning")
+    isolate = found[0].evidence["isolate"]
+    assert isolate["disconnected_nodes"] == 3 and isolate["capacity_between_switches_left"]["leaf-0"] == 0.0
+    assert isolate["bisection_percent"] == {"now": 50.0, "all_isolated": 0.0}

@@ -156,6 +156,7 @@ def diagnose(
 
     Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds, codes and jobs that cannot be.
     """
+    from softib.analysis.isolation_cost import with_bisection
     from softib.analysis.model import Report
     from softib.analysis.observed_fabric import fabric_of_ports
     from softib.analysis.pipeline import counts_of
@@ -185,6 +186,6 @@ def diagnose(
     )
     tables = tables_of(result.fabric, seen.ports) if "lfts" in result.fabric.source.records else None
     with steps("rules"):
-        found = judge(seen, tables, thresholds, None if on is None else on.on_port)
+        found = with_bisection(result.fabric, judge(seen, tables, thresholds, None if on is None else on.on_port))
     report = Report(name, result.format, result.fabric, counts_of(result), list(result.problems), found)
     return Findings(report).without(*ignore).at_least(severity)
