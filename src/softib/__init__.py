@@ -32,6 +32,7 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.exporting import Exporter
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
@@ -69,6 +70,7 @@ _LAZY = {
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
     "TopView": "top_view",
+    **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "diagnosing"),
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
@@ -87,6 +89,7 @@ __all__ = [
     "Finding",
     "Findings",
     "InputError",
+    "Jobs",
     "Kind",
     "LimitError",
     "MadTimeout",
@@ -118,10 +121,12 @@ __all__ = [
     "bring_up",
     "check",
     "compile_kernels",
+    "diagnose",
     "diff",
     "doctor",
     "engines",
     "generate",
+    "jobs_on",
     "load",
     "observe",
     "on_compiling",
