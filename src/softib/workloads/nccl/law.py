@@ -1,0 +1,126 @@
+"""Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and drain), and chunk after chunk at the rate of a channel.
+
+NCCL's own model has the same form; what it leaves out are launch and host overhead, the cut into chunks and channels (a small collective uses few
+of them), the share of a NIC that each channel has, and what LL takes to check its flags. The parameters are section ``nccl`` of ``parameters.yaml``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softib.workloads.nccl.constants import RELEASES, Algorithm, Collective, Protocol
+from softib.workloads.nccl.machine import Machine
+from softib.workloads.nccl.tuning import Choice, steps_of
+from softib.workloads.nccl.work import Work, work_of
+from softib.workloads.parameters import Section, section
+
+__all__ = ["Hops", "hops_of", "nic_gbytes", "predicted_us", "rates_of"]
+
+ORDER = tuple(Protocol)
+LEAST_LINES = 512
+"""Octets that the fewest threads of LL (64) move at once."""
+SPEEDUP = (1.0, 1.0, 1.8, 2.0)
+"""What a channel moves on Hopper and Blackwell over Ampere (perChMaxRingLL128Bws: 20, 36.7, 40)."""
+LL_AMD = 22.5 / 39.0
+"""LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
+HEADERS = 4096 / 4178
+"""Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 and 40 of the first packet of a message."""
+
+
+@dataclass(frozen=True)
+class Hops:
+    """``launch``: µs before anything moves; ``inside`` and ``across``: µs of latency of a hop by NVLink and by the network."""
+
+    launch: float
+    inside: float
+    across: float
+
+
+def nic_gbytes(m: Machine, v: Section) -> float:
+    """GB/s of payload between GPUs and one NIC in one direction: the link, or what the path through PCIe allows."""
+    wire = m.nic_gbps / 8 * HEADERS
+    if m.nic_gbytes:
+        return min(wire, v[m.nic_gbytes])
+    return min(wire, v[f"gpudirect_{m.gpudirect}_share"] * m.nic_gbps / 8) if m.gpudirect != "pix" else wire
+
+
+def hops_of(by: Choice, m: Machine, nodes: int, v: Section) -> Hops:
+    """Latencies of one hop: NCCL's constants, times how much longer they were measured to take."""
+    i = ORDER.index(by.protocol)
+    a = Algorithm.RING if by.algorithm == Algorithm.P2P else by.algorithm
+    r = RELEASES["2.8"] if a in RELEASES["2.8"].base else RELEASES["2.30"]
+    scale = v[f"{by.protocol}_latency"]
+    inside, across = r.nvlink[a][i] * scale, r.net[a][i] * scale
+    if (
+        a == Algorithm.TREE and by.protocol == Protocol.SIMPLE
+    ):  # 2.8.4 counts a chunk of 256 KiB in: the later constants do not
+        inside, across = (RELEASES["2.30"].nvlink[a][i] * scale, RELEASES["2.30"].net[a][i] * scale)
+    if nodes > 1 and by.protocol == Protocol.LL:
+        inside *= r.ll_nvlink
+    if m.gpudirect == "off":
+        across += 2 * v["bounce"]
+    elif m.gpudirect != "pix":
+        across += v[f"gpudirect_{m.gpudirect}"]
+    return Hops(v[m.launch] + r.base[a][i], inside, across)
+
+
+def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
+    """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
+    i = ORDER.index(by.protocol)
+    ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
+    later = SPEEDUP[m.gpu.index]
+    threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
+    payload = (0.5, 0.9375, 1.0)[i]
+    inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
+    if nodes == 1:
+        return inside, inside
+    busy = max(1, -(-work.channels // m.nics))
+    return inside, min(inside, nic_gbytes(m, v) * payload * v["nic_share"] / busy)
+
+
+def predicted_us(
+    collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, values: Section | None = None
+) -> float:
+    """µs of ``size`` octets on ``nodes`` machines; the size is nccl-tests' (all-gather and reduce-scatter: of the whole vector)."""
+    v = section("nccl") if values is None else values
+    work = work_of(collective, by, size, machine, nodes)
+    hops, (inside, across) = hops_of(by, machine, nodes, v), rates_of(by, machine, nodes, work, v)
+    path, moved = _shape(collective, by, machine, nodes)
+    latency = path[0] * hops.inside + path[1] * hops.across
+    if by.protocol == Protocol.LL:
+        latency += sum(path) * v["ll_line"] * min(1.0, size / (ranks_of(by, machine, nodes) * LEAST_LINES))
+    first = work.chunks[0][0]
+    stored = (
+        1 if by.algorithm == Algorithm.TREE and by.protocol == Protocol.LL128 else path[0]
+    )  # lines go on one by one inside a node
+    fill = max(stored * first / inside + path[1] * first / across, moved * first / across)
+    rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / across
+    return hops.launch + latency + (fill + rest) / 1e3
+
+
+def ranks_of(by: Choice, m: Machine, nodes: int) -> int:
+    """Shares that a ring cuts data into; one of a tree."""
+    return m.gpus * nodes if by.algorithm == Algorithm.RING else 1
+
+
+def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float]:
+    """((hops inside nodes, hops between them) of one chunk, chunks on the busiest link for each chunk of a loop)."""
+    ranks, a = m.gpus * nodes, by.algorithm
+    between = 0 if nodes == 1 else nodes - 1
+    depth = max(nodes - 1, 0).bit_length()
+    if a == Algorithm.RING:
+        steps = steps_of(collective, ranks)
+        rounds = 2 if collective == Collective.ALL_REDUCE else 1
+        return (steps - rounds * between, rounds * between), (
+            1.0 if collective == Collective.BROADCAST else float(steps)
+        )
+    if a in (Algorithm.TREE, Algorithm.NVLS_TREE):
+        inside = 2 * (m.gpus - 1) if a == Algorithm.TREE else 2
+        return (inside, 2 * depth), (1.0 if nodes <= 2 else 2.0)
+    if a in (Algorithm.COLLNET, Algorithm.NVLS):
+        return (2 * min(1, m.gpus - 1), 2 if nodes > 1 else 0), 1.0
+    if a == Algorithm.PAT:
+        return (0, max(1, (ranks - 1).bit_length())), float(ranks - 1)
+    return (0 if nodes > 1 else 1, 1 if nodes > 1 else 0), float(
+        ranks - 1 if collective == Collective.ALL_TO_ALL else 1
+    )
