@@ -86,7 +86,15 @@ def _tree(collective: Collective, work: Work, size: int, machine: Machine, nodes
     for loop, octets in enumerate(chunks_of(work, size, 1)):
         for channel in range(work.channels):
             heads = ring_order(machine, nodes, channel).reshape(nodes, gpus)
-            _up_and_down(rows, heads, trees[channel % 2], octets, channel, loop, loop * work.channels + channel)
+            _up_and_down(
+                rows,
+                heads,
+                trees[channel * 2 // machine.channels(nodes) % 2],
+                octets,
+                channel,
+                loop,
+                loop * work.channels + channel,
+            )
     return rows.plan()
 
 

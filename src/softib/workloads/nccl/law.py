@@ -14,7 +14,7 @@ from softib.workloads.nccl.tuning import Choice, steps_of
 from softib.workloads.nccl.work import Work, work_of
 from softib.workloads.parameters import Section, section
 
-__all__ = ["Hops", "hops_of", "nic_gbytes", "predicted_us", "rates_of"]
+__all__ = ["Hops", "hops_of", "nic_gbytes", "payload_of", "predicted_us", "rates_of"]
 
 ORDER = tuple(Protocol)
 LEAST_LINES = 512
@@ -66,11 +66,13 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section) -> Hops:
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
     """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
+    if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
+        return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, nic_gbytes(m, v) * v["nic_share"])
     i = ORDER.index(by.protocol)
     ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
     later = SPEEDUP[m.gpu.index]
     threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
-    payload = (0.5, 0.9375, 1.0)[i]
+    payload = payload_of(by)
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
     if nodes == 1:
         return inside, inside
@@ -85,6 +87,8 @@ def predicted_us(
     v = section("nccl") if values is None else values
     work = work_of(collective, by, size, machine, nodes)
     hops, (inside, across) = hops_of(by, machine, nodes, v), rates_of(by, machine, nodes, work, v)
+    if by.algorithm == Algorithm.P2P:
+        return _pairs_us(collective, size, machine, nodes, hops, (inside, across))
     path, moved = _shape(collective, by, machine, nodes)
     latency = path[0] * hops.inside + path[1] * hops.across
     if by.protocol == Protocol.LL:
@@ -96,6 +100,24 @@ def predicted_us(
     fill = max(stored * first / inside + path[1] * first / across, moved * first / across)
     rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / across
     return hops.launch + latency + (fill + rest) / 1e3
+
+
+def _pairs_us(
+    collective: Collective, size: int, m: Machine, nodes: int, hops: Hops, rates: tuple[float, float]
+) -> float:
+    """µs of sends and receives: what an adapter and a GPU's NVLinks have to carry."""
+    n = m.gpus * nodes
+    one = size if collective == Collective.SEND_RECV else size / n
+    far = (n - m.gpus) if collective == Collective.ALL_TO_ALL else min(nodes - 1, 1) / m.gpus
+    near = (m.gpus - 1) if collective == Collective.ALL_TO_ALL else min(m.gpus - 1, 1)
+    each = max(1.0, m.gpus / m.nics) if collective == Collective.ALL_TO_ALL else m.gpus
+    latency = hops.across if nodes > 1 else hops.inside
+    return hops.launch + latency + max(one * far * each / (rates[1] * 1e3), one * near / (rates[0] * 1e3))
+
+
+def payload_of(by: Choice) -> float:
+    """Share of what goes over a connection that is payload."""
+    return (0.5, 0.9375, 1.0)[ORDER.index(by.protocol)]
 
 
 def ranks_of(by: Choice, m: Machine, nodes: int) -> int:

@@ -60,7 +60,9 @@ def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes:
                 down = _all_then(rows, up, rail, owner, chunk, channel, loop, block)
                 ready = [[int(r)] for r in down]
             elif nodes > 1:
-                ready = through_tree(rows, owner, trees[channel % 2], ready, chunk, channel, loop, block)
+                ready = through_tree(
+                    rows, owner, trees[channel * 2 // machine.channels(nodes) % 2], ready, chunk, channel, loop, block
+                )
             if collective != Collective.REDUCE_SCATTER:
                 back = rows.add(owner, n + np.arange(nodes), chunk, channel, loop, False, block)
                 for node, waits in enumerate(ready):
