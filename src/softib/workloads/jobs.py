@@ -257,16 +257,38 @@ class NcclSendRecv(Nccl):
     pattern: Literal["nccl-send-recv"] = "nccl-send-recv"
 
 
+class TrainingStep(Gpus):
+    """one step of training a transformer on all GPUs of the hosts: data, tensor, pipeline and expert parallel"""
+
+    pattern: Literal["training-step"] = "training-step"
+    layers: Number = Field(32, description="layers of the transformer")
+    hidden: Number = Field(4096, description="size of a hidden state")
+    sequence: Number = Field(4096, description="tokens of a sequence")
+    vocabulary: Number = Field(32_000, description="tokens that there are")
+    batch: Number = Field(1024, description="sequences of a step, on all GPUs together")
+    micro_batch: Number = Field(1, description="sequences that a stage handles at once")
+    tensor: Number = Field(8, description="GPUs that share each layer")
+    pipeline: Number = Field(1, description="stages of layers")
+    experts: Annotated[int, Field(ge=0, le=100_000)] = Field(0, description="experts of each layer; 0: a dense model")
+    top_k: Number = Field(2, description="experts of a token")
+    expert: Number = Field(1, description="GPUs that share the experts")
+    tflops: Annotated[float, Field(gt=0)] = Field(989.0, description="TFLOP/s of a GPU (H100: 989 with bf16)")
+    achieved: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="share of it that computing alone achieves")
+    buckets: Annotated[int, Field(ge=1, le=1000)] = Field(8, description="pieces in which gradients are summed up")
+    overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
+    recompute: Yes = Field(False, description="compute activations again in the backward pass")
+
+
 AnyJob = Annotated[
     Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Multicast | Aggregation | Latency | Bandwidth | MessageRate | Matrix | Trace
-    | NcclAllReduce | NcclAllGather | NcclReduceScatter | NcclBroadcast | NcclAllToAll | NcclSendRecv,
+    | NcclAllReduce | NcclAllGather | NcclReduceScatter | NcclBroadcast | NcclAllToAll | NcclSendRecv | TrainingStep,
     Field(discriminator="pattern"),
 ]  # fmt: skip
 
 PATTERNS: dict[str, type[Job]] = {
     str(c.model_fields["pattern"].default): c
     for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Multicast, Aggregation, Latency, Bandwidth, MessageRate,
-              Matrix, Trace, NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllToAll, NcclSendRecv)
+              Matrix, Trace, NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllToAll, NcclSendRecv, TrainingStep)
 }  # fmt: skip
 """Class of each pattern by its name."""
 

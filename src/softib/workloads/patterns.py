@@ -239,10 +239,18 @@ def _nccl(job: jobs.Nccl, at: Place) -> list[Part]:
     return [part]
 
 
+def _training_step(job: jobs.TrainingStep, at: Place) -> list[Part]:
+    from softib.workloads.training.job import part_of_job
+
+    part = part_of_job(job, at.hosts.name, at.rows)
+    _limit(len(part.src), f"a training step on {len(at.rows):,} adapters")
+    return [part]
+
+
 MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
     "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "aggregation": _aggregation, "latency": _latency, "bandwidth": _bandwidth,
     "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace, "nccl-all-reduce": _nccl, "nccl-all-gather": _nccl, "nccl-reduce-scatter": _nccl, "nccl-broadcast": _nccl,
-    "nccl-all-to-all": _nccl, "nccl-send-recv": _nccl,
+    "nccl-all-to-all": _nccl, "nccl-send-recv": _nccl, "training-step": _training_step,
 }  # fmt: skip
 """Maker of each pattern's messages."""
