@@ -158,7 +158,6 @@ def flow_part(run: Run) -> Part:
 def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(adapter, adapter, octets) of what goes between nodes."""
     m, n = run.machine, run.machine.gpus * run.nodes
-    host = run.host
     if run.by.algorithm == Algorithm.RING:
         cast = run.collective == Collective.BROADCAST
         each = run.size / work.channels * (1.0 if cast else steps_of(run.collective, n) / n)
