@@ -27,12 +27,16 @@ def timed(what: str, run: Callable[[], object]) -> None:
     """Run it, and print what it took."""
     cpu, wall = time.process_time(), time.perf_counter()
     found = run()
-    print(f"{what}: {found}; {time.process_time() - cpu:.2f} s CPU, {time.perf_counter() - wall:.2f} s wall", flush=True)
+    print(
+        f"{what}: {found}; {time.process_time() - cpu:.2f} s CPU, {time.perf_counter() - wall:.2f} s wall", flush=True
+    )
 
 
 def ring(gpus: int, size: int) -> None:
     """A ring all-reduce on a rail-optimized NDR fabric."""
-    fabric = softib.generate("rail-optimized", nodes=gpus // 8, rails=8, radix=64, generation="NDR", tiers=3 if gpus > 8192 else 2)
+    fabric = softib.generate(
+        "rail-optimized", nodes=gpus // 8, rails=8, radix=64, generation="NDR", tiers=3 if gpus > 8192 else 2
+    )
     began = time.perf_counter()
     arrays = softib.bring_up(fabric).fabric.arrays
     print(f"{gpus:,} GPUs, brought up in {time.perf_counter() - began:.1f} s", flush=True)
@@ -41,7 +45,9 @@ def ring(gpus: int, size: int) -> None:
         plane, hosts = Plane(arrays), hosts_of(arrays)
         adapters = nodes_of(hosts.name, np.arange(len(hosts)), None)
         by = Choice(Algorithm.RING, Protocol.SIMPLE)
-        return large_ring(Run(Collective.ALL_REDUCE, by, size, machine_of("dgx-h100"), adapters, section("nccl")), plane, hosts.end)
+        return large_ring(
+            Run(Collective.ALL_REDUCE, by, size, machine_of("dgx-h100"), adapters, section("nccl")), plane, hosts.end
+        )
 
     timed(f"ring all-reduce of {size:,} octets on {gpus:,} GPUs", run)
 

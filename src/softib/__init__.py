@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
+    from softib.api.scaling import scaling
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
@@ -56,6 +57,7 @@ _LAZY = {
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
+    "scaling": "scaling",
     "Server": "serving",
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
@@ -118,6 +120,7 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "scaling",
     "simulate",
     "topologies",
     "up",

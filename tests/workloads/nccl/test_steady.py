@@ -14,7 +14,10 @@ def test_64_ranks_as_every_step_of_every_rank(seed: int, loops: int) -> None:
     """The bar: within 1e-9, for nodes that are alike and for hops that all differ."""
     rng = np.random.default_rng(seed)
     alike = seed % 2 == 0
-    busy, late = (np.tile(x, 8) if alike else x for x in (rng.uniform(1, 50, 8 if alike else 64), rng.uniform(0, 30, 8 if alike else 64)))
+    busy, late = (
+        np.tile(x, 8) if alike else x
+        for x in (rng.uniform(1, 50, 8 if alike else 64), rng.uniform(0, 30, 8 if alike else 64))
+    )
     assert period_of(busy, late) == (8 if alike else 64)
     every = enumerated_us(busy, late, 126, loops)
     assert ring_us(busy, late, 126, loops) == pytest.approx(every, rel=1e-9)

@@ -44,7 +44,11 @@ def large_ring(run: Run, plane: Plane, ends: np.ndarray) -> LargeRing:
     rails = min(work.channels, m.nics)
     of_rail = np.arange(work.channels) % m.nics
     src, dst = run.adapters[:, :rails].T, np.roll(run.adapters[:, :rails], -1, axis=0).T
-    rate = _shares(plane, ends[src.reshape(-1)], ends[dst.reshape(-1)]).reshape(rails, nodes) * payload_of(run.by) * v["nic_share"]
+    rate = (
+        _shares(plane, ends[src.reshape(-1)], ends[dst.reshape(-1)]).reshape(rails, nodes)
+        * payload_of(run.by)
+        * v["nic_share"]
+    )
     on_rail = np.bincount(of_rail, minlength=rails)[:rails]
     steps = steps_of(run.collective, n)
     worst = 0.0
@@ -59,7 +63,11 @@ def large_ring(run: Run, plane: Plane, ends: np.ndarray) -> LargeRing:
             took += ring_us(busy, late, steps, loops)
         worst = max(worst, took)
     worst += hops.launch
-    bus = run.size / (worst * 1e3) * busbw_factor(Collective.ALL_REDUCE if run.collective == Collective.ALL_REDUCE else run.collective, n)
+    bus = (
+        run.size
+        / (worst * 1e3)
+        * busbw_factor(Collective.ALL_REDUCE if run.collective == Collective.ALL_REDUCE else run.collective, n)
+    )
     return LargeRing(worst, bus, (float(min(rate.min(), across)), float(min(rate.max(), across))), steps, work.loops)
 
 

@@ -76,8 +76,12 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
     if nodes == 1:
         return inside, inside
-    busy = max(1, -(-work.channels // m.nics))
-    return inside, min(inside, nic_gbytes(m, v) * payload * v["nic_share"] / busy)
+    return inside, min(inside, _nic_share(by, m, work, v))
+
+
+def _nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
+    """GB/s of payload that a channel has of its NIC."""
+    return nic_gbytes(m, v) * payload_of(by) * v["nic_share"] / max(1, -(-work.channels // m.nics))
 
 
 def predicted_us(
@@ -89,7 +93,8 @@ def predicted_us(
     hops, (inside, across) = hops_of(by, machine, nodes, v), rates_of(by, machine, nodes, work, v)
     if by.algorithm == Algorithm.P2P:
         return _pairs_us(collective, size, machine, nodes, hops, (inside, across))
-    path, moved = _shape(collective, by, machine, nodes)
+    path, moved, shared = _shape(collective, by, machine, nodes)
+    busiest = across if nodes == 1 else min(across, _nic_share(by, machine, work, v) / shared)
     latency = path[0] * hops.inside + path[1] * hops.across
     if by.protocol == Protocol.LL:
         latency += sum(path) * v["ll_line"] * min(1.0, size / (ranks_of(by, machine, nodes) * LEAST_LINES))
@@ -97,8 +102,8 @@ def predicted_us(
     stored = (
         1 if by.algorithm == Algorithm.TREE and by.protocol == Protocol.LL128 else path[0]
     )  # lines go on one by one inside a node
-    fill = max(stored * first / inside + path[1] * first / across, moved * first / across)
-    rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / across
+    fill = max(stored * first / inside + path[1] * first / across, moved * first / busiest)
+    rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / busiest
     return hops.launch + latency + (fill + rest) / 1e3
 
 
@@ -125,24 +130,20 @@ def ranks_of(by: Choice, m: Machine, nodes: int) -> int:
     return m.gpus * nodes if by.algorithm == Algorithm.RING else 1
 
 
-def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float]:
-    """((hops inside nodes, hops between them) of one chunk, chunks on the busiest link for each chunk of a loop)."""
+def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float, float]:
+    """((hops inside nodes, hops between them) of one chunk, chunks on a connection for each chunk of a loop, connections that share a channel's part of
+    the busiest NIC)."""
     ranks, a = m.gpus * nodes, by.algorithm
     between = 0 if nodes == 1 else nodes - 1
     depth = max(nodes - 1, 0).bit_length()
     if a == Algorithm.RING:
         steps = steps_of(collective, ranks)
         rounds = 2 if collective == Collective.ALL_REDUCE else 1
-        return (steps - rounds * between, rounds * between), (
-            1.0 if collective == Collective.BROADCAST else float(steps)
-        )
+        moved = 1.0 if collective == Collective.BROADCAST else float(steps)
+        return (steps - rounds * between, rounds * between), moved, 1.0
     if a in (Algorithm.TREE, Algorithm.NVLS_TREE):
         inside = 2 * (m.gpus - 1) if a == Algorithm.TREE else 2
-        return (inside, 2 * depth), (1.0 if nodes <= 2 else 2.0)
+        return (inside, 2 * depth), 1.0, (1.0 if nodes <= 2 else 2.0)
     if a in (Algorithm.COLLNET, Algorithm.NVLS):
-        return (2 * min(1, m.gpus - 1), 2 if nodes > 1 else 0), 1.0
-    if a == Algorithm.PAT:
-        return (0, max(1, (ranks - 1).bit_length())), float(ranks - 1)
-    return (0 if nodes > 1 else 1, 1 if nodes > 1 else 0), float(
-        ranks - 1 if collective == Collective.ALL_TO_ALL else 1
-    )
+        return (2 * min(1, m.gpus - 1), 2 if nodes > 1 else 0), 1.0, 1.0
+    return (0, max(1, (ranks - 1).bit_length())), float(ranks - 1), 1.0

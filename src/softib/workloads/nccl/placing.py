@@ -1,7 +1,6 @@
 """A collective on the adapters of a fabric: transfers between nodes as messages, everything else as time of the GPU's connections.
 
-Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network: a queue pair for each half of its buffer of 8 steps, which
-holds two chunks of 4). A hop inside a node takes its latency and its octets; a hop between nodes begins when the sender's proxy has posted it, which is NCCL's
+Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network: a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when the sender's proxy has posted it, which is NCCL's
 latency of a hop less what the network itself takes, and goes at most at the channel's rate (the static rate of its queue pair).
 """
 
@@ -15,7 +14,7 @@ from softib.errors import InputError
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import plan_of
 from softib.workloads.nccl.constants import Algorithm, Collective
-from softib.workloads.nccl.law import hops_of, payload_of, predicted_us, rates_of
+from softib.workloads.nccl.law import hops_of, nic_gbytes, payload_of, predicted_us, rates_of
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.plan import Plan
 from softib.workloads.nccl.tuning import Choice, steps_of
@@ -114,8 +113,7 @@ def chunk_part(run: Run) -> Part:
     wait = max(0.0, hops.across - v["wire"])
     delay = np.round(np.where(net, wait, local) * 1e6).astype(np.int64)
     size = np.where(net, np.maximum(np.round(plan.octets / payload), 1), 1).astype(np.int64)
-    halves = np.where(net, plan.loop % 2, 0)
-    key = ((plan.channel * 2 + halves) * (plan.ranks + plan.extra) + plan.src) * (plan.ranks + plan.extra) + plan.dst
+    key = (plan.channel * (plan.ranks + plan.extra) + plan.src) * (plan.ranks + plan.extra) + plan.dst
     qp = np.unique(key * 2 + net, return_inverse=True)[1]
     waits = np.repeat(np.arange(len(plan)), np.diff(plan.first))
     start = np.where(np.diff(plan.first) == 0, round(hops.launch * 1e6), 0)
@@ -141,22 +139,23 @@ def flow_part(run: Run) -> Part:
         return Part(
             one + first, one + first, 1, one, opcode=one + int(Opcode.COMPUTE), delay_ps=one + round(whole * 1e6)
         )
-    src, dst, octets = _edges(run, work)
+    src, dst, octets, connections = _edges(run, work)
     _, across = rates_of(run.by, m, run.nodes, work, v)
     payload = payload_of(run.by)
-    busy = float(np.bincount(src, octets).max(initial=0.0))
-    total = across * max(1, -(-work.channels // m.nics))  # GB/s of an adapter
-    start = max(0.0, whole - busy / (total * 1e3))
+    adapter = nic_gbytes(m, v) * payload * v["nic_share"]
+    rate = np.minimum(connections * across, adapter)
+    busy = max(float(np.bincount(side, octets).max(initial=0.0)) for side in (src, dst)) / adapter
+    start = max(0.0, whole - max(busy, float((octets / rate).max(initial=0.0))) / 1e3)
     octets = np.maximum(np.round(octets / payload), 1).astype(np.int64)
     pieces = -(-octets // MOST_OCTETS)
     row = np.repeat(np.arange(len(src)), pieces)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     size = np.minimum(octets[row] - nth * MOST_OCTETS, MOST_OCTETS)
-    return Part(src[row], dst[row], size, row, start_ps=round(start * 1e6), rate_gbps=total / payload * 8)
+    return Part(src[row], dst[row], size, row, start_ps=round(start * 1e6), rate_gbps=rate[row] / payload * 8)
 
 
-def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(adapter, adapter, octets) of what goes between nodes."""
+def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(adapter, adapter, octets, connections) of what goes between nodes."""
     m, n = run.machine, run.machine.gpus * run.nodes
     if run.by.algorithm == Algorithm.RING:
         cast = run.collective == Collective.BROADCAST
@@ -174,7 +173,7 @@ def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         octets = plan.octets[net].astype(np.float64)
     key, at = np.unique(a * (int(run.adapters.max()) + 1) + b, return_inverse=True)
     src, dst = np.divmod(key, int(run.adapters.max()) + 1)
-    return src, dst, np.bincount(at, octets, minlength=len(key))
+    return src, dst, np.bincount(at, octets, minlength=len(key)), np.bincount(at, minlength=len(key))
 
 
 def _adapter(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:

@@ -13,10 +13,11 @@ from softib.workloads.training.model import Layout, Transformer
 from softib.workloads.training.step import Step, part_of
 
 if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
     from softib.workloads.jobs import TrainingStep
     from softib.workloads.patterns import Part
 
-__all__ = ["figures_of", "part_of_job", "step_of"]
+__all__ = ["figures_of", "nodes_of_job", "part_of_job", "step_of"]
 
 
 def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step:
@@ -48,3 +49,11 @@ def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took
         "tokens_per_s": tokens / seconds if seconds > 0 else 0.0, "gpu_hours_per_step": lay.gpus * seconds / 3600,
         "gpu_hours_per_billion_tokens": lay.gpus * seconds / 3600 * 1e9 / tokens,
     }  # fmt: skip
+
+
+def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:
+    """(GPUs of a node, adapters int64[nodes, nics]) of the hosts that ``job`` chooses."""
+    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
+    rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
+    adapters = nodes_of(hosts.name, rows, job.nics)
+    return machine_of_job(job, adapters.shape[1]).gpus, adapters

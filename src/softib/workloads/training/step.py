@@ -130,7 +130,11 @@ def part_of(step: Step) -> Part:
     src, dst, size, qp, delay, opcode = np.concatenate(rows.rows, axis=1)
     none = np.zeros(0, np.int64)
     waits, needs = (np.concatenate(c) if c else none for c in (rows.waits, rows.needs))
-    return Part(src, dst, size, np.unique(qp, return_inverse=True)[1], waits, needs, opcode=opcode, delay_ps=delay)
+    rate = nic_gbytes(machine, step.values) * step.values["nic_share"] * 8
+    return Part(
+        src, dst, size, np.unique(qp, return_inverse=True)[1], waits, needs, opcode=opcode, delay_ps=delay,
+        rate_gbps=np.where(opcode == int(Opcode.COMPUTE), 0.0, rate),
+    )  # fmt: skip
 
 
 def _pipeline(step: Step, rows: _Columns, host: np.ndarray) -> list[list[np.ndarray]]:
