@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from softib.workloads.nccl.constants import RELEASES, Algorithm, Collective, Protocol
 from softib.workloads.nccl.machine import Machine
-from softib.workloads.nccl.tuning import Choice, steps_of
+from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
 from softib.workloads.nccl.work import Work, work_of
 from softib.workloads.parameters import Section, section
 
@@ -74,9 +74,19 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
     threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
     payload = payload_of(by)
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
+    if by.algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET):
+        inside = min(inside, _switched_gbytes(by, m) / work.channels)
     if nodes == 1:
         return inside, inside
     return inside, min(inside, _nic_share(by, m, work, v))
+
+
+def _switched_gbytes(by: Choice, m: Machine) -> float:
+    """GB/s of a collective that NVLink lets through. NVLS: a GPU gives all its data to the NVSwitch, takes 1/n of the sum, gives that back and takes all
+    of it, at NCCL's efficiency. CollNet: the GPUs hand all but their own part to each other's adapters, and back."""
+    if by.algorithm == Algorithm.COLLNET:
+        return m.gpu.nvlink_gbytes * m.gpus / max(2 * (m.gpus - 1), 1)
+    return m.gpu.nvlink_gbytes * NVLS_SHARE[m.gpu.index] / (1 + 1 / m.gpus)
 
 
 def _nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:

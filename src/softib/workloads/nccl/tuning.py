@@ -18,7 +18,7 @@ from softib.workloads.nccl.constants import (
 )
 from softib.workloads.nccl.machine import Machine
 
-__all__ = ["Choice", "choose", "expected_us", "steps_of"]
+__all__ = ["NVLS_SHARE", "Choice", "choose", "expected_us", "steps_of"]
 
 NVLS_SHARE = (0.0, 0.0, 0.85, 0.74)
 """Of NVLink's bandwidth that adding up in the NVSwitch reaches, by GPU (nvlsEfficiency)."""
@@ -145,7 +145,7 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
     elif a == Algorithm.PAT:
         bus = ring * 0.75
     else:
-        ratio = m.gpus / channels
+        ratio = m.gpus / m.nics
         bus = ring / max(ratio - (ratio - 1) / 2, 0.5) * (0.85 if gpu >= 2 else 1.0)
     if c in (Collective.ALL_GATHER, Collective.REDUCE_SCATTER) and a != Algorithm.RING:
         return bus
