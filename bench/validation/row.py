@@ -8,8 +8,8 @@ __all__ = ["Row"]
 
 
 class Row(NamedTuple):
-    """``dataset`` and ``metric`` as in the measurements, ``size`` octets, ``nodes``; ``measured`` and ``predicted`` in ``unit``; ``bar``: largest error
-    (a share of the measurement) that is good."""
+    """``metric`` of ``dataset`` at ``size`` octets on ``nodes`` hosts: ``measured`` and ``predicted`` in ``unit``; ``bar``: largest error (0.15 is 15 %) that the
+    project asks for, 0 where it asks for none."""
 
     dataset: str
     metric: str
@@ -19,3 +19,8 @@ class Row(NamedTuple):
     predicted: float
     unit: str
     bar: float
+
+    @property
+    def error(self) -> float:
+        """Relative error with its sign."""
+        return (self.predicted - self.measured) / self.measured

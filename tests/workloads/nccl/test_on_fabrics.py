@@ -54,6 +54,19 @@ def test_an_idle_fabric_takes_the_law_s_time(how: str, size: str, detail: str) -
     assert took(4, text) == pytest.approx(law, rel=1 / 7)
 
 
+@pytest.mark.parametrize(("nodes", "how"), [
+    (1, "algorithm=nvls"), (4, "algorithm=nvls,sharp=yes"), (4, "algorithm=nvls-tree"), (4, "algorithm=collnet,sharp=yes"),
+])  # fmt: skip
+@pytest.mark.parametrize("detail", ["chunks", "flows"])
+def test_switches_that_add_up_take_the_law_s_time(nodes: int, how: str, detail: str) -> None:
+    text = f"nccl-all-reduce:64MiB,machine=dgx-h100,{how},detail={detail},hosts=0-{8 * nodes - 1}"
+    m = machine_of("dgx-h100").but(sharp="sharp" in how)
+    by = choose(Collective.ALL_REDUCE, 64 << 20, m, nodes, algorithm=how.split(",")[0].split("=")[1])
+    fabric = softib.bring_up(softib.generate("rail-optimized", nodes=4, rails=8, radix=32, ufm=False)).fabric
+    found = softib.simulate(fabric, text).simulated_us
+    assert found == pytest.approx(predicted_us(Collective.ALL_REDUCE, by, 64 << 20, m, nodes), rel=0.3)
+
+
 def test_messages_of_a_ring_carry_what_the_law_says() -> None:
     """2(n-1)/n S leaves each node by its rails; headers aside."""
     run = softib.simulate(

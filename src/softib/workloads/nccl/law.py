@@ -14,9 +14,11 @@ from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
 from softib.workloads.nccl.work import Work, work_of
 from softib.workloads.parameters import Section, section
 
-__all__ = ["Hops", "hops_of", "nic_gbytes", "payload_of", "predicted_us", "rates_of"]
+__all__ = ["SWITCHED", "Hops", "hops_of", "nic_gbytes", "payload_of", "predicted_us", "rates_of", "switched_us"]
 
 ORDER = tuple(Protocol)
+SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
+"""Algorithms whose switches add up."""
 LEAST_LINES = 512
 """Octets that the fewest threads of LL (64) move at once."""
 SPEEDUP = (1.0, 1.0, 1.8, 2.0)
@@ -74,11 +76,19 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
     threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
     payload = payload_of(by)
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
-    if by.algorithm in (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET):
+    if by.algorithm in SWITCHED:
         inside = min(inside, _switched_gbytes(by, m) / work.channels)
     if nodes == 1:
         return inside, inside
     return inside, min(inside, _nic_share(by, m, work, v))
+
+
+def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
+    """Latency of an operation of switches that add up, in which pieces do not wait for each other; 0 for others."""
+    if by.algorithm not in SWITCHED:
+        return 0.0
+    (inside, across), _, _ = _shape(Collective.ALL_REDUCE, by, m, nodes)
+    return inside * hops.inside + (0.0 if by.algorithm == Algorithm.NVLS_TREE else across * hops.across)
 
 
 def _switched_gbytes(by: Choice, m: Machine) -> float:
@@ -152,8 +162,10 @@ def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[
         moved = 1.0 if collective == Collective.BROADCAST else float(steps)
         return (steps - rounds * between, rounds * between), moved, 1.0
     if a in (Algorithm.TREE, Algorithm.NVLS_TREE):
-        inside = 2 * (m.gpus - 1) if a == Algorithm.TREE else 2
+        inside = 2 * (m.gpus - 1) if a == Algorithm.TREE else 1
         return (inside, 2 * depth), 1.0, (1.0 if nodes <= 2 else 2.0)
-    if a in (Algorithm.COLLNET, Algorithm.NVLS):
-        return (2 * min(1, m.gpus - 1), 2 if nodes > 1 else 0), 1.0, 1.0
+    if a == Algorithm.COLLNET:
+        return (2 * min(1, m.gpus - 1), 1), 1.0, 1.0
+    if a == Algorithm.NVLS:  # NCCL's constants are of the whole operation
+        return (1, min(nodes - 1, 1)), 1.0, 1.0
     return (0, max(1, (ranks - 1).bit_length())), float(ranks - 1), 1.0

@@ -14,7 +14,7 @@ from softib.errors import InputError
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import plan_of
 from softib.workloads.nccl.constants import Algorithm, Collective
-from softib.workloads.nccl.law import hops_of, nic_gbytes, payload_of, predicted_us, rates_of
+from softib.workloads.nccl.law import SWITCHED, hops_of, nic_gbytes, payload_of, predicted_us, rates_of, switched_us
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.plan import Plan
 from softib.workloads.nccl.tuning import Choice, steps_of
@@ -109,14 +109,15 @@ def chunk_part(run: Run) -> Part:
     src = np.where(net, _adapter(run, plan.src, plan.channel), host[rank])
     dst = np.where(net, _adapter(run, plan.dst, plan.channel), src)
     rate = np.where(tree, across, inside)
-    local = np.where(tree, hops.across / 2, hops.inside) + plan.octets / (rate * 1e3)
+    pause = 0.0 if run.by.algorithm in SWITCHED else hops.inside
+    local = pause + plan.octets / (rate * 1e3)
     wait = max(0.0, hops.across - v["wire"])
     delay = np.round(np.where(net, wait, local) * 1e6).astype(np.int64)
     size = np.where(net, np.maximum(np.round(plan.octets / payload), 1), 1).astype(np.int64)
     key = (plan.channel * (plan.ranks + plan.extra) + plan.src) * (plan.ranks + plan.extra) + plan.dst
     qp = np.unique(key * 2 + net, return_inverse=True)[1]
     waits = np.repeat(np.arange(len(plan)), np.diff(plan.first))
-    start = np.where(np.diff(plan.first) == 0, round(hops.launch * 1e6), 0)
+    start = np.where(np.diff(plan.first) == 0, round((hops.launch + switched_us(run.by, m, run.nodes, hops)) * 1e6), 0)
     return Part(
         src, dst, size, qp, waits, plan.needs, start_ps=start,
         opcode=np.where(net, int(Opcode.WRITE), int(Opcode.COMPUTE)), delay_ps=delay, rate_gbps=np.where(net, across / payload * 8, 0.0),
@@ -130,16 +131,15 @@ def _of_switches(run: Run, plan: Plan) -> np.ndarray:
 
 def flow_part(run: Run) -> Part:
     """One flow a connection between nodes, for everything that goes over it: begins when launch and the latency of all hops are over (fill and
-    drain), and goes at the rate that the network gives it. Without the network one computation of the law's time."""
+    drain), and goes at the rate that the network gives it. Without connections between nodes (one node, or switches that add up) one computation of the law's time."""
     v, m, work = run.values, run.machine, run.work
     whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
     first = int(run.adapters[0, 0])
-    if run.nodes == 1:
-        one = np.zeros(1, np.int64)
-        return Part(
-            one + first, one + first, 1, one, opcode=one + int(Opcode.COMPUTE), delay_ps=one + round(whole * 1e6)
-        )
     src, dst, octets, connections = _edges(run, work)
+    if not len(src):
+        one = np.zeros(1, np.int64)
+        delay = one + round(whole * 1e6)
+        return Part(one + first, one + first, 1, one, opcode=one + int(Opcode.COMPUTE), delay_ps=delay)
     _, across = rates_of(run.by, m, run.nodes, work, v)
     payload = payload_of(run.by)
     adapter = nic_gbytes(m, v) * payload * v["nic_share"]
@@ -157,6 +157,9 @@ def flow_part(run: Run) -> Part:
 def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(adapter, adapter, octets, connections) of what goes between nodes."""
     m, n = run.machine, run.machine.gpus * run.nodes
+    if run.nodes == 1:
+        none = np.zeros(0, np.int64)
+        return none, none, none.astype(np.float64), none
     if run.by.algorithm == Algorithm.RING:
         cast = run.collective == Collective.BROADCAST
         each = run.size / work.channels * (1.0 if cast else steps_of(run.collective, n) / n)

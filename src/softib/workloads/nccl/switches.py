@@ -8,9 +8,12 @@ from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.plan import Plan, Rows
 from softib.workloads.nccl.trees import ROOT, double_tree
-from softib.workloads.nccl.work import Work
+from softib.workloads.nccl.work import STEPS, Work
 
 __all__ = ["collnet", "nvls", "through_tree"]
+
+IN_FLIGHT = STEPS
+"""Chunks of a channel that an NVSwitch has under way: as far as the buffers of 8 steps reach (between nodes by a tree: not bounded here)."""
 
 
 def collnet(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
@@ -43,6 +46,7 @@ def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes:
     rows = Rows(n, extra=nodes + machine.nics)
     ranks = np.arange(n)
     trees = double_tree(nodes)
+    given_back: dict[tuple[int, int], np.ndarray] = {}
     for loop, chunk in enumerate(_chunks(work)):
         for channel in range(work.channels):
             block = (loop * work.channels + channel) * n + (channel + loop) % gpus
@@ -50,6 +54,8 @@ def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes:
             ready: list[list[int]] = [[] for _ in range(nodes)]
             if collective != Collective.ALL_GATHER:
                 into = rows.add(ranks, n + ranks // gpus, chunk, channel, loop, True, block)
+                if (loop - IN_FLIGHT, channel) in given_back and (nodes == 1 or machine.sharp):
+                    rows.need(into, given_back[loop - IN_FLIGHT, channel][ranks // gpus])
                 out = rows.add(n + np.arange(nodes), owner, chunk, channel, loop, False, block)
                 rows.need(np.repeat(out, gpus), into)
                 ready = [[int(r)] for r in out]
@@ -65,6 +71,7 @@ def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes:
                 )
             if collective != Collective.REDUCE_SCATTER:
                 back = rows.add(owner, n + np.arange(nodes), chunk, channel, loop, False, block)
+                given_back[loop, channel] = back
                 for node, waits in enumerate(ready):
                     if waits:
                         rows.need(back[node], waits)

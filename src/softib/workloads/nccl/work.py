@@ -19,7 +19,10 @@ PAYLOAD = {Protocol.LL: (1, 2), Protocol.LL128: (15, 16), Protocol.SIMPLE: (1, 1
 THREADS = {Protocol.LL: 512, Protocol.LL128: 640, Protocol.SIMPLE: 512}
 THRESHOLD = {Protocol.LL: 8, Protocol.LL128: 8, Protocol.SIMPLE: 64}
 """Octets of a thread below which a channel is not worth it."""
+NVLS_CHUNK = 131_072
 RING_CHUNK_STEPS = 4
+LINES = 16
+"""A chain by LL128 hands on lines of 128 octets as they come: pieces of 1/16 of a step stand for that."""
 TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
 """(chunks for each level of the tree, smallest chunk): chunks are halved while there are fewer."""
 
@@ -56,7 +59,10 @@ def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nod
     shares = 1
     if by.algorithm in (Algorithm.RING, Algorithm.PAT):
         shares = 1 if collective == Collective.BROADCAST else ranks
-        full *= RING_CHUNK_STEPS if p == Protocol.SIMPLE and collective != Collective.BROADCAST else 1
+        if collective == Collective.BROADCAST:
+            full //= LINES if p == Protocol.LL128 else 1
+        elif p == Protocol.SIMPLE:
+            full *= RING_CHUNK_STEPS
     elif (
         by.algorithm in (Algorithm.TREE, Algorithm.COLLNET, Algorithm.NVLS, Algorithm.NVLS_TREE)
         and p == Protocol.SIMPLE
