@@ -36,7 +36,7 @@ def scaling(
     from softib.api.simulation import simulate
     from softib.workloads.hosts import hosts_of
     from softib.workloads.jobs import TrainingStep
-    from softib.workloads.training.job import nodes_of_job
+    from softib.workloads.training.job import figures_of, nodes_of_job
     from softib.workloads.workload import Workload as Made
     from softib.workloads.workload import read
 
@@ -59,7 +59,10 @@ def scaling(
         chosen = [int(r) for r in adapters[:nodes].reshape(-1)]
         one = job.model_copy(update={"hosts": chosen, "batch": batch})
         run = simulate(fabric, Made(f"{work.name} on {count}", (one,)), layer=layer)
-        found = run.to_json()["jobs"][0]["training"]
+        if not run.good:
+            raise InputError(f"{count:,} GPUs: the step did not complete; softib.simulate says why")
+        hosts = hosts_of(fabric.arrays)
+        found = figures_of(one, hosts.name, hosts.chosen(list(chosen)), run.simulated_us)
         rows.append({"gpus": count, "batch": batch, **{k: v for k, v in found.items() if k != "gpus"}})
         rows[-1]["relative"] = rows[-1]["tokens_per_s"] / count / (rows[0]["tokens_per_s"] / gpus[0])
     return rows

@@ -28,6 +28,11 @@ def rails(nodes: int, each: int = 8) -> softib.Fabric:
     return softib.bring_up(made).fabric
 
 
+@cache
+def ndr() -> softib.Fabric:
+    return softib.bring_up(softib.generate("rail-optimized", nodes=4, rails=8, radix=32, ufm=False)).fabric
+
+
 def took(nodes: int, text: str, each: int = 8, layer: str = "fluid") -> float:
     run = softib.simulate(rails(nodes, each), text, layer=layer)
     assert run.good
@@ -35,7 +40,8 @@ def took(nodes: int, text: str, each: int = 8, layer: str = "fluid") -> float:
 
 
 @pytest.mark.parametrize("how", [
-    "algorithm=tree,protocol=ll", "algorithm=ring,protocol=ll128", "algorithm=ring,protocol=simple", "algorithm=tree,protocol=simple",
+    pytest.param("algorithm=tree,protocol=ll", marks=pytest.mark.slow), "algorithm=ring,protocol=ll128", "algorithm=ring,protocol=simple",
+    "algorithm=tree,protocol=simple",
 ])  # fmt: skip
 @pytest.mark.parametrize("size", ["64KB", "16MB"])
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
@@ -55,15 +61,15 @@ def test_an_idle_fabric_takes_the_law_s_time(how: str, size: str, detail: str) -
 
 
 @pytest.mark.parametrize(("nodes", "how"), [
-    (1, "algorithm=nvls"), (4, "algorithm=nvls,sharp=yes"), (4, "algorithm=nvls-tree"), (4, "algorithm=collnet,sharp=yes"),
+    (1, "algorithm=nvls"), pytest.param(4, "algorithm=nvls,sharp=yes", marks=pytest.mark.slow),
+    pytest.param(4, "algorithm=nvls-tree", marks=pytest.mark.slow), (4, "algorithm=collnet,sharp=yes"),
 ])  # fmt: skip
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
 def test_switches_that_add_up_take_the_law_s_time(nodes: int, how: str, detail: str) -> None:
     text = f"nccl-all-reduce:64MiB,machine=dgx-h100,{how},detail={detail},hosts=0-{8 * nodes - 1}"
     m = machine_of("dgx-h100").but(sharp="sharp" in how)
     by = choose(Collective.ALL_REDUCE, 64 << 20, m, nodes, algorithm=how.split(",")[0].split("=")[1])
-    fabric = softib.bring_up(softib.generate("rail-optimized", nodes=4, rails=8, radix=32, ufm=False)).fabric
-    found = softib.simulate(fabric, text).simulated_us
+    found = softib.simulate(ndr(), text).simulated_us
     assert found == pytest.approx(predicted_us(Collective.ALL_REDUCE, by, 64 << 20, m, nodes), rel=0.3)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import softib
 from softib.errors import InputError
-from softib.workloads.hosts import Hosts
+from softib.workloads.hosts import Hosts, hosts_of
+from softib.workloads.training.job import figures_of
 from softib.workloads.training.model import Layout, Transformer
 from softib.workloads.training.step import order_of
 from softib.workloads.workload import parse
@@ -54,9 +55,14 @@ def step(nodes: int, **options: object) -> dict[str, float]:
     text = "training-step:1," + ",".join(f"{k}={v}" for k, v in options.items())
     run = softib.simulate(fabric(nodes), text)
     assert run.good
+    hosts = hosts_of(fabric(nodes).arrays)
+    return figures_of(parse(text).jobs[0], hosts.name, np.arange(len(hosts)), run.simulated_us)
+
+
+def test_results_have_the_step() -> None:
+    run = softib.simulate(fabric(2), "training-step:1,layers=8,hidden=2048,tensor=8,batch=16")
     found = run.to_json()["jobs"][0]["training"]
-    assert isinstance(found, dict)
-    return found
+    assert found["gpus"] == 16 and found["step_us"] == pytest.approx(run.simulated_us, rel=1e-3)
 
 
 SMALL = {"layers": 8, "hidden": 2048, "sequence": 2048, "vocabulary": 1000, "tensor": 8}
