@@ -44,8 +44,8 @@ def test_each_contribution_arrives_exactly_once(case: tuple[Collective, Algorith
     assert len(topological(made)) == len(made), "transfers wait for each other in a circle"
     blocks = np.unique(made.blocks).tolist()
     everything = Counter(dict.fromkeys(range(n), 1))
-    for late in (False, True):  # any order that the dependencies allow has the same end
-        state = execute(made, c, late=late)
+    for last_first in (False, True):  # any order that the dependencies allow has the same end
+        state = execute(made, c, last_first=last_first)
         for block in blocks:
             ranks, wanted = list(range(n)), everything
             if c == Collective.REDUCE_SCATTER:

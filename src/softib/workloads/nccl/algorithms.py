@@ -69,8 +69,8 @@ def _ring(collective: Collective, work: Work, size: int, machine: Machine, nodes
                 rows.need(at[1:], at[:-1])
                 continue
             # All-gather: the rank at position p sends its own share first. Reductions: the share that ends at p + 1 … so that p's sum is p's share.
-            late = 0 if collective == Collective.ALL_GATHER else 1
-            share = (position - step - late) % n
+            shifted = 0 if collective == Collective.ALL_GATHER else 1
+            share = (position - step - shifted) % n
             adds = (step < n - 1) & (collective != Collective.ALL_GATHER)
             block = (loop * work.channels + channel) * n + order[share]
             at = rows.add(order[position], order[(position + 1) % n], octets, channel, loop, adds, block)

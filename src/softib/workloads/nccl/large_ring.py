@@ -57,10 +57,10 @@ def large_ring(run: Run, plane: Plane, ends: np.ndarray) -> LargeRing:
         took = 0.0
         for octets, loops in work.chunks:
             busy = np.full(n, octets / (inside * 1e3))
-            late = np.full(n, hops.inside)
+            latency = np.full(n, hops.inside)
             busy[m.gpus - 1 :: m.gpus] = octets / (hop * 1e3)
-            late[m.gpus - 1 :: m.gpus] = hops.across
-            took += ring_us(busy, late, steps, loops)
+            latency[m.gpus - 1 :: m.gpus] = hops.across
+            took += ring_us(busy, latency, steps, loops)
         worst = max(worst, took)
     worst += hops.launch
     bus = (

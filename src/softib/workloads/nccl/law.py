@@ -133,11 +133,11 @@ def _pairs_us(
     """µs of sends and receives: what an adapter and a GPU's NVLinks have to carry."""
     n = m.gpus * nodes
     one = size if collective == Collective.SEND_RECV else size / n
-    far = (n - m.gpus) if collective == Collective.ALL_TO_ALL else min(nodes - 1, 1) / m.gpus
-    near = (m.gpus - 1) if collective == Collective.ALL_TO_ALL else min(m.gpus - 1, 1)
+    remote = (n - m.gpus) if collective == Collective.ALL_TO_ALL else min(nodes - 1, 1) / m.gpus
+    local = (m.gpus - 1) if collective == Collective.ALL_TO_ALL else min(m.gpus - 1, 1)
     each = max(1.0, m.gpus / m.nics) if collective == Collective.ALL_TO_ALL else m.gpus
     latency = hops.across if nodes > 1 else hops.inside
-    return hops.launch + latency + max(one * far * each / (rates[1] * 1e3), one * near / (rates[0] * 1e3))
+    return hops.launch + latency + max(one * remote * each / (rates[1] * 1e3), one * local / (rates[0] * 1e3))
 
 
 def payload_of(by: Choice) -> float:

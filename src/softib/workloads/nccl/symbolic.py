@@ -15,14 +15,14 @@ __all__ = ["execute", "topological"]
 State = dict[tuple[int, int], Counter[int]]
 
 
-def topological(plan: Plan, *, late: bool = False) -> list[int]:
+def topological(plan: Plan, *, last_first: bool = False) -> list[int]:
     """An order in which the transfers can run: lowest rows first, or highest."""
     n = len(plan)
     left = np.diff(plan.first).astype(np.int64)
     owner = np.repeat(np.arange(n), np.diff(plan.first))
     order = np.argsort(plan.needs, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(plan.needs, minlength=n))])
-    sign = -1 if late else 1
+    sign = -1 if last_first else 1
     ready = [sign * int(i) for i in np.flatnonzero(left == 0)]
     heapq.heapify(ready)
     found: list[int] = []
@@ -36,7 +36,7 @@ def topological(plan: Plan, *, late: bool = False) -> list[int]:
     return found
 
 
-def execute(plan: Plan, collective: Collective, root: int = 0, *, late: bool = False) -> State:
+def execute(plan: Plan, collective: Collective, root: int = 0, *, last_first: bool = False) -> State:
     """What every rank holds in the end: ``state[rank, block]`` counts each rank's contribution.
 
     Reductions begin with each rank's own contribution to every block; in others a block is there with its owner alone. A sender hands over what
@@ -51,7 +51,7 @@ def execute(plan: Plan, collective: Collective, root: int = 0, *, late: bool = F
                 or _owner(plan, collective, block, root) == rank
             ):
                 state[rank, block] = Counter({rank: 1})
-    for i in topological(plan, late=late):
+    for i in topological(plan, last_first=last_first):
         for block in plan.blocks[plan.block_first[i] : plan.block_first[i + 1]].tolist():
             sent = state.get((int(plan.src[i]), block), Counter())
             to = (int(plan.dst[i]), block)

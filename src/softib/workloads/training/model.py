@@ -41,9 +41,9 @@ class Transformer:
         """Operations of forward and backward pass on so many sequences: 72 B s l h² (1 + s / 6h + V / 12 l h), a third more where activations are computed
         again; an expert's MLP is 16 of the 24 s h² of a forward layer."""
         h, s, layers = self.hidden, self.sequence, self.layers
-        again = 4 / 3 if self.recompute else 1.0
+        repeats = 4 / 3 if self.recompute else 1.0
         layer = 24 * s * h**2 * (1 + s / (6 * h)) + (16 * s * h**2 * (self.top_k - 1) if self.experts else 0)
-        return 3.0 * sequences * (layers * layer * again + 2 * s * h * self.vocabulary)
+        return 3.0 * sequences * (layers * layer * repeats + 2 * s * h * self.vocabulary)
 
     @property
     def activation_octets(self) -> int:

@@ -46,9 +46,9 @@ class Step:
         """µs of a collective of ``ranks`` GPUs, each ``stride`` ranks from the next."""
         if ranks < 2 or octets < 1:
             return 0.0
-        near = max(1, min(ranks, self.machine.gpus // stride))
-        group = self.machine.but(gpus=near, nics=max(1, min(near, self.machine.nics)))
-        nodes = -(-ranks // near)
+        local = max(1, min(ranks, self.machine.gpus // stride))
+        group = self.machine.but(gpus=local, nics=max(1, min(local, self.machine.nics)))
+        nodes = -(-ranks // local)
         by = choose(collective, max(int(octets), 1), group, nodes)
         return predicted_us(collective, by, max(int(octets), 1), group, nodes, self.values)
 
@@ -56,16 +56,16 @@ class Step:
     def forward_us(self) -> float:
         """µs of one micro-batch in one stage, forward, with two all-reduces of a layer and two all-to-alls of its experts."""
         lay, m = self.layout, self.model
-        again = 4.0 if m.recompute else 3.0
-        compute = m.flops(self.micro_batch) / again / (lay.tensor * lay.pipeline) / self.flops * 1e6
+        repeats = 4.0 if m.recompute else 3.0
+        compute = m.flops(self.micro_batch) / repeats / (lay.tensor * lay.pipeline) / self.flops * 1e6
         return compute + self._exchange_us
 
     @property
     def backward_us(self) -> float:
         """The same backward: twice the operations, three times with activations computed again."""
-        again = 4.0 if self.model.recompute else 3.0
+        repeats = 4.0 if self.model.recompute else 3.0
         compute = self.model.flops(self.micro_batch) / (self.layout.tensor * self.layout.pipeline) / self.flops * 1e6
-        return compute * (again - 1) / again + self._exchange_us * (2 if self.model.recompute else 1)
+        return compute * (repeats - 1) / repeats + self._exchange_us * (2 if self.model.recompute else 1)
 
     @property
     def _exchange_us(self) -> float:
@@ -182,10 +182,10 @@ def _handed(
     """Octets from rank to rank: a message, or time of NVLink where both use one adapter or sit in one node."""
     width = step.adapters.shape[1]
     node = {int(a): i // width for i, a in enumerate(step.adapters.reshape(-1))}
-    near = np.array([node[int(a)] == node[int(b)] for a, b in zip(src, dst, strict=True)])
-    if near.all():
+    local = np.array([node[int(a)] == node[int(b)] for a, b in zip(src, dst, strict=True)])
+    if local.all():
         return rows.add(src, src, 1, line, octets / (step.machine.gpu.nvlink_gbytes * 1e3), True)
-    if near.any():
+    if local.any():
         raise InputError(
             "some stages are in one node with the next and others are not; choose tensor and pipeline that fill nodes"
         )
@@ -226,14 +226,14 @@ def _ring_edges(
     width = step.adapters.shape[1]
     order = np.argsort(step.adapters.reshape(-1))
     node = order[np.searchsorted(step.adapters.reshape(-1)[order], np.stack([src, dst]))] // width
-    far = node[0] != node[1]
+    remote = node[0] != node[1]
     pieces = max(1, -(-round(octets) // MOST_OCTETS))
     for _ in range(pieces):
-        if far.any():
-            at = rows.add(src[far], dst[far], octets / pieces, line[far], latency, False)
-            rows.need(at, ready[far])
+        if remote.any():
+            at = rows.add(src[remote], dst[remote], octets / pieces, line[remote], latency, False)
+            rows.need(at, ready[remote])
         latency = 0.0
-    if (~far).any():
+    if (~remote).any():
         inside = octets / (step.machine.gpu.nvlink_gbytes * 1e3)
-        at = rows.add(src[~far], src[~far], 1, line[~far] + (1 << 40), latency + inside, True)
-        rows.need(at, ready[~far])
+        at = rows.add(src[~remote], src[~remote], 1, line[~remote] + (1 << 40), latency + inside, True)
+        rows.need(at, ready[~remote])
