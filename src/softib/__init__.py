@@ -32,11 +32,13 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.exporting import Exporter
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
     from softib.api.managing import PlannedChanges, UmadManager
+    from softib.api.observing import Observed, observe
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
+    from softib.api.top_view import TopView
+    from softib.api.web import serve
 
 __version__ = "0.1.0"
 
@@ -59,10 +63,14 @@ _LAZY = {
     "Attachment": "attach",
     "scaling": "scaling",
     "Server": "serving",
+    "serve": "web",
+    "Exporter": "exporting",
+    **dict.fromkeys(("Observed", "observe"), "observing"),
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
+    "TopView": "top_view",
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
@@ -76,6 +84,7 @@ __all__ = [
     "Changes",
     "Drawing",
     "Explanation",
+    "Exporter",
     "Fabric",
     "Finding",
     "Findings",
@@ -84,6 +93,7 @@ __all__ = [
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Observed",
     "Parameter",
     "PeerError",
     "PlannedChanges",
@@ -100,6 +110,7 @@ __all__ = [
     "SoftibError",
     "SoftibWarning",
     "Starter",
+    "TopView",
     "TopologyError",
     "UmadManager",
     "UnknownFormat",
@@ -114,6 +125,7 @@ __all__ = [
     "engines",
     "generate",
     "load",
+    "observe",
     "on_compiling",
     "predict",
     "report",
@@ -121,6 +133,7 @@ __all__ = [
     "running",
     "running_fabrics",
     "scaling",
+    "serve",
     "simulate",
     "topologies",
     "up",
