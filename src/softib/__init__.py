@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
+    from softib.api.scaling import scaling
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
@@ -61,6 +62,7 @@ _LAZY = {
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
+    "scaling": "scaling",
     "Server": "serving",
     "serve": "web",
     "Exporter": "exporting",
@@ -135,6 +137,7 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "scaling",
     "serve",
     "simulate",
     "topologies",
