@@ -207,7 +207,7 @@ def test_sockets_ask_for_what_they_read():
         ("storage:1MB,protocol=rdma,device-time=1us", "leave device-time out"),
         ("storage:1MB,device=memory,device-rate=4", "leave device-rate out"),
         ("storage:1MB,in-capsule=99999", "less than or equal to 16384"),
-        ("storage:1PB,block=1", "at most 20,000,000"),
+        ("storage:1TB,block=1", "at most 20,000,000"),
         ("storage:9999PB", "less than or equal to"),
         ("storage:1MB,queue-depth=0", "greater than or equal to 1"),
         ("checkpoint:1MB,compute=5", "write such as 10us"),
