@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
     from softib.api.top_view import TopView
+    from softib.api.web import serve
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ _LAZY = {
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
     "Server": "serving",
+    "serve": "web",
     "Exporter": "exporting",
     **dict.fromkeys(("Observed", "observe"), "observing"),
     "on_compiling": "progress",
@@ -128,6 +130,7 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "serve",
     "simulate",
     "topologies",
     "up",

@@ -38,6 +38,7 @@ VERBS: dict[str, str] = {
     "exporter": "the counters of a fabric as metrics for Prometheus",
     "top": "busiest, most waiting and erring ports of a fabric, full-screen",
     "fault": "break and mend a running fabric",
+    "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
     "sm": "our subnet manager on any umad device; sweep, reload, explain",
     "compile": "compile all kernels now, so that no command waits for them",
     "completion": "what makes a shell complete verbs, options, files, fabrics and nodes",
