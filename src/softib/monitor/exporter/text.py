@@ -77,12 +77,12 @@ class PortText:
     def _lanes(self, r: Reading) -> None:
         if r.lanes is None:
             return
-        rows, lane_rate = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
+        rows, signalling = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
         guids, numbers = self.ports.node_guid, self.ports.portnum
         self._head(LANES)
         lines = [
             f'{LANES.name}{{guid="{int(guids[p]):#018x}",port="{int(numbers[p])}",lane="{k}"}} {int(r.lanes[p, k])}\n'
-            for p, k in zip(rows.tolist(), lane_rate.tolist(), strict=True)
+            for p, k in zip(rows.tolist(), signalling.tolist(), strict=True)
         ]
         self._raw("".join(lines))
 
@@ -113,16 +113,16 @@ class PortText:
             self._gauge(_HELP[name], self._port, np.flatnonzero(r.answered & ~np.isnan(values)), values)
 
     def _infos(self, r: Reading) -> None:
-        lanes, lane_rate = r.level.get("lanes"), r.level.get("lane_gbps")
-        if lanes is None or lane_rate is None:
+        lanes, signalling = r.level.get("lanes"), r.level.get("lane_gbps")
+        if lanes is None or signalling is None:
             return
         if self.scheme == "guilbaults":
             good = np.flatnonzero(r.answered & ~np.isnan(lanes))
-            self._gauge(_HELP["infiniband_speed"], self._of, good, lane_rate)
+            self._gauge(_HELP["infiniband_speed"], self._of, good, signalling)
             self._gauge(_HELP["infiniband_width"], self._of, good, lanes)
             return
         assert self._uplink is not None
-        raw, data = lanes * lane_rate * _BYTES_PER_GBIT, r.level["rate_gbps"] * _BYTES_PER_GBIT
+        raw, data = lanes * signalling * _BYTES_PER_GBIT, r.level["rate_gbps"] * _BYTES_PER_GBIT
         known = r.answered & ~np.isnan(raw)
         ones = np.ones(len(r), np.uint64)
         up = self._switch[known[self._switch]]
