@@ -77,12 +77,12 @@ class PortText:
     def _lanes(self, r: Reading) -> None:
         if r.lanes is None:
             return
-        rows, signalling = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
+        rows, number = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
         guids, numbers = self.ports.node_guid, self.ports.portnum
         self._head(LANES)
         lines = [
             f'{LANES.name}{{guid="{int(guids[p]):#018x}",port="{int(numbers[p])}",lane="{k}"}} {int(r.lanes[p, k])}\n'
-            for p, k in zip(rows.tolist(), signalling.tolist(), strict=True)
+            for p, k in zip(rows.tolist(), number.tolist(), strict=True)
         ]
         self._raw("".join(lines))
 
