@@ -159,8 +159,8 @@ def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     for k, row in enumerate(found):
         row |= of_gpus[k] if k < len(of_gpus) else {}
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
-        if asked := request_figures(run, k):
-            row["requests"] = asked
+        if figures := request_figures(run, k):
+            row["requests"] = figures
         if row["job"] in s.jobs_alone:
             row["alone"] = s.jobs_alone[row["job"]]
     return found
