@@ -10,7 +10,7 @@ import pytest
 from softib.analysis.drift import compare_pairs, mann_whitney, signed_rank
 
 
-@pytest.mark.parametrize(("n", "chance"), [(6, 0.03125), (8, 0.0078125), (10, 0.001953125)])
+@pytest.mark.parametrize(("n", "probability"), [(6, 0.03125), (8, 0.0078125), (10, 0.001953125)])
 def test_all_of_one_sign_is_two_in_two_to_the_n(n: int, probability: float) -> None:
     assert signed_rank(np.arange(1, n + 1)) == pytest.approx(probability)
 
