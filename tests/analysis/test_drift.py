@@ -10,9 +10,9 @@ import pytest
 from softib.analysis.drift import compare_pairs, mann_whitney, signed_rank
 
 
-@pytest.mark.parametrize(("n", "chance"), [(6, 0.03125), (8, 0.0078125), (10, 0.001953125)])
-def test_all_of_one_sign_is_two_in_two_to_the_n(n: int, chance: float) -> None:
-    assert signed_rank(np.arange(1, n + 1)) == pytest.approx(chance)
+@pytest.mark.parametrize(("n", "probability"), [(6, 0.03125), (8, 0.0078125), (10, 0.001953125)])
+def test_all_of_one_sign_is_two_in_two_to_the_n(n: int, probability: float) -> None:
+    assert signed_rank(np.arange(1, n + 1)) == pytest.approx(probability)
 
 
 def test_the_exact_test_counts_signs() -> None:
@@ -28,7 +28,7 @@ def test_the_exact_test_counts_signs() -> None:
 def test_the_published_table_of_wilcoxon() -> None:
     """n = 20: the critical value of the smaller sum at 0.05 two-sided is 52, and 53 is not significant (Wilcoxon 1945; every table since)."""
 
-    def chance(smaller: int) -> float:
+    def probability(smaller: int) -> float:
         rank, left, signs = np.arange(1, 21), smaller, np.ones(20)
         for r in rank[::-1]:
             if r <= left:
@@ -36,7 +36,7 @@ def test_the_published_table_of_wilcoxon() -> None:
         assert left == 0
         return signed_rank(rank * signs)
 
-    assert chance(52) <= 0.05 < chance(53)
+    assert probability(52) <= 0.05 < probability(53)
 
 
 def test_rank_sum_is_near_the_count_of_arrangements() -> None:
@@ -73,7 +73,7 @@ def test_a_host_that_lost_five_percent_is_named_and_no_other() -> None:
 def test_a_fabric_that_lost_one_percent_is_seen_as_a_whole() -> None:
     rng = np.random.default_rng(1)
     drift = compare_pairs(pairs(16, rng), pairs(16, rng, scale=0.99))
-    assert drift.chance < 1e-6 and drift.hosts == () and drift.ratio == pytest.approx(0.99, abs=0.003)
+    assert drift.probability < 1e-6 and drift.hosts == () and drift.ratio == pytest.approx(0.99, abs=0.003)
 
 
 def test_noise_is_no_drift() -> None:
@@ -83,11 +83,11 @@ def test_noise_is_no_drift() -> None:
         rng = np.random.default_rng(1000 + seed)
         drift = compare_pairs(pairs(8, rng), pairs(8, rng))
         named += bool(drift.hosts)
-        whole += drift.chance < 0.01
+        whole += drift.probability < 0.01
     assert named <= 3 and whole <= 4
 
 
 def test_failed_and_new_pairs_are_counted_not_compared() -> None:
     drift = compare_pairs({("a", "b"): 10.0, ("b", "a"): 0.0, ("a", "c"): 9.0}, {("a", "b"): 10.0, ("a", "d"): 5.0})
-    assert (drift.pairs, drift.only_before, drift.only_after, drift.chance) == (1, 1, 1, 1.0)
-    assert compare_pairs({}, {}).chance == 1.0
+    assert (drift.pairs, drift.only_before, drift.only_after, drift.probability) == (1, 1, 1, 1.0)
+    assert compare_pairs({}, {}).probability == 1.0

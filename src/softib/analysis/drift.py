@@ -25,29 +25,29 @@ Pairs = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class HostDrift:
-    """``ratio``: median of after over before of the host's ``pairs``; ``chance`` of as much by accident, corrected for the number of hosts."""
+    """``ratio``: median of after over before of the host's ``pairs``; ``probability`` of as much by accident, corrected for the number of hosts."""
 
     host: str
     ratio: float
     pairs: int
-    chance: float
+    probability: float
 
 
 @dataclass(frozen=True)
 class Drift:
-    """``ratio``: median of after over before of all ``pairs`` measured in both; ``chance`` of as much by accident. ``hosts`` whose own pairs changed
+    """``ratio``: median of after over before of all ``pairs`` measured in both; ``probability`` of as much by accident. ``hosts`` whose own pairs changed
     otherwise than the rest, with significance, the surest first. ``only_before`` and ``only_after``: pairs measured in one alone."""
 
     pairs: int
     ratio: float
-    chance: float
+    probability: float
     hosts: tuple[HostDrift, ...]
     only_before: int
     only_after: int
 
     def changed(self, level: float = 0.01) -> bool:
         """Is the fabric as a whole, or any host, another one than it was?"""
-        return self.chance < level or any(h.chance < level for h in self.hosts)
+        return self.probability < level or any(h.probability < level for h in self.hosts)
 
 
 def compare_pairs(before: Pairs, after: Pairs, level: float = 0.01) -> Drift:
@@ -59,8 +59,8 @@ def compare_pairs(before: Pairs, after: Pairs, level: float = 0.01) -> Drift:
     both = sorted(first.keys() & second.keys())
     log = np.array([math.log(second[k] / first[k]) for k in both])
     if not len(both):
-        chance = mann_whitney(np.array(list(first.values())), np.array(list(second.values())))
-        return Drift(0, float("nan"), chance, (), len(first), len(second))
+        probability = mann_whitney(np.array(list(first.values())), np.array(list(second.values())))
+        return Drift(0, float("nan"), probability, (), len(first), len(second))
     middle = float(np.median(log))
     return Drift(
         len(both), math.exp(middle), signed_rank(log), _hosts(both, log, middle, level), len(first) - len(both), len(second) - len(both)
@@ -103,12 +103,12 @@ def signed_rank(differences: np.ndarray) -> float:
 def _exact(rank: np.ndarray, plus: float) -> float:
     """Every assignment of signs counted: sums of subsets of the ranks, doubled so that ties are whole numbers."""
     twice = np.rint(2 * rank).astype(np.int64)
-    ways = np.zeros(int(twice.sum()) + 1)
-    ways[0] = 1.0
+    counts = np.zeros(int(twice.sum()) + 1)
+    counts[0] = 1.0
     for r in twice.tolist():
-        ways[r:] = ways[r:] + ways[:-r]
-    at, whole = round(2 * plus), len(ways) - 1
-    tail = ways[: min(at, whole - at) + 1].sum() / ways.sum()
+        counts[r:] = counts[r:] + counts[:-r]
+    at, whole = round(2 * plus), len(counts) - 1
+    tail = counts[: min(at, whole - at) + 1].sum() / counts.sum()
     return min(1.0, 2.0 * float(tail))
 
 

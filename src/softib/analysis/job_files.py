@@ -40,13 +40,13 @@ class ScheduledJob:
 
 def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any]) -> list[ScheduledJob]:
     """The running jobs of a file (or of what was parsed from one). Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
-    told, of = (source, "jobs") if isinstance(source, Mapping) else (_parsed(source), os.fspath(source))
-    if isinstance(told, Mapping) and isinstance(told.get("jobs"), list):
-        return list(_slurm(told["jobs"], of))
-    if isinstance(told, Mapping) and isinstance(told.get("items"), list):
-        return list(_pods(told["items"]))
-    if isinstance(told, Mapping | list):
-        return list(_plain(told, of))
+    stated, of = (source, "jobs") if isinstance(source, Mapping) else (_parsed(source), os.fspath(source))
+    if isinstance(stated, Mapping) and isinstance(stated.get("jobs"), list):
+        return list(_slurm(stated["jobs"], of))
+    if isinstance(stated, Mapping) and isinstance(stated.get("items"), list):
+        return list(_pods(stated["items"]))
+    if isinstance(stated, Mapping | list):
+        return list(_plain(stated, of))
     raise InputError(
         f"{of}: no jobs in it; give squeue --json, a Kubernetes list of pods (kubectl get pods -o json), or YAML: name: [hosts]"
     )
@@ -103,8 +103,8 @@ def _owner(meta: Mapping[str, Any]) -> str:
     return str(owners[0].get("name")) if owners else str(meta.get("name") or "pod")
 
 
-def _plain(told: Mapping[str, Any] | list[Any], of: str) -> Iterator[ScheduledJob]:
-    entries = [{"name": n, "hosts": h} for n, h in told.items()] if isinstance(told, Mapping) else told
+def _plain(stated: Mapping[str, Any] | list[Any], of: str) -> Iterator[ScheduledJob]:
+    entries = [{"name": n, "hosts": h} for n, h in stated.items()] if isinstance(stated, Mapping) else stated
     for i, entry in enumerate(entries):
         hosts = entry.get("hosts") if isinstance(entry, Mapping) else None
         if isinstance(hosts, str):

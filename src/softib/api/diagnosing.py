@@ -80,11 +80,11 @@ class Jobs(Suggests):
 
     def table(self) -> polars.DataFrame:
         """The same as a table, one row a job."""
-        told = self.to_json()
+        stated = self.to_json()
         return frame({
-            "job": [j["job"] for j in told], "user": [j["user"] for j in told], "hosts": [len(j["hosts"]) for j in told],
-            "missing_hosts": [", ".join(j["missing_hosts"]) for j in told], "cables": [j["cables"] for j in told],
-            "shared_with": [", ".join(j["shared_with"]) for j in told], "expected_slowdown": [j["expected_slowdown"] for j in told],
+            "job": [j["job"] for j in stated], "user": [j["user"] for j in stated], "hosts": [len(j["hosts"]) for j in stated],
+            "missing_hosts": [", ".join(j["missing_hosts"]) for j in stated], "cables": [j["cables"] for j in stated],
+            "shared_with": [", ".join(j["shared_with"]) for j in stated], "expected_slowdown": [j["expected_slowdown"] for j in stated],
         })  # fmt: skip
 
     def lines(self) -> list[str]:
@@ -114,10 +114,10 @@ class Jobs(Suggests):
         return f"<Jobs: {', '.join(self.names[:5])}{' …' if len(self) > 5 else ''}>"
 
     def _repr_html_(self) -> str:
-        told = self.to_json()
+        stated = self.to_json()
         return html_table(
             ("job", "hosts", "cables", "slowdown"),
-            ((j["job"], len(j["hosts"]), j["cables"], j["expected_slowdown"]) for j in told),
+            ((j["job"], len(j["hosts"]), j["cables"], j["expected_slowdown"]) for j in stated),
         )
 
 
@@ -137,9 +137,9 @@ def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *,
     from softib.analysis.jobs import place_jobs
     from softib.analysis.routed import routed
 
-    told: list[ScheduledJob] = read_jobs(jobs)
+    stated: list[ScheduledJob] = read_jobs(jobs)
     found = routed(result_of(as_fabric(source)), None, None, steps)
-    return Jobs(place_jobs(found.fabric, found.graph, found.lft, told))
+    return Jobs(place_jobs(found.fabric, found.graph, found.lft, stated))
 
 
 def diagnose(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from softib.diags.cable_rules.bit_errors import needed_seconds
-from softib.diags.cable_rules.case import Case, lane_rate, line_rate
+from softib.diags.cable_rules.case import Case, line_rate, signalling_rate
 from softib.diags.cable_rules.judge import judge
 from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.finding import Severity
 from tests.diags.cable_rules.observed import codes, observed, ports, row, tables
 
 HOUR = 3600.0
-TICKS = lane_rate(400.0) / 10
+TICKS = signalling_rate(400.0) / 10
 """Ticks of PortXmitWait in a second at NDR: ten bit times of a lane (IBA 16.1.3.2)."""
 
 

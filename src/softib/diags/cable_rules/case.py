@@ -104,9 +104,9 @@ class Case:
     @cached_property
     def cable(self) -> np.ndarray:
         """The row that stands for the cable of each port: the smaller one of its two ends (int64[n])."""
-        own = np.arange(self.n)
+        rows = np.arange(self.n)
         peer = np.asarray(self.ports.peer, np.int64)
-        return np.where(peer >= 0, np.minimum(own, peer), own)
+        return np.where(peer >= 0, np.minimum(rows, peer), rows)
 
     @cached_property
     def cables(self) -> np.ndarray:
@@ -152,8 +152,8 @@ class Case:
     def rates(self) -> np.ndarray:
         """Gb/s of data of each port in each interval (float64[k, n]): as observed, else what PortInfo says now."""
         now = np.broadcast_to(np.asarray(self.ports.rate_gbps, np.float64), (self.obs.intervals, self.n))
-        told = self.obs.level.get("rate_gbps")
-        return now if told is None else np.where(np.isnan(told), now, told)
+        stated = self.obs.level.get("rate_gbps")
+        return now if stated is None else np.where(np.isnan(stated), now, stated)
 
     @cached_property
     def best_rate(self) -> np.ndarray:
@@ -176,14 +176,14 @@ class Case:
     # -- chances --
 
     @cached_property
-    def chance(self) -> float:
+    def probability(self) -> float:
         """The chance of a false alarm that one test of one port may take."""
         return self.limits["false_alarms"] / max(1, self.n * (self.obs.intervals + 1))
 
     def too_many(self, n: float, mean: float) -> tuple[bool, float]:
         """(``n`` events are more than a Poisson distribution of this mean gives by accident, how sure that is)."""
         p = poisson_tail(int(n), mean)
-        return p < self.chance, 1.0 - min(1.0, p / max(self.chance, 1e-300) * self.limits["false_alarms"])
+        return p < self.probability, 1.0 - min(1.0, p / max(self.probability, 1e-300) * self.limits["false_alarms"])
 
     def when(self, rows: np.ndarray, counter: str) -> dict[str, Any]:
         """First and last interval in which the counter rose on any of the rows, as clock times in ns."""
@@ -197,18 +197,18 @@ class Case:
         }
 
 
-_LANE = {round(s.lane_data_gbps * lanes, 3): s for lanes in (12, 8, 2, 1, 4) for s in SPEEDS}
+_SPEED_OF = {round(s.lane_data_gbps * lanes, 3): s for lanes in (12, 8, 2, 1, 4) for s in SPEEDS}
 
 
 def line_rate(gbps: float) -> float:
     """Bits a second on the line of a link that carries ``gbps`` of data (8b/10b and 64b/66b included)."""
-    speed = _LANE.get(round(gbps, 3))
+    speed = _SPEED_OF.get(round(gbps, 3))
     return gbps * 1e9 * (speed.lane_gbps / speed.lane_data_gbps if speed else 66 / 64)
 
 
-def lane_rate(gbps: float) -> float:
+def signalling_rate(gbps: float) -> float:
     """Bits a second of a lane of a link that carries ``gbps``; four lanes where other numbers would do too."""
-    speed = _LANE.get(round(gbps, 3))
+    speed = _SPEED_OF.get(round(gbps, 3))
     return speed.lane_gbps * 1e9 if speed else gbps * 1e9 * 66 / 64 / 4
 
 

@@ -43,26 +43,26 @@ def _series(mean: float, n: int) -> float:
     return total
 
 
-def poisson_lower(n: int, chance: float) -> float:
+def poisson_lower(n: int, probability: float) -> float:
     """The mean below which ``n`` or more happen with at most this chance: the exact lower bound (Garwood 1936)."""
     if n <= 0:
         return 0.0
     if n > EXACT:
-        return max(0.0, n - _normal(chance) * math.sqrt(n))
-    return _solve(lambda mean: poisson_tail(n, mean) - chance, 0.0, float(n))
+        return max(0.0, n - _normal(probability) * math.sqrt(n))
+    return _solve(lambda mean: poisson_tail(n, mean) - probability, 0.0, float(n))
 
 
-def poisson_upper(n: int, chance: float) -> float:
+def poisson_upper(n: int, probability: float) -> float:
     """The mean above which ``n`` or fewer happen with at most this chance: the exact upper bound."""
     if n > EXACT:
-        return n + _normal(chance) * math.sqrt(n)
-    most = n + 20.0 * math.sqrt(n + 1.0) - math.log(chance) + 10.0
-    return _solve(lambda mean: poisson_tail(n + 1, mean) - (1.0 - chance), float(n), most)
+        return n + _normal(probability) * math.sqrt(n)
+    most = n + 20.0 * math.sqrt(n + 1.0) - math.log(probability) + 10.0
+    return _solve(lambda mean: poisson_tail(n + 1, mean) - (1.0 - probability), float(n), most)
 
 
-def _normal(chance: float) -> float:
+def _normal(probability: float) -> float:
     """The standard normal deviate that is exceeded with this chance."""
-    return _solve(lambda z: chance - 0.5 * math.erfc(z / math.sqrt(2.0)), 0.0, 40.0)
+    return _solve(lambda z: probability - 0.5 * math.erfc(z / math.sqrt(2.0)), 0.0, 40.0)
 
 
 def _solve(rises: object, low: float, high: float) -> float:

@@ -54,25 +54,25 @@ def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Sus
             or len(group.cables) == total
         ):
             continue
-        chance = len(groups) * hypergeometric_tail(len(bad), len(group.cables), len(suspects), total)
-        if chance < case.limits["group_chance"]:
-            judged.append((chance, -len(bad), at, bad))
+        probability = len(groups) * hypergeometric_tail(len(bad), len(group.cables), len(suspects), total)
+        if probability < case.limits["group_chance"]:
+            judged.append((probability, -len(bad), at, bad))
     left = set(suspects.tolist())
-    for chance, _, at, bad in sorted(judged, key=lambda j: j[:3]):
+    for probability, _, at, bad in sorted(judged, key=lambda j: j[:3]):
         explained = frozenset(bad.tolist()) & left
         if len(explained) < case.limits["group_least"]:
             continue
         left -= explained
-        yield _of_group(case, groups[at], bad, len(suspects), chance), explained
+        yield _of_group(case, groups[at], bad, len(suspects), probability), explained
 
 
-def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, chance: float) -> Suspicion:
+def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probability: float) -> Suspicion:
     links = [case.link(int(r)) for r in bad.tolist()]
     text = (f"{len(bad)} of the {len(group.cables)} cables of {group.kind} {group.name} are bad, {suspects} of all {len(case.cables):,}: "
-            f"chance would do that with a probability of {chance:.1g}")  # fmt: skip
+            f"chance would do that with a probability of {probability:.1g}")  # fmt: skip
     evidence = {"kind": group.kind, "name": group.name, "bad": links, "cables": len(group.cables), "bad_in_all": suspects,
-                "cables_in_all": len(case.cables), "probability": chance}  # fmt: skip
-    return Suspicion(finding(COMMON_CAUSE, group.where, text, evidence), -1, 1.0 - chance, cable=False)
+                "cables_in_all": len(case.cables), "probability": probability}  # fmt: skip
+    return Suspicion(finding(COMMON_CAUSE, group.where, text, evidence), -1, 1.0 - probability, cable=False)
 
 
 def _groups(case: Case) -> Iterator[_Group]:

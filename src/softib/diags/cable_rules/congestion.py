@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.diags.cable_rules.case import Case, Suspicion, lane_rate, rule, span_text
+from softib.diags.cable_rules.case import Case, Suspicion, rule, signalling_rate, span_text
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
 
@@ -59,7 +59,7 @@ class _Root:
     intervals: list[int] = field(default_factory=list)
     waits: dict[int, float] = field(default_factory=dict)
     busy: float = 0.0
-    own: float = 0.0
+    waited: float = 0.0
 
 
 @rule
@@ -87,7 +87,7 @@ def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
     tick = np.where(np.isnan(tick), case.limits["tick_symbols"], tick)
     per_tick = np.zeros_like(case.rates)
     for gbps in np.unique(case.rates[case.rates > 0]).tolist():
-        per_tick[case.rates == gbps] = 10.0 / lane_rate(gbps)
+        per_tick[case.rates == gbps] = 10.0 / signalling_rate(gbps)
     with np.errstate(divide="ignore", invalid="ignore"):
         wait = np.where(case.span_s > 0, case.column(WAIT) * tick * per_tick / case.span_s, 0.0)
         busy = np.where(
@@ -126,7 +126,7 @@ class _Interval:
             for at, kind in self._roots_of(row, ()):
                 root = self.found.setdefault((at, kind), _Root(at, kind))
                 root.waits[row] = max(root.waits.get(row, 0.0), float(self.wait[row]))
-                root.busy, root.own = max(root.busy, float(self.busy[at])), max(root.own, float(self.wait[at]))
+                root.busy, root.waited = max(root.busy, float(self.busy[at])), max(root.waited, float(self.wait[at]))
                 roots.add((at, kind))
         for key in roots:
             self.found[key].intervals.append(self.k)
@@ -189,10 +189,10 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
     branches = [r for r in waiting if ports.switch[r] and r != row]
     seconds = float(case.span_s[root.intervals, row].sum())
     rate = float(case.best_rate[row])
-    drained = rate * root.busy / max(root.busy + root.own, 1e-12)
+    drained = rate * root.busy / max(root.busy + root.waited, 1e-12)
     evidence = {
         "root": str(case.location(row)), "intervals": len(root.intervals), "seconds": round(seconds, 6), "busy_share": round(root.busy, 4),
-        "wait_share": round(root.own, 4), "gbps": rate, "drained_gbps": round(drained, 3),
+        "wait_share": round(root.waited, 4), "gbps": rate, "drained_gbps": round(drained, 3),
         "branches": {str(case.location(r)): round(root.waits[r], 4) for r in branches[:SHOWN]}, "n_branches": len(branches),
         "victims": {str(case.location(r)): round(root.waits[r], 4) for r in victims[:SHOWN]}, "n_victims": len(victims),
         "source": case.limits.of("wait_share").source, "first_ns": int(case.obs.begin_ns[root.intervals[0], row]),
@@ -218,7 +218,7 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
         return Suspicion(made, row, 0.9, cable=False)
     end = peer if peer >= 0 else row
     made = finding(SLOW_RECEIVER, case.ends(end),
-                   f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits {root.own:.0%} of the time "
+                   f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits {root.waited:.0%} of the time "
                    f"{lasted} and is {root.busy:.0%} busy{behind}", evidence)  # fmt: skip
     return Suspicion(made, end, 0.95)
 

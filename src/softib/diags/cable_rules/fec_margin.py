@@ -30,8 +30,8 @@ def fec_margin(case: Case) -> Iterator[Suspicion]:
         bits[case.rates == gbps] *= line_rate(gbps) / (gbps * 1e9)
     with np.errstate(invalid="ignore", divide="ignore"):
         counted = np.where(bits > 0, symbols / bits, np.nan)
-    said = np.fmax(counted, case.level("pre_fec_ber"))
-    worst = np.fmax.reduce(said, axis=0, initial=0.0)
+    ratio = np.fmax(counted, case.level("pre_fec_ber"))
+    worst = np.fmax.reduce(ratio, axis=0, initial=0.0)
     bad = np.flatnonzero(worst > case.limits["pre_fec_margin"])
     for cable in np.unique(case.cable[bad]).tolist():
         ends = [r for r in (int(cable), int(case.ports.peer[cable])) if r >= 0]

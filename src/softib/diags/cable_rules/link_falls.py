@@ -21,7 +21,7 @@ LINK_FLAPS = code(
 SWITCH_RESTARTED = code(
     "switch-restarted", Severity.INFO, "a switch has started again: its neighbours lost their links to it, its own counters began anew",
     "nothing, where somebody did it; else look at its power and its log")  # fmt: skip
-SWITCH_GONE = code(
+SWITCH_LOST = code(
     "switch-gone", Severity.ERROR, "a switch does not answer, and its neighbours lost their links to it",
     "look at its power")  # fmt: skip
 DOWNED = "link_downed_counter"
@@ -94,12 +94,12 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
             explained[k, mine] = True
             explained[k, peer[mine]] = True
             row = int(peer[mine[0]])
-            gone = bool(down[mine].mean() > 0.5)
+            lost = bool(down[mine].mean() > 0.5)
             name = str(case.node_location(row))
             text = (f"{name}: {int(count[n])} of its {int(size[n])} neighbours lost their link to it at once, and it told nothing itself: it "
-                    f"{'does not answer any more' if gone else 'has started again'}")  # fmt: skip
+                    f"{'does not answer any more' if lost else 'has started again'}")  # fmt: skip
             yield Suspicion(
-                finding(SWITCH_GONE if gone else SWITCH_RESTARTED, [case.node_location(row)], text,
+                finding(SWITCH_LOST if lost else SWITCH_RESTARTED, [case.node_location(row)], text,
                         {"neighbours": int(size[n]), "fell": int(count[n]), "first_ns": int(case.obs.begin_ns[k, mine].min()),
                          "last_ns": int(case.obs.end_ns[k, mine].max())}),
                 row, 0.99, cable=False,

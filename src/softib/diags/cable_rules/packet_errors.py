@@ -35,8 +35,8 @@ BITS_A_WORD = 40.0
 def packet_errors(case: Case) -> Iterator[Suspicion]:
     """Cables over which more packets were lost than the drop rate allows, whose physical errors passed their threshold, or that recover."""
     lost = case.obs.total(ERRORS).astype(float)
-    own = case.obs.total(OVERRUN_DETAIL).astype(float)
-    lost = np.maximum(lost - own, 0.0)
+    overrun = case.obs.total(OVERRUN_DETAIL).astype(float)
+    lost = np.maximum(lost - overrun, 0.0)
     packets = case.obs.total(PACKETS).astype(float)
     integrity = case.obs.total(INTEGRITY).astype(float)
     minutes = case.span_s / 60.0
