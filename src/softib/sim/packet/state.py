@@ -31,6 +31,8 @@ FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 """Rows of each pool before it grows."""
 LOG_ROWS = 1 << 12
 EVENTS_A_BUCKET = 8
+LEAST_WIDTH_PS = 4
+"""A power of two above it is the narrowest bucket; all of them together then reach 1 us ahead."""
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
 
@@ -175,8 +177,8 @@ def _pool(rows: int, columns: int, dtype: Any, link: int) -> np.ndarray:
 def _width(ports: int, fastest_fs: int) -> int:
     """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that its heap stays flat."""
     packet_ps = max(4200 * fastest_fs // 1000, 1)
-    width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), 64)
-    return min(max(int(width).bit_length(), 6), 24)
+    width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), LEAST_WIDTH_PS)
+    return min(int(width).bit_length(), 24)
 
 
 def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
