@@ -20,5 +20,5 @@ def test_prefetch_reads_nothing_and_changes_nothing():
 
 def test_a_row_of_another_length_is_refused():
     """Compiled code multiplies by the length that was stated: an array of another one must not get there."""
-    with pytest.raises(TypeError, match="Wide.wide has 5 columns, not 4"):
+    with pytest.raises(TypeError, match=r"Wide\.wide has 5 columns, not 4"):
         Wide(np.zeros((4, 5), np.int64))
