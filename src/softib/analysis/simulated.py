@@ -202,7 +202,7 @@ def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Mess
     """
     if not made.groups:
         return made
-    from softib.scenario.multicast_groups import join_group
+    from softib.scenario.multicast_groups import joined_groups
 
     if layer != "packet":
         raise InputError("only packets know multicast; add --layer packet")
@@ -210,14 +210,7 @@ def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Mess
         raise InputError(
             "multicast groups are made by the subnet manager, and these tables are not its own; give an engine"
         )
-    groups = []
-    for n, group in enumerate(made.groups, 1):
-        rows = made.group == n
-        senders = np.setdiff1d(made.src[rows], group.members)
-        sl = max(int(made.sl[rows].max(initial=0)), 0)
-        mlid = join_group(found.subnet, n, plane.ends[group.members].tolist(), plane.ends[senders].tolist(), sl)
-        groups.append(replace(group, mlid=mlid))
-    return replace(made, groups=tuple(groups))
+    return replace(made, groups=joined_groups(found.subnet, plane.ends, made))
 
 
 def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:

@@ -150,6 +150,7 @@ class Plane:
             np.where(computes, 0, found.request_ps),
             np.where(computes, m.delay_ps, found.forth_ps),
             np.where(computes, 0, found.answer_ps),
+            np.where(computes, 0, found.ramp_ps),
         )
 
     @cached_property
