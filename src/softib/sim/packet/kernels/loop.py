@@ -8,10 +8,11 @@ from softib.sim.packet.kernels.aggregation import is_node
 from softib.sim.packet.kernels.ahead import fetch_next, scout
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
-from softib.sim.packet.kernels.hca import COMPUTE_OP, READ_OP, activate, resume
+from softib.sim.packet.kernels.hca import activate, resume
 from softib.sim.packet.kernels.link_layer import link_event
 from softib.sim.packet.kernels.management import at_port, processed
 from softib.sim.packet.kernels.multicast import make_copies
+from softib.sim.packet.kernels.packet_sizes import COMPUTE_OP, READ_OP
 from softib.sim.packet.kernels.pools import short
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout

@@ -14,12 +14,13 @@ from softib.sim.packet.kernels.bad_packets import check, refuse
 from softib.sim.packet.kernels.congestion import backward, forward_notice
 from softib.sim.packet.kernels.control import control
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.hca import UD, memory_fs
+from softib.sim.packet.kernels.hca import memory_fs
 from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.multicast import delivered
 from softib.sim.packet.kernels.not_ready import not_ready, ready_for
 from softib.sim.packet.kernels.packet_log import log_received
+from softib.sim.packet.kernels.packet_sizes import UD
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -61,6 +62,7 @@ from softib.sim.packet.tables import (
     PSN,
     QP,
     RAMP,
+    RAMP_FS,
     RCV_OCTETS,
     RCV_PACKETS,
     READ_REQUEST,
@@ -143,10 +145,15 @@ def receive(n, s, port, k, now):
 def ramp_of(n, s, k):
     """fs an octet that packet ``k`` takes to memory when it comes alone."""
     q = np.int64(s.packet[k, QP]) >> 1
-    at = s.qp[q, DONE_MESSAGE] if s.packet[k, WHAT] == READ_RESPONSE else s.qp[q, RX_MESSAGE]
-    if at >= s.qp[q, LAST_MESSAGE]:
+    psn = np.int64(s.packet[k, PSN])
+    if s.packet[k, WHAT] == READ_RESPONSE:
+        at = s.qp[q, DONE_MESSAGE]
+        return memory_fs(n, s, q, s.order[at], psn) if at < s.qp[q, LAST_MESSAGE] else n.opt[DMA_FS]
+    if s.packet[k, WHAT] != DATA:
         return n.opt[DMA_FS]
-    return memory_fs(n, s, q, s.order[at], np.int64(s.packet[k, PSN]))
+    if s.qp[q, SERVICE] == UD:  # a packet is a message
+        return n.opt[RAMP_FS]
+    return memory_fs(n, s, q, s.order[message_of(s, q, psn)], psn)
 
 
 @inner
