@@ -36,7 +36,9 @@ class Job(BaseModel):
     )
     seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of random draws; default: that of the run")
     rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
-    opcode: Literal["write", "send", "read", "atomic"] = Field("write", description="what a work request asks for")
+    opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
+        "write", description="what a work request asks for"
+    )
     transport: Literal["rc", "uc", "ud"] = Field("rc", description="service of the queue pairs")
     receives: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
         0,
@@ -129,7 +131,9 @@ class Multicast(Repeated):
     size: Size = Field(2048, description="bytes of a datagram, at most the path MTU")
     source: HostName | None = Field(None, description="who sends; default the first host")
     receivers: Number | None = Field(None, description="members, drawn at random; default all others")
-    opcode: Literal["write", "send", "read", "atomic"] = Field("send", description="datagrams are sent")
+    opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
+        "send", description="datagrams are sent"
+    )
     transport: Literal["rc", "uc", "ud"] = Field("ud", description="groups are of datagrams")
 
 

@@ -26,6 +26,7 @@ from softib.iba.headers import (
     RETH,
     AtomicAckETH,
     AtomicETH,
+    ImmDt,
     Operation,
     Service,
     Syndrome,
@@ -58,7 +59,8 @@ BASE = np.array([Operation.WRITE_FIRST, Operation.SEND_FIRST, Operation.READ_REQ
 """By :class:`~softib.sim.messages.Opcode`: the first request."""
 SERVICES = np.array([Service.RC, Service.UC, Service.UD], np.int64)
 """By :class:`~softib.sim.messages.Transport`."""
-WITH_RETH = (Operation.WRITE_FIRST, Operation.WRITE_ONLY, Operation.READ_REQUEST)
+WITH_IMM = (Operation.WRITE_LAST_WITH_IMM, Operation.WRITE_ONLY_WITH_IMM)
+WITH_RETH = (Operation.WRITE_FIRST, Operation.WRITE_ONLY, Operation.WRITE_ONLY_WITH_IMM, Operation.READ_REQUEST)
 WITH_AETH = (Operation.READ_RESPONSE_FIRST, Operation.READ_RESPONSE_LAST, Operation.READ_RESPONSE_ONLY, Operation.ACKNOWLEDGE,
              Operation.ATOMIC_ACKNOWLEDGE)  # fmt: skip
 
@@ -96,7 +98,7 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     last = psn + 1 == m[:, t.M_PSN] + m[:, t.M_PACKETS]
     place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
     atomic = m[:, t.M_OPCODE] == Opcode.ATOMIC
-    request = BASE[m[:, t.M_OPCODE]]
+    request = BASE[m[:, t.M_OPCODE]] + ((m[:, t.M_IMMEDIATE] > 0) & last)  # ... with immediate is the next operation
     place_of_response = np.where(place == 4, 3, place)
     response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
     service = SERVICES[log.qp[log.stream[rows] >> 1, t.SERVICE]]
@@ -191,6 +193,8 @@ def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> l
     key = 1 + m[:, t.M_QP]
     if operation in WITH_RETH:
         found.append(RETH.pack(va=0, rkey=key, dma_len=m[:, t.M_SIZE]))
+    if operation in WITH_IMM:
+        found.append(ImmDt.pack(imm_data=m[:, t.M_QP]))
     if operation == Operation.FETCH_ADD:
         found.append(AtomicETH.pack(va=0, rkey=key, swap_data=1, cmp_data=0))
     if operation in WITH_AETH:

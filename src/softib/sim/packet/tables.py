@@ -40,7 +40,7 @@ State: Any = table(
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
      "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
      "rare_count", "sl_count", "vl_wait", "delivery", "log"],
-    {"port": 8, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 18, "count": 16, "event": 3,
+    {"port": 8, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "count": 16, "event": 3,
      "heap": 2, "far": 2, "timer": 2},
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
@@ -156,11 +156,11 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
- M_LID, M_RECEIVE, M_GROUP, M_DELIVERY, M_VALUE, M_COLUMNS) = range(19)  # fmt: skip
+ M_LID, M_RECEIVE, M_GROUP, M_DELIVERY, M_VALUE, M_IMMEDIATE, M_COLUMNS) = range(20)  # fmt: skip
 """``M_POSTED``: when the adapter may begin, + 1 (0: not posted yet); ``M_NEEDS``: messages that it waits for; ``M_AFTER``: the last of
 them; times are -1 where they did not happen; ``M_LID``: the destination; ``M_RECEIVE``: the message whose
 receive it takes, + 1 (0: there is one); ``M_GROUP``: its multicast group + 1 (0: none), ``M_DELIVERY``: its first row of ``delivery``;
-``M_VALUE``: what it carries, where switches reduce."""
+``M_VALUE``: what it carries, where switches reduce; ``M_IMMEDIATE``: a WRITE with immediate data."""
 
 # -- State.count --
 (XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,

@@ -81,7 +81,7 @@ def cut_event(n, s, what, change, now):
         kind != ARRIVE and kind != RECEIVE and kind != ENTER and kind != MANAGE and kind != AGENT
     ):
         return what
-    if s.packet[k, FLAGS] & CUT:
+    if s.packet[k, FLAGS] & CUT or (kind == ENTER and s.packet[k, FLAGS] & COPY):
         return what
     if change[entity] == DOWN:
         if kind == AGENT:

@@ -5,6 +5,7 @@ from softib.jit import inner
 from softib.sim.packet.tables import (
     CURRENT_MESSAGE,
     M_GROUP,
+    M_IMMEDIATE,
     M_OPCODE,
     M_PACKETS,
     M_PSN,
@@ -18,7 +19,7 @@ from softib.sim.packet.tables import (
 
 HEADERS = 26
 """Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
-RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH, GRH = 16, 8, 4, 28, 8, 40
+RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH, GRH, IMMDT = 16, 8, 4, 28, 8, 40, 4
 WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP, COMPUTE_OP = 0, 1, 2, 3, 4
 RC, UC, UD = 0, 1, 2
 
@@ -42,6 +43,8 @@ def request_octets(s, q):
     octets = HEADERS + (payload_of(s, q, m, psn) + 3 & ~3)
     if opcode == WRITE_OP and psn == s.message[m, M_PSN]:
         octets += RETH
+    if s.message[m, M_IMMEDIATE] and psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]:
+        octets += IMMDT
     if s.qp[q, SERVICE] == UD:
         octets += DETH
         if s.message[m, M_GROUP]:
