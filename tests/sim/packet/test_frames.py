@@ -150,9 +150,11 @@ def test_nothing_is_logged_unless_asked():
 
 @pytest.mark.stock
 @needs_tshark
-def test_tshark_reads_rnr_naks_and_their_timer(tmp_path):
-    """Two SENDs and one receive that is posted late: syndrome RNR NAK with the code of the timer (IBA 9.7.5.2.8, table 45)."""
-    sent = messages([0, 0], 1, 64, qp=0, opcode=Opcode.SEND, receives=1, repost_ps=100_000_000)
+@pytest.mark.parametrize(("opcode", "said"), [(Opcode.SEND, 0x04), (Opcode.WRITE_WITH_IMM, 0x0B)])
+def test_tshark_reads_rnr_naks_and_their_timer(tmp_path, opcode, said):
+    """Two SENDs (WRITEs with immediate) and one receive that is posted late: syndrome RNR NAK with the code of the timer (IBA 9.7.5.2.8,
+    table 45)."""
+    sent = messages([0, 0], 1, 64, qp=0, opcode=opcode, receives=1, repost_ps=100_000_000)
     fabric = star(2)
     port = int(end_ports(fabric)[1])
     out = run(fabric, sent, PacketOptions(watch_ports=(port, int(fabric.port_peer[port])), rnr_timer=14))
@@ -161,6 +163,7 @@ def test_tshark_reads_rnr_naks_and_their_timer(tmp_path):
     assert not columns(path, "frame.number", only="_ws.malformed")
     found = columns(path, "infiniband.aeth.syndrome", only="infiniband.aeth.syndrome.opcode == 1")
     assert found and {number(row[0]) for row in found} == {0x20 + 14}
+    assert {number(row[0]) for row in columns(path, "infiniband.bth.opcode")} == {said, 0x11}
 
 
 @pytest.mark.stock
