@@ -15,7 +15,7 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.frames import FIRST_QPN, frames, tap, write_capture
 from tests.iba.dissected import columns
 from tests.sim.packet.fabrics import fabric_copy, star, tree
-from tests.sim.packet.test_multicast import datagrams, grouped
+from tests.sim.packet.groups import datagrams, grouped
 from tests.sim.packet.traffic import mixture
 
 FIELDS = (

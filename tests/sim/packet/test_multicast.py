@@ -13,32 +13,17 @@ from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.scenario.multicast_groups import join_group
 from softib.sim.ends import end_ports
-from softib.sim.messages import MulticastGroup, Opcode, Transport, messages
+from softib.sim.messages import MulticastGroup, Transport, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
 from softib.sim.packet.groups import deliveries_of
 from tests.sim.packet.fabrics import no_lifetimes
+from tests.sim.packet.groups import datagrams, grouped
 from tests.sim.packet.lab import IDEAL, drained
 
 LRH_TO_VCRC = 26 + 8 + 40
 """Octets around the payload of a multicast datagram: LRH, BTH, ICRC, VCRC, DETH, and the GRH, which all of them have."""
-
-
-def grouped(members, senders, radix=8, levels=2):
-    """A fat tree whose hosts ``members`` (rows of end ports) joined a group, and ``senders`` to send only."""
-    up = bring_up(generate("fat-tree", radix=radix, levels=levels, generation="NDR"))
-    ends = end_ports(up.fabric)
-    mlid = join_group(up, 1, ends[members].tolist(), [int(ends[s]) for s in senders if s not in members])
-    return up.fabric, ends, MulticastGroup(np.array(members), mlid)
-
-
-def datagrams(group, sources, n, size=2048, **columns):
-    src = np.repeat(sources, n)
-    dst = np.where(src == group.members[0], group.members[1], group.members[0])
-    return messages(
-        src, dst, size, qp=src, transport=Transport.UD, opcode=Opcode.SEND, group=1, groups=[group], **columns
-    )
 
 
 @pytest.mark.parametrize("levels", [2, 3])
