@@ -10,17 +10,23 @@ import pytest
 
 from softib.errors import InputError, UnknownName
 from softib.fabric.builder import FabricBuilder
+from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.mad_offsets import CLASS_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT
+from softib.scenario.aggregation import aggregation_messages
+from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.sim.ends import end_ports
-from softib.sim.messages import messages
+from softib.sim.messages import MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
+from softib.sim.packet.groups import deliveries_of
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
-from softib.sm.config import SmConfig
-from tests.sim.packet.fabrics import chain, no_lifetimes, star, tree, up
+from softib.sm.config import SmConfig, config_of
+from softib.sm.options import read_options
+from softib.workloads.hosts import hosts_of
+from tests.sim.packet.fabrics import chain, congestion, no_lifetimes, star, tree, up
 from tests.sim.packet.lab import drained
 from tests.sim.packet.traffic import mixture
 
@@ -318,6 +324,88 @@ def test_a_small_vl15_buffer_costs_timeouts_not_the_sweep():
         made.mads["vl15_dropped"] > 0 and int(made.outcome.counters["vl15_dropped"].sum()) == made.mads["vl15_dropped"]
     )
     assert made.milestones.sweeps[-1][1] > 0 and made.outcome.done
+
+
+# -- faults together with other mechanisms --
+
+
+@pytest.mark.parametrize("conf", ["adaptive_routing free\n", "congestion"])
+def test_adaptive_routing_and_congestion_control_survive_a_pulled_cable(conf):
+    """Both as the manager programs them, while it re-routes: every message arrives, both mechanisms took part, and credits come back."""
+    options = congestion(1, 0, 20, 3) if conf == "congestion" else read_options(conf)[0]
+    config = config_of(options | {"engine": "ftree"})
+    fabric = generate("fat-tree", radix=8, levels=2, generation="NDR")
+    bring_up(fabric, config=config)
+    n = 32
+    at = np.arange(n)
+    sent = messages(at, np.where(at % 4 == 0, (at + 4) % n, at // 16), np.where(at < 2, 4096, 200_000), qp=at)
+    sent = sent.only(sent.src != sent.dst)
+    port = int(fabric.port(fabric.find_node("leaf-1"), 5))
+    run_of: list[PacketSteps] = []
+    made = _kept(
+        run_of, fabric, sent, [TimedFault(20 * US, "link-down", fabric.port_name(port))], QUICK, ManagerSettings(config)
+    )
+    s, net = run_of[0].state, run_of[0].net
+    assert made.outcome.done and made.broken[0] > 0
+    assert net.opt[t.CC if conf == "congestion" else t.AR]
+    if conf == "congestion":
+        assert s.count[:, t.MARKED].sum() > 0 and s.count[:, t.RCV_BECN].sum() > 0
+    _all_credits_are_back(fabric, net, s)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_group_survives_cables_that_fail(seed):
+    """Datagrams to a group while its tree's cables fall and come back: a member has each at most once, no packet is left, each sender of a
+    live link has the whole receive buffer again (copies of a packet have one place in it), and after the manager's sweep all arrive."""
+    rng = np.random.default_rng(seed)
+    fabric = no_lifetimes(tree(4, 2).copy())
+    group = MulticastGroup(np.array([0, 2, 5, 7]))
+    n = 400
+    sent = messages(
+        np.zeros(n, int), 2, 2048, qp=0, transport=Transport.UD, opcode=Opcode.SEND, group=1, groups=[group],
+        start_ps=np.where(np.arange(n) < 300, np.arange(n) * US // 20, 3000 * US + np.arange(n) * US // 10),
+    )  # fmt: skip
+    cables = np.flatnonzero(
+        fabric.is_switch[fabric.port_node]
+        & fabric.is_switch[fabric.port_node[fabric.port_peer]]
+        & (fabric.port_peer >= 0)
+    )
+    port = int(rng.choice(cables))
+    faults = [TimedFault(int(rng.integers(1, 12)) * US, "link-down", fabric.port_name(port))]
+    faults.append(TimedFault(14 * US, "link-up", fabric.port_name(port)))
+    run_of: list[PacketSteps] = []
+    made = _kept(run_of, fabric, sent, faults, QUICK, ManagerSettings(SmConfig(engine="minhop")))
+    s, net = run_of[0].state, run_of[0].net
+    assert s.reg[t.IN_NETWORK] == 0
+    _all_credits_are_back(fabric, net, s)
+    for i in range(n):
+        ports, when, times = deliveries_of(net, s, i)
+        others = ports != net.group_port[0]
+        assert (times <= 1).all() and (i < 300 or (when[others] > 0).all())
+    assert (made.outcome.arrived_ps[:20] >= 0).all()
+
+
+def _all_credits_are_back(fabric, net, s):
+    vls = int(net.opt[t.OPT_VLS])
+    linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
+    for vl in range(vls):
+        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare[net.port[linked, t.PEER], t.BLOCKS])
+
+
+def test_aggregation_survives_a_pulled_cable():
+    """An all-reduce while a cable between switches is pulled: every result is the sum in which each host's vector is once (conservation)."""
+    fabric = generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
+    config = config_of(read_options("aggregation TRUE\n")[0] | {"engine": "ftree"})
+    bring_up(fabric, config=config)
+    rows = hosts_of(fabric).end
+    hosts = np.array([0, 1, 5, 6, 17, 30])
+    sent = aggregation_messages(fabric, end_ports(fabric), Reduction(rows[hosts], 1_000_000, True))
+    port = int(fabric.port(fabric.find_node("leaf-1"), 5))
+    made = run_failures(
+        fabric, sent, [TimedFault(5 * US, "link-down", fabric.port_name(port))], QUICK, ManagerSettings(config)
+    )
+    results = np.isin(sent.dst, rows[hosts])
+    assert made.outcome.done and (made.outcome.values[results] == (rows[hosts] + 1).sum()).all()
 
 
 # -- laws under faults --

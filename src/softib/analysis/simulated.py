@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.analysis.simulated_messages import MAX_SL, with_groups, with_reductions, with_stated_sls
 from softib.errors import InputError, UnknownName
-from softib.sim.messages import PATH_SL
 from softib.sim.paths import WHY, Plane, packets_of, wire_octets
 from softib.sim.socket_reads import without_reads
 from softib.workloads.hosts import Hosts, hosts_of
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["LAYERS", "Ask", "JobTimes", "Simulated", "message_row", "run_layer", "run_messages", "simulated"]
 
 LAYERS = ("static", "fluid", "packet")
-MAX_SL = 15
 ETHERNET_OVERHEAD = 24.0
 """Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
 PERCENTILES = (50, 90, 99, 99.9)
@@ -177,63 +176,6 @@ def run_layer(layer: str) -> Any:
     if layer not in LAYERS:
         raise UnknownName("layer of the simulator", layer, LAYERS)
     return importlib.import_module(f"softib.sim.{layer}").run
-
-
-def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
-    """``made`` with the SLs that the manager of ``found`` states for their paths, where they name none themselves."""
-    table = found.path_sl
-    if table is None or not (made.sl == PATH_SL).any():
-        return made
-    graph, lid = found.graph, found.fabric.lid[plane.ends]
-    row = np.minimum(np.searchsorted(graph.end_lid, lid), len(graph.end_lid) - 1)
-    known = graph.end_lid[row] == lid
-    if len(table) == 1:
-        source = np.zeros(len(row), np.int64)
-    else:
-        source = row if len(table) == len(graph.end_lid) else graph.end_switch[row]
-    stated = table[source[made.src], row[made.dst]]
-    usable = known[made.src] & known[made.dst] & (stated <= MAX_SL) & (made.sl == PATH_SL)
-    return replace(made, sl=np.where(usable, stated, made.sl).astype(np.int8))
-
-
-def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
-    """``made`` with the MLIDs of its multicast groups, which the manager of ``found`` makes when their members join.
-
-    Raises :class:`InputError` for another layer than the packet layer, and for a fabric whose tables our manager did not write.
-    """
-    if not made.groups:
-        return made
-    from softib.scenario.multicast_groups import join_group
-
-    if layer != "packet":
-        raise InputError("only packets know multicast; add --layer packet")
-    if found.subnet is None:
-        raise InputError(
-            "multicast groups are made by the subnet manager, and these tables are not its own; give an engine"
-        )
-    groups = []
-    for n, group in enumerate(made.groups, 1):
-        rows = made.group == n
-        senders = np.setdiff1d(made.src[rows], group.members)
-        sl = max(int(made.sl[rows].max(initial=0)), 0)
-        mlid = join_group(found.subnet, n, plane.ends[group.members].tolist(), plane.ends[senders].tolist(), sl)
-        groups.append(replace(group, mlid=mlid))
-    return replace(made, groups=tuple(groups))
-
-
-def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
-    """``made`` with the messages of its all-reduces over the trees that aggregation nodes hold. Raises :class:`InputError` for another layer
-    than the packet layer, and where no tree joins the hosts."""
-    if not made.reductions:
-        return made
-    from softib.scenario.aggregation import aggregation_messages
-    from softib.sim.messages import joined
-
-    if layer != "packet":
-        raise InputError("only packets know aggregation nodes; add --layer packet")
-    for reduction in made.reductions:
-        made = joined(made, aggregation_messages(found.fabric, plane.ends, reduction))
-    return made
 
 
 def simulated(

@@ -46,7 +46,9 @@ class Operation(IntEnum):
     SEND_FIRST, SEND_MIDDLE, SEND_LAST = 0, 1, 2
     SEND_ONLY = 4
     WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST = 6, 7, 8
+    WRITE_LAST_WITH_IMM = 9
     WRITE_ONLY = 10
+    WRITE_ONLY_WITH_IMM = 11
     READ_REQUEST = 12
     READ_RESPONSE_FIRST, READ_RESPONSE_MIDDLE, READ_RESPONSE_LAST, READ_RESPONSE_ONLY = 13, 14, 15, 16
     ACKNOWLEDGE = 17
@@ -56,9 +58,11 @@ class Operation(IntEnum):
 
 
 class Syndrome(IntEnum):
-    """AETH.syndrome (IBA 9.7.5.2): ACK without an end-to-end credit count, and NAK of a PSN sequence error."""
+    """AETH.syndrome (IBA 9.7.5.2): ACK without an end-to-end credit count, RNR NAK (its lower five bits are the code of the timer), and NAK of a
+    PSN sequence error."""
 
     ACK = 0x1F
+    RNR_NAK = 0x20
     NAK_PSN = 0x60
 
 

@@ -23,8 +23,9 @@ run.
 
 from softib.jit.accelerators import in_use
 from softib.jit.functions import External, Kernel, inner, kernel
+from softib.jit.prefetch import prefetch
 from softib.jit.progress import on_compiling
 from softib.jit.store import cache_dir
 from softib.jit.table import table
 
-__all__ = ["External", "Kernel", "cache_dir", "in_use", "inner", "kernel", "on_compiling", "table"]
+__all__ = ["External", "Kernel", "cache_dir", "in_use", "inner", "kernel", "on_compiling", "prefetch", "table"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import namedtuple
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["Table", "table"]
@@ -21,6 +22,7 @@ class Table:
     _fields: tuple[str, ...] = ()
     NamedTuple: Any = None
     _types: dict[tuple[Any, ...], Any] = {}
+    _widths: dict[str, int] = {}
 
     def __init__(self, *arrays: Any, **named: Any):
         columns = dict(zip(self._fields, arrays, strict=False)) | named
@@ -34,6 +36,8 @@ class Table:
         descriptors: list[int] = []
         for name in self._fields:
             array = columns[name]
+            if array.shape[-1] != self._widths.get(name, array.shape[-1]):
+                raise TypeError(f"{type(self).__name__}.{name} has {array.shape[-1]} columns, not {self._widths[name]}")
             descriptors += [array.ctypes.data, *array.shape]
             if not array.flags.c_contiguous:
                 descriptors += array.strides
@@ -73,8 +77,10 @@ class Table:
         return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **named})
 
 
-def table(name: str, fields: str | list[str]) -> Any:
+def table(name: str, fields: str | list[str], widths: Mapping[str, int] | None = None) -> Any:
     """A class of tables with these fields, made and read like a named tuple of arrays.
+
+    ``widths``: the length of the last dimension of arrays that always have the same; compiled kernels multiply by a constant then.
 
     Assign it to a global called ``name``: Numba's cache looks the class of the named tuple up there.
     """
@@ -82,4 +88,8 @@ def table(name: str, fields: str | list[str]) -> Any:
     module = sys._getframe(1).f_globals.get("__name__", __name__)
     plain = namedtuple(name, names, module=module)  # type: ignore[misc]
     plain.__qualname__ = f"{name}.NamedTuple"
-    return type(name, (Table,), {"_fields": names, "NamedTuple": plain, "_types": {}, "__module__": module})
+    return type(
+        name,
+        (Table,),
+        {"_fields": names, "NamedTuple": plain, "_types": {}, "_widths": dict(widths or {}), "__module__": module},
+    )

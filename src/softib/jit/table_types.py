@@ -15,12 +15,15 @@ __all__ = ["TableType", "type_of"]
 
 
 class TableType(types.Type):
-    """``columns``: (name, Numba type, index of the 64-bit number at which its descriptor begins) of each array."""
+    """``columns``: (name, Numba type, index of the 64-bit number at which its descriptor begins, its last dimension where that is fixed) of
+    each array."""
 
     def __init__(self, name, columns):
         self.columns = columns
-        self.offsets = {column: (array, at) for column, array, at in columns}
-        digest = hashlib.sha256(repr([(c, str(a), a.layout, a.aligned, at) for c, a, at in columns]).encode())
+        self.offsets = {column: (array, at, width) for column, array, at, width in columns}
+        digest = hashlib.sha256(
+            repr([(c, str(a), a.layout, a.aligned, at, width) for c, a, at, width in columns]).encode()
+        )
         super().__init__(f"{name}_{digest.hexdigest()[:16]}")
 
     @property
@@ -40,7 +43,7 @@ def type_of(table):
     columns, at = [], 0
     for name in table._fields:
         array = numba.typeof(getattr(table, name))
-        columns.append((name, array, at))
+        columns.append((name, array, at, table._widths.get(name)))
         at += 1 + array.ndim * (1 if array.layout == "C" else 2)
     return TableType(type(table).__name__, tuple(columns))
 
@@ -68,7 +71,7 @@ def unbox_table(typ, obj, c):
 @lower_getattr_generic(TableType)
 def column(context, builder, typ, value, name):
     """Make the array from its descriptor. Descriptors never change: LLVM may load each once, whatever is stored."""
-    array_type, at = typ.offsets[name]
+    array_type, at, width = typ.offsets[name]
     int64 = ir.IntType(64)
     descriptors = builder.bitcast(value, int64.as_pointer())
 
@@ -80,6 +83,8 @@ def column(context, builder, typ, value, name):
     array = make_array(array_type)(context, builder)
     itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
     shape = [load(1 + i) for i in range(array_type.ndim)]
+    if width is not None:
+        shape[-1] = ir.Constant(int64, width)
     if array_type.layout == "C":
         strides, stride = [], ir.Constant(int64, itemsize)
         for length in reversed(shape):

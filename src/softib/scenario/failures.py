@@ -21,7 +21,9 @@ from softib.routing.parts import components
 from softib.scenario.bring_up import bring_up
 from softib.scenario.faults_in_time import FaultRecord, FaultSchedule, TimedFault
 from softib.scenario.management import ManagementPlane, Milestones, Station
+from softib.scenario.multicast_groups import joined_groups
 from softib.scenario.paths_in_use import PathsInUse
+from softib.sim.ends import end_ports
 from softib.sim.messages import Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
@@ -83,30 +85,35 @@ def run_failures(
     plane = AgentPlane(fabric)
     schedule.check(plane)
     sl, notes = service_levels(messages, path_sl)
-    station = _station(fabric, plane, settings)
+    station, messages = _station(fabric, plane, settings, messages)
     steps = PacketSteps(fabric, messages, sl, options, settings.times)
     run = _Run(steps, schedule, ManagementPlane(steps, plane, station, settings.times.agent_ps), messages)
     run.go(options.until_ps, progress)
     return run.result(messages, notes, station)
 
 
-def _station(fabric: Fabric, plane: AgentPlane, settings: ManagerSettings) -> Station | None:
-    """The manager, which has swept the fabric; from now on its window is that of its configuration."""
+def _station(
+    fabric: Fabric, plane: AgentPlane, settings: ManagerSettings, messages: Messages
+) -> tuple[Station | None, Messages]:
+    """The manager, which has swept the fabric; from now on its window is that of its configuration. It has made the multicast groups
+    of ``messages`` anew, which come back with their MLIDs."""
     if settings.config is None:
-        return None
+        return None, messages
     config = settings.config
     up = bring_up(fabric, DEFAULT_ENGINE, node=settings.node, plane=plane, config=config)
+    messages = replace(messages, groups=joined_groups(up, end_ports(fabric), messages))
     up.sm.config = config if config.sweep_interval_ps else replace(config, sweep_interval_ps=LIGHT_SWEEP_PS)
     up.sm.transactor.resize(config.window)
-    return Station(up.sm, up.port, up.now_ps, settings.manager_ps)
+    return Station(up.sm, up.port, up.now_ps, settings.manager_ps), messages
 
 
 class _Run:
     def __init__(self, steps: PacketSteps, schedule: FaultSchedule, management: ManagementPlane, messages: Messages):
         self.steps, self.schedule, self.management = steps, schedule, management
         self.before = management.fabric.counters.copy()
-        q = steps.state.qp[steps.state.message[: len(messages), t.M_QP]]
-        lid = steps.state.message[: len(messages), t.M_LID]
+        single = np.flatnonzero(messages.group == 0)  # a group's tree is not a path
+        q = steps.state.qp[steps.state.message[single, t.M_QP]]
+        lid = steps.state.message[single, t.M_LID]
         self.paths = PathsInUse(management.fabric, steps.net, q[:, t.SRC], q[:, t.DST], lid)
         self.broken: list[np.ndarray] = []
         self.first_broken: list[int] = []

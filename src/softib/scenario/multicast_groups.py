@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +15,9 @@ from softib.mad.batch import MadBatch
 
 if TYPE_CHECKING:
     from softib.scenario.bring_up import BringUp
+    from softib.sim.messages import Messages, MulticastGroup
 
-__all__ = ["join_group"]
+__all__ = ["join_group", "joined_groups"]
 
 PREFIX = 0xFE80000000000000
 MGID_PREFIX = 0xFF12_601B_FFFF_0000
@@ -46,6 +48,18 @@ def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequen
             )
         mlid = int(MCMemberRecord.mlid.get(reply[SA_DATA:]))
     return mlid
+
+
+def joined_groups(up: BringUp, ends: np.ndarray, made: Messages) -> tuple[MulticastGroup, ...]:
+    """The groups of ``made`` with their MLIDs, once their members and senders (rows of ``ends``) have joined."""
+    groups = []
+    for n, group in enumerate(made.groups, 1):
+        rows = made.group == n
+        senders = np.setdiff1d(made.src[rows], group.members)
+        sl = max(int(made.sl[rows].max(initial=0)), 0)
+        mlid = join_group(up, n, ends[group.members].tolist(), ends[senders].tolist(), sl)
+        groups.append(replace(group, mlid=mlid))
+    return tuple(groups)
 
 
 def _request(up: BringUp, message: bytes, port: int) -> np.ndarray:

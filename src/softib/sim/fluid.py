@@ -96,7 +96,7 @@ class _State:
         self.waits = Waits(*_dependents(m))
         self.clock = Clock(i8(7, 1 << 62))
         self.clock.numbers[:STOP] = 0
-        self.octets = octets.copy()
+        self.octets, self.ramp_ps = octets.copy(), timing.ramp_ps
         inside = (port >= 0) & (plane.table.switch[np.maximum(port, 0) >> 4] >= 0)
         by_channel = (i8(channels, -1), f8(channels), i8(channels, -1), i8(channels, -1), f8(channels), i4(channels), i8(channels),
                       i8(channels, -1))  # fmt: skip
@@ -247,6 +247,7 @@ def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...
     for wrong, what in (
         (doubt.overlap_ps > took, "come to a link while the message before is still on its path there"),
         ((doubt.shared > 0) & (doubt.spread_ps > took), "share a link with others whose paths take longer or less long, and are short for that"),
+        ((doubt.shared > 0) & (s.ramp_ps > took), "share a link while their adapters fetch from memory more slowly than it sends"),
         (buffers > MEETING * m.size, "may have much in buffers when their sender's side becomes the limit"),
     ):  # fmt: skip
         if (wrong & (t.arrived >= 0)).any():

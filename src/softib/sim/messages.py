@@ -34,9 +34,10 @@ MAX_MESSAGE = 1 << 31
 
 
 class Opcode(IntEnum):
-    """What a work request asks for (IBA 10.8.3.1); COMPUTE is none, the program computes meanwhile."""
+    """What a work request asks for (IBA 10.8.3.1); COMPUTE is none, the program computes meanwhile. WRITE_WITH_IMM takes a receive as a SEND
+    does, with its last packet."""
 
-    WRITE, SEND, READ, ATOMIC, COMPUTE = range(5)
+    WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
 
 class Transport(IntEnum):

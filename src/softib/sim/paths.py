@@ -30,10 +30,10 @@ MAX_HOPS = 64
 """Links of a path, beyond which tables run in a circle (the hop limit of IBA 14.2.1.2, and more than any fabric has)."""
 HEADERS = 8 + 12 + 4
 """LRH, BTH, ICRC: what the counters of data count of each packet (IBA 16.1.3.5). The VCRC (2 octets) is on the wire alone."""
-VCRC, RETH, DETH, AETH, ATOMIC = 2, 16, 8, 4, 28
+VCRC, RETH, DETH, AETH, ATOMIC, IMMDT = 2, 16, 8, 4, 28, 4
 """Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in each of UD, AETH in the first and the
-last packet of a READ's response and in acknowledgements, AtomicETH in an ATOMIC."""
-ACK_DWORDS = np.append((HEADERS + np.array([AETH, AETH, RETH, AETH + 8])) // 4, 0)
+last packet of a READ's response and in acknowledgements, AtomicETH in an ATOMIC, ImmDt in the last packet of a WRITE with immediate."""
+ACK_DWORDS = np.insert((HEADERS + np.array([AETH, AETH, RETH, AETH + 8, AETH])) // 4, 4, 0)
 """4-octet units of what goes against the payload, by opcode: an acknowledgement, a READ's request, an ATOMIC's response."""
 WHY = {
     0: "", -1: "a forwarding table has no route", -2: "the tables lead to a port without a link",
@@ -150,6 +150,7 @@ class Plane:
             np.where(computes, 0, found.request_ps),
             np.where(computes, m.delay_ps, found.forth_ps),
             np.where(computes, 0, found.answer_ps),
+            np.where(computes, 0, found.ramp_ps),
         )
 
     @cached_property
@@ -246,7 +247,7 @@ def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
 def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
     """4-octet units of each message as PortXmitData counts them: headers, payload padded to 4, ICRC; no VCRC."""
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
-    once = np.array([RETH, 0, AETH * 2, ATOMIC, 0])[m.opcode]
+    once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]
     once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)
     return np.where(m.computes, 0, (packets * each + once + -(-m.size // 4) * 4) // 4)
 

@@ -29,11 +29,13 @@ HEADER = 42
 class Timing:
     """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0 for all others); ``forth_ps``: from the
     departure of its last octet at the link's rate to the arrival in memory, everything that is no queue in one sum; ``answer_ps``: from the
-    arrival until the sender has its completion (less than 0 where it has it earlier)."""
+    arrival until the sender has its completion (less than 0 where it has it earlier); ``ramp_ps``: of ``forth_ps``, what packets take longer than on
+    the link until the adapter fetches at its full rate."""
 
     request_ps: np.ndarray
     forth_ps: np.ndarray
     answer_ps: np.ndarray
+    ramp_ps: np.ndarray
 
 
 def profile_of(fabric: Fabric) -> DeviceProfile:
@@ -67,17 +69,18 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     in_ramp = ahead < profile.ramp_bytes
     last = np.round(last_octets * np.where(in_ramp, slow, ps_per_byte)).astype(np.int64)
     last += np.where(m.size > mtu, np.maximum((mtu + HEADER) * ps_per_byte - last_octets * link, 0), 0).astype(np.int64)
+    ramped_ps = np.zeros(len(m), np.int64)
     if profile.ramp_bytes:  # until the ramp is over packets come slower than the link could send them
         packets = np.maximum(ramped // mtu - 1, 0) + (in_ramp & (ahead > 0)) * last_octets / (mtu + HEADER)
-        last += np.round(packets * (mtu + HEADER) * np.maximum(slow - link, 0)).astype(np.int64)
+        ramped_ps = np.round(packets * (mtu + HEADER) * np.maximum(slow - link, 0)).astype(np.int64)
     read, atomic = m.opcode == Opcode.READ, m.opcode == Opcode.ATOMIC
     inline = np.round(m.size * profile.inline_ns * 1000).astype(np.int64)
     fetch = profile.fetch_ns * 1000
     fetched = np.where(m.size > profile.inline_bytes, fetch + first, inline)
-    before = np.where(read, fetch + first, np.where(atomic, half + fetch, half + fetched))
+    before = np.where(read, fetch + first, np.where(atomic, half + fetch, half + fetched)) + ramped_ps
     after = np.where(read | atomic, half, half_ps[m.dst]) + np.where(atomic, laid.back_ps, last)
     forth = before + laid.delay_ps + after
     acknowledged = ack + laid.back_ps + cqe - after
     unconnected = cqe - laid.delay_ps - after
     answer = np.where(read | atomic, cqe, np.where(m.transport == Transport.RC, acknowledged, unconnected))
-    return Timing(np.where(read, half + laid.back_ps, 0), forth, answer.astype(np.int64))
+    return Timing(np.where(read, half + laid.back_ps, 0), forth, answer.astype(np.int64), ramped_ps)

@@ -95,7 +95,9 @@ class Multicast(Repeated):
     size: Size = Field(2048, description="bytes of a datagram, at most the path MTU")
     source: HostName | None = Field(None, description="who sends; default the first host")
     receivers: Number | None = Field(None, description="members, drawn at random; default all others")
-    opcode: Literal["write", "send", "read", "atomic"] = Field("send", description="datagrams are sent")
+    opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
+        "send", description="datagrams are sent"
+    )
     transport: Literal["rc", "uc", "ud"] = Field("ud", description="groups are of datagrams")
 
 

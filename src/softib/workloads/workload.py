@@ -189,7 +189,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         column([part.size for _, part in parts]),
         start_ps=column([np.asarray(part.start_ps, np.int64) + job.start for job, part in parts]),
         qp=np.concatenate([part.qp + b for (_, part), b in zip(parts, lines, strict=False)]),
-        opcode=column([Opcode[job.opcode.upper()] if part.opcode is None else part.opcode for job, part in parts]),
+        opcode=column([Opcode[job.opcode.upper().replace("-", "_")] if part.opcode is None else part.opcode for job, part in parts]),
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([(job.rate or NO_LIMIT) if part.rate_gbps is None else part.rate_gbps for job, part in parts]),

@@ -15,6 +15,7 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.frames import FIRST_QPN, frames, tap, write_capture
 from tests.iba.dissected import columns
 from tests.sim.packet.fabrics import fabric_copy, star, tree
+from tests.sim.packet.groups import datagrams, grouped
 from tests.sim.packet.traffic import mixture
 
 FIELDS = (
@@ -145,3 +146,45 @@ def test_the_same_run_gives_the_same_bytes(tmp_path):
 def test_nothing_is_logged_unless_asked():
     out = run(star(2), messages([0], [1], 100))
     assert out.log is None and out.samples is None and t.LOG_COLUMNS == 8
+
+
+@pytest.mark.stock
+@needs_tshark
+@pytest.mark.parametrize(("opcode", "said"), [(Opcode.SEND, 0x04), (Opcode.WRITE_WITH_IMM, 0x0B)])
+def test_tshark_reads_rnr_naks_and_their_timer(tmp_path, opcode, said):
+    """Two SENDs (WRITEs with immediate) and one receive that is posted late: syndrome RNR NAK with the code of the timer (IBA 9.7.5.2.8,
+    table 45)."""
+    sent = messages([0, 0], 1, 64, qp=0, opcode=opcode, receives=1, repost_ps=100_000_000)
+    fabric = star(2)
+    port = int(end_ports(fabric)[1])
+    out = run(fabric, sent, PacketOptions(watch_ports=(port, int(fabric.port_peer[port])), rnr_timer=14))
+    path = tmp_path / "rnr.pcapng"
+    write_capture(out.log, fabric, [port], path)
+    assert not columns(path, "frame.number", only="_ws.malformed")
+    found = columns(path, "infiniband.aeth.syndrome", only="infiniband.aeth.syndrome.opcode == 1")
+    assert found and {number(row[0]) for row in found} == {0x20 + 14}
+    assert {number(row[0]) for row in columns(path, "infiniband.bth.opcode")} == {said, 0x11}
+
+
+@pytest.mark.stock
+@needs_tshark
+def test_tshark_reads_datagrams_to_a_group(tmp_path):
+    """They have a GRH with a multicast GID, and QP 0xFFFFFF (IBA 10.5.1); no frame is malformed, and both CRCs are right."""
+    fabric, ends, group = grouped([0, 1, 5], [0])
+    port = int(ends[5])
+    sent = datagrams(group, [0], 3, size=1001)
+    out = run(fabric, sent, PacketOptions(watch_ports=(port, int(fabric.port_peer[port]))))
+    path = tmp_path / "group.pcapng"
+    assert write_capture(out.log, fabric, [port], path) == 3
+    assert not columns(path, "frame.number", only="_ws.malformed || _ws.expert.severity == 8388608")
+    fields = ("infiniband.lrh.dlid", "infiniband.grh.dgid", "infiniband.bth.destqp", "infiniband.bth.opcode")
+    for dlid, dgid, qp, opcode in columns(path, *fields):
+        assert (
+            number(dlid) == group.mlid
+            and dgid.startswith("ff12:601b")
+            and number(qp) == 0xFFFFFF
+            and number(opcode) == 0x64
+        )
+    rows = np.flatnonzero(out.log.kind == t.LOG_SENT)
+    for which, made in frames(out.log, rows):
+        assert len(which) and all(icrc(row[:-6].tobytes()) == row[-6:-2].tobytes() for row in made)

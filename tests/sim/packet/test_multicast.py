@@ -13,32 +13,17 @@ from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.scenario.multicast_groups import join_group
 from softib.sim.ends import end_ports
-from softib.sim.messages import MulticastGroup, Opcode, Transport, messages
+from softib.sim.messages import MulticastGroup, Transport, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
 from softib.sim.packet.groups import deliveries_of
 from tests.sim.packet.fabrics import no_lifetimes
+from tests.sim.packet.groups import datagrams, grouped
 from tests.sim.packet.lab import IDEAL, drained
 
 LRH_TO_VCRC = 26 + 8 + 40
 """Octets around the payload of a multicast datagram: LRH, BTH, ICRC, VCRC, DETH, and the GRH, which all of them have."""
-
-
-def grouped(members, senders, radix=8, levels=2):
-    """A fat tree whose hosts ``members`` (rows of end ports) joined a group, and ``senders`` to send only."""
-    up = bring_up(generate("fat-tree", radix=radix, levels=levels, generation="NDR"))
-    ends = end_ports(up.fabric)
-    mlid = join_group(up, 1, ends[members].tolist(), [int(ends[s]) for s in senders if s not in members])
-    return up.fabric, ends, MulticastGroup(np.array(members), mlid)
-
-
-def datagrams(group, sources, n, size=2048, **columns):
-    src = np.repeat(sources, n)
-    dst = np.where(src == group.members[0], group.members[1], group.members[0])
-    return messages(
-        src, dst, size, qp=src, transport=Transport.UD, opcode=Opcode.SEND, group=1, groups=[group], **columns
-    )
 
 
 @pytest.mark.parametrize("levels", [2, 3])
@@ -156,3 +141,25 @@ def test_lost_copies_are_lost_for_their_member_alone():
         int(ends[9]): 1,
     }
     assert s.count[ends[5], t.RCV_ERRORS] == 3
+
+
+def test_port_0_of_a_switch_is_a_member():
+    """Bit 0 of its mask (IBA 18.2.4.3): it has each datagram once, when the packet is whole at the switch; the others have theirs, and all
+    credits come back. Our administrator lets no switch join, so the bit is written by hand."""
+    up = bring_up(generate("fat-tree", radix=8, levels=2, generation="NDR"))
+    f, ends = up.fabric, end_ports(up.fabric)
+    mlid = join_group(up, 1, ends[[0, 5]].tolist())
+    leaf = int(f.port_node[f.port_peer[ends[0]]])
+    switch = int(np.flatnonzero(ends == f.node_base[leaf])[0])
+    f.mft[f.switch_of_node[leaf], mlid - t.MULTICAST_LID, 0] |= 1
+    sent = datagrams(MulticastGroup(np.array([0, 5, switch]), mlid), [0], 20)
+    net, (s,), status, _ = execute(f, sent, PacketOptions())
+    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
+    for i in range(len(sent)):
+        ports, when, times = deliveries_of(net, s, i)
+        others = ports != ends[0]
+        assert (times[others] == 1).all() and (when[others] > 0).all()
+    linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (f.port_num > 0))
+    assert np.array_equal(
+        drained(net, [s])[linked * int(net.opt[t.OPT_VLS])], net.rare[net.port[linked, t.PEER], t.BLOCKS]
+    )

@@ -91,6 +91,28 @@ def test_long_sends_writes_and_reads_between_them_complete_on_lossy_links():
     assert (sends_at[2:] - sends_at[:-2] > 20 * PS).all(), "two receives: the third SEND waits for the first one's"
 
 
+def test_a_write_with_immediate_takes_a_receive_with_its_last_packet():
+    """Its data is there before: what meets no receive, and comes again, is the one packet with the immediate data, where of a SEND all do
+    (IBA 9.7.5.2.8). ImmDt is 4 octets (9.2.8), a RETH 16."""
+    size, packets = 5 * 4096, 5
+    made = {}
+    for opcode in (Opcode.WRITE_WITH_IMM, Opcode.SEND):
+        sent = messages([0, 0], 1, size, qp=0, opcode=opcode, receives=1, repost_ps=200 * PS, start_ps=[0, 50 * PS])
+        made[opcode] = execute(star(2), sent, PacketOptions(rnr_timer=6))[1][0]
+    octets = {o: (s.count[:, t.RCV_OCTETS].sum(), s.rare_count[:, t.RNR_NAKS].sum()) for o, s in made.items()}
+    alone = (
+        run(star(2), messages([0], [1], size)).counters,
+        run(star(2), messages([0], [1], size, opcode=Opcode.WRITE_WITH_IMM)).counters,
+    )
+    more = alone[1]["port_xmit_data"].astype(int) - alone[0]["port_xmit_data"]
+    assert sorted(more.tolist())[-2:] == [1, 1] and (more >= 0).all()  # words: the host and the switch
+    last, ack = 4096 + 26 + 4, 30
+    write = 2 * (packets * (4096 + 26) + 16 + 4) + 2 * ack
+    naks = octets[Opcode.WRITE_WITH_IMM][1]
+    assert naks > 1 and octets[Opcode.WRITE_WITH_IMM][0] == 2 * (write + naks * (last + ack))  # both links of the path
+    assert octets[Opcode.SEND][1] > 1 and octets[Opcode.SEND][0] > 2 * (write + octets[Opcode.SEND][1] * (last + ack))
+
+
 def test_wrong_values_are_one_line():
     with pytest.raises(InputError, match="RNR Retry Count"):
         PacketOptions(rnr_retries=8)

@@ -1,6 +1,6 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-What the engine does not have is made up, the same each time: Q_Key, R_Key and addresses; payload is zeros. A queue pair of the
+What the engine does not have is made up, the same each time: Q_Key, R_Key, GIDs and addresses; payload is zeros. A queue pair of the
 engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin at 0. A congestion notice is
 an acknowledgement with BECN (IBA A10.2.2).
 """
@@ -16,10 +16,25 @@ import numpy as np
 from softib.iba.constants import DEFAULT_PKEY
 from softib.iba.crc import ICRC_SIZE, VCRC_SIZE, icrc
 from softib.iba.crc_kernels import vcrcs
-from softib.iba.headers import AETH, BTH, DETH, LNH, LRH, RETH, AtomicAckETH, AtomicETH, Operation, Service, Syndrome
+from softib.iba.headers import (
+    AETH,
+    BTH,
+    DETH,
+    GRH,
+    LNH,
+    LRH,
+    RETH,
+    AtomicAckETH,
+    AtomicETH,
+    ImmDt,
+    Operation,
+    Service,
+    Syndrome,
+)
 from softib.iba.pcap import INBOUND, OUTBOUND, PcapngFile
 from softib.sim.messages import Opcode, Transport
 from softib.sim.packet import tables as t
+from softib.sim.packet.options import RNR_TIMER_US
 
 if TYPE_CHECKING:
     import os
@@ -31,15 +46,21 @@ __all__ = ["FIRST_QPN", "Tap", "frames", "tap", "write_capture"]
 
 FIRST_QPN = 16
 QKEY = 0x11111111
+MULTICAST_QPN = 0xFFFFFF
+"""Destination of all packets for a multicast group (IBA 10.5.1)."""
+LINK_LOCAL, MGID_PREFIX = 0xFE80_0000_0000_0000, 0xFF12_601B_FFFF_0000
+BTH_NEXT = 0x1B
+"""GRH.NxtHdr of a packet with a BTH (IBA 8.3)."""
 MASK24 = 0xFFFFFF
-PS_PER_NS = 1000
+PS_PER_NS, PS_PER_US = 1000, 1_000_000
 BATCH = 20_000
 """Frames that are made at once."""
 BASE = np.array([Operation.WRITE_FIRST, Operation.SEND_FIRST, Operation.READ_REQUEST, Operation.FETCH_ADD], np.int64)
 """By :class:`~softib.sim.messages.Opcode`: the first request."""
 SERVICES = np.array([Service.RC, Service.UC, Service.UD], np.int64)
 """By :class:`~softib.sim.messages.Transport`."""
-WITH_RETH = (Operation.WRITE_FIRST, Operation.WRITE_ONLY, Operation.READ_REQUEST)
+WITH_IMM = (Operation.WRITE_LAST_WITH_IMM, Operation.WRITE_ONLY_WITH_IMM)
+WITH_RETH = (Operation.WRITE_FIRST, Operation.WRITE_ONLY, Operation.WRITE_ONLY_WITH_IMM, Operation.READ_REQUEST)
 WITH_AETH = (Operation.READ_RESPONSE_FIRST, Operation.READ_RESPONSE_LAST, Operation.READ_RESPONSE_ONLY, Operation.ACKNOWLEDGE,
              Operation.ATOMIC_ACKNOWLEDGE)  # fmt: skip
 
@@ -77,7 +98,7 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     last = psn + 1 == m[:, t.M_PSN] + m[:, t.M_PACKETS]
     place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
     atomic = m[:, t.M_OPCODE] == Opcode.ATOMIC
-    request = BASE[m[:, t.M_OPCODE]]
+    request = BASE[m[:, t.M_OPCODE]] + ((m[:, t.M_IMMEDIATE] > 0) & last)  # ... with immediate is the next operation
     place_of_response = np.where(place == 4, 3, place)
     response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
     service = SERVICES[log.qp[log.stream[rows] >> 1, t.SERVICE]]
@@ -86,24 +107,28 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     chosen = np.full(len(rows), int(Operation.ACKNOWLEDGE))
     for kind, value in by_kind.items():
         chosen = np.where(what == kind, value, chosen)
-    reliable = np.isin(what, (t.ACK, t.NAK, t.CNP))
+    reliable = np.isin(what, (t.ACK, t.NAK, t.CNP, t.RNR_NAK))
     return np.asarray(np.where(reliable, 0, service) + np.where(send_only, int(Operation.SEND_ONLY), chosen))
 
 
 def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """``(which of rows, uint8[n, octets])``: packets of one opcode and size together."""
     opcode = operations(log, rows)
-    key = opcode << 16 | log.octets[rows]
+    to_group = log.message[log.message_of(rows)][:, t.M_GROUP] > 0
+    key = to_group.astype(np.int64) << 24 | opcode << 16 | log.octets[rows]
     for value in np.unique(key).tolist():
         which = np.flatnonzero(key == value)
-        yield which, _build(log, rows[which], value >> 16, value & 0xFFFF)
+        yield which, _build(log, rows[which], value >> 16 & 0xFF, value & 0xFFFF)
 
 
 def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.ndarray:
     n = len(rows)
     of = log.message_of(rows)
     m = log.message[of]
-    heads = [_lrh(log, rows, m, octets), _bth(log, rows, m, opcode, octets)]
+    heads = [_lrh(log, rows, m, octets)]
+    if m[0, t.M_GROUP]:
+        heads.append(_grh(log, rows, octets))
+    heads.append(_bth(log, rows, m, opcode, octets))
     heads += _extended(log, rows, m, opcode)
     out = np.zeros((n, octets), np.uint8)
     head = np.concatenate([np.broadcast_to(h, (n, h.shape[-1])) for h in heads], axis=1)
@@ -127,11 +152,21 @@ def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.nda
     return LRH.pack(
         vl=log.vl[rows],
         sl=log.sl[rows],
-        lnh=int(LNH.BTH),
+        lnh=np.where(m[:, t.M_GROUP] > 0, int(LNH.GRH), int(LNH.BTH)),
         dlid=log.dlid[rows],
         pkt_len=(octets - VCRC_SIZE) // 4,
         slid=slid,
     )
+
+
+def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
+    """GRH of packets for a group, which all of them have (IBA 10.5.1): GIDs are made up of LIDs."""
+    slid = log.qp[log.stream[rows] >> 1, t.BACK_LID]
+    return GRH.pack(
+        ip_ver=6, pay_len=octets - LRH.size - GRH.size - VCRC_SIZE, next_header=BTH_NEXT, hop_limit=1,
+        sgid=np.stack([np.full(len(rows), LINK_LOCAL, np.uint64), slid.astype(np.uint64)], axis=1),
+        dgid=np.stack([np.full(len(rows), MGID_PREFIX, np.uint64), log.dlid[rows].astype(np.uint64)], axis=1),
+    )  # fmt: skip
 
 
 def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: int) -> np.ndarray:
@@ -142,6 +177,7 @@ def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: i
     )
     carries = (what == t.DATA) | ((what == t.READ_RESPONSE) & (m[:, t.M_OPCODE] == Opcode.READ))
     target = FIRST_QPN + 2 * (log.stream[rows] >> 1) + ~_backward(log, rows)
+    target = np.where(m[:, t.M_GROUP] > 0, MULTICAST_QPN, target)
     return BTH.pack(
         opcode=opcode, pad_count=np.where(carries, -payload & 3, 0), pkey=DEFAULT_PKEY,
         fecn=(flags & t.FECN) != 0, becn=what == t.CNP, dest_qp=target & MASK24,
@@ -157,6 +193,8 @@ def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> l
     key = 1 + m[:, t.M_QP]
     if operation in WITH_RETH:
         found.append(RETH.pack(va=0, rkey=key, dma_len=m[:, t.M_SIZE]))
+    if operation in WITH_IMM:
+        found.append(ImmDt.pack(imm_data=m[:, t.M_QP]))
     if operation == Operation.FETCH_ADD:
         found.append(AtomicETH.pack(va=0, rkey=key, swap_data=1, cmp_data=0))
     if operation in WITH_AETH:
@@ -167,7 +205,9 @@ def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> l
 
 
 def _syndromes(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    return np.where(log.what[rows] == t.NAK, int(Syndrome.NAK_PSN), int(Syndrome.ACK))
+    timer = RNR_TIMER_US.index(int(log.opt[t.RNR_PS]) // PS_PER_US)
+    found = np.where(log.what[rows] == t.NAK, int(Syndrome.NAK_PSN), int(Syndrome.ACK))
+    return np.where(log.what[rows] == t.RNR_NAK, int(Syndrome.RNR_NAK) + timer, found)
 
 
 def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -176,7 +216,7 @@ def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
     place[log.order] = np.arange(len(log.order))
     number = place[log.message_of(rows)] - log.qp[m[:, t.M_QP], t.FIRST_MESSAGE]
     whole = log.psn[rows] + 1 >= m[:, t.M_PSN] + m[:, t.M_PACKETS]
-    done = np.where(log.what[rows] == t.NAK, False, whole | (log.what[rows] == t.READ_RESPONSE))
+    done = np.where(np.isin(log.what[rows], (t.NAK, t.RNR_NAK)), False, whole | (log.what[rows] == t.READ_RESPONSE))
     return np.asarray(number + done)
 
 

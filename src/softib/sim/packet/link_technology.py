@@ -55,6 +55,7 @@ def _tcp() -> dict[Any, Any]:
         hca,
         link_layer,
         loop,
+        packet_sizes,
         receive,
         retransmission,
         tcp,
@@ -63,7 +64,7 @@ def _tcp() -> dict[Any, Any]:
     )
 
     return {
-        loop.posted: tcp.tcp_posted, hca.stream_octets: tcp.stream_segment_octets, hca.not_before: tcp.segment_not_before,
+        loop.posted: tcp.tcp_posted, packet_sizes.stream_octets: tcp.stream_segment_octets, hca.not_before: tcp.segment_not_before,
         hca.send_stream: tcp.send_segment, receive.receive: tcp_receive.tcp_receive, receive.answer: tcp_receive.segment,
         retransmission.timeout: tcp_acknowledgements.retransmission_timeout, link_layer.link_event: tcp_receive.tcp_event,
     }  # fmt: skip

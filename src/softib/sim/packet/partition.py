@@ -97,7 +97,7 @@ def lookahead(net: Any, part: np.ndarray, ends: np.ndarray, m: Messages) -> int:
         bounds += [int(credit.min()), int(packet.min())]
     if len(m.needs):
         owner = np.repeat(np.arange(len(m)), np.diff(m.first))
-        asks = m.opcode[m.needs] >= Opcode.READ
+        asks = np.isin(m.opcode[m.needs], (Opcode.READ, Opcode.ATOMIC, Opcode.COMPUTE))
         where = np.where(asks, ends[m.src[m.needs]], ends[m.dst[m.needs]])
         if (part[where] != part[ends[m.src[owner]]]).any():
             bounds.append(0 if m.computes.any() else int(port[where, t.LATENCY].min()))

@@ -31,6 +31,8 @@ FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 """Rows of each pool before it grows."""
 LOG_ROWS = 1 << 12
 EVENTS_A_BUCKET = 8
+LEAST_WIDTH_PS = 4
+"""A power of two above it is the narrowest bucket; all of them together then reach 1 us ahead."""
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
 
@@ -104,6 +106,9 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     if asks.any():
         raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic on a queue pair that is not RC")
     out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
+    immediate = m.opcode == Opcode.WRITE_WITH_IMM
+    out[:n, t.M_IMMEDIATE] = immediate
+    out[:n, t.M_OPCODE][immediate] = Opcode.WRITE
     out[:n, t.M_SIZE] = np.where(m.computes, m.delay_ps, m.size)
     sent = np.cumsum(packets[order]) - packets[order]
     of_first = sent[q[row[order], t.FIRST_MESSAGE]] if n else sent
@@ -121,7 +126,7 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
 
 
 def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
-    """``M_RECEIVE``: of the SENDs of a queue pair with ``d`` receives the first ``d`` find one, each other takes that of the ``d``-th before
+    """``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d`` receives the first ``d`` find one, each other takes that of the ``d``-th before
     it. Raises :class:`InputError` for receives that are counted on another service than RC."""
     out = np.zeros(len(m), np.int64)
     counted = m.receives > 0
@@ -131,7 +136,7 @@ def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
     if unconnected.any():
         i = int(np.argmax(unconnected))
         raise InputError(f"message {i} counts receives on a queue pair that is not RC; only RC has RNR NAKs")
-    rows = order[(m.opcode[order] == Opcode.SEND) & counted[order]]
+    rows = order[np.isin(m.opcode[order], (Opcode.SEND, Opcode.WRITE_WITH_IMM)) & counted[order]]
     qp = m.qp[rows]
     nth = np.arange(len(rows)) - np.searchsorted(qp, qp)
     others = np.flatnonzero(nth >= m.receives[rows])
@@ -175,8 +180,8 @@ def _pool(rows: int, columns: int, dtype: Any, link: int) -> np.ndarray:
 def _width(ports: int, fastest_fs: int) -> int:
     """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that its heap stays flat."""
     packet_ps = max(4200 * fastest_fs // 1000, 1)
-    width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), 64)
-    return min(max(int(width).bit_length(), 6), 24)
+    width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), LEAST_WIDTH_PS)
+    return min(int(width).bit_length(), 24)
 
 
 def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:

@@ -20,6 +20,8 @@ from softib.iba.constants import MgmtClass
 from softib.iba.mad_offsets import CLASS_AT
 from softib.sim.ends import end_ports
 from softib.sim.packet import tables as t
+from softib.sim.packet.aggregation import aggregation_columns
+from softib.sim.packet.groups import group_tables
 from softib.sim.packet.network import active_peer, build_net, physical_peer, refresh_ports
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.state import build_state, first_vl, grow, grow_mads
@@ -88,6 +90,8 @@ class PacketSteps:
         messages.check(len(ends))
         levels = np.append(sls, 0).astype(np.int64)
         self.net, self.profile = build_net(fabric, options, levels, times.settings())
+        aggregation_columns(fabric, self.net, messages, self.profile)
+        self.net = self.net._replace(**group_tables(fabric, ends, messages, options, self.net.opt))
         self.state = build_state(fabric, ends, messages, sls, self.net, options)
         self.total, self.status = len(messages), t.MORE
         self._start()

@@ -18,6 +18,7 @@ Net: Any = table(
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
      "cct", "ar_lft", "ar_group", "ar_on", "ageing", "ethernet", "buffer", "ecmp", "next_hop", "leaf", "management", "wire", "drain",
      "mft", "group_first", "group_port", "watch_port", "watch_qp"],
+    {"port": 16},
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
 int64[16 + 1]: VL by SL where every port has the same table, the last element says so; ``loss`` float64[ports, 2]
@@ -39,6 +40,8 @@ State: Any = table(
      "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
      "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
      "rare_count", "sl_count", "vl_wait", "delivery", "log"],
+    {"port": 8, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "count": 16, "event": 3,
+     "heap": 2, "far": 2, "timer": 2},
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
@@ -85,11 +88,12 @@ by VL? May receives be missing; ps of the RNR NAK timer; RNR retry count; are th
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
  SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, PART, PARTS, LOOKAHEAD, WINDOW_END, ROUND, TAKEN, TAKEN_FROM, MAILED,
- MAIL_FIRST, REGISTERS) = range(29)  # fmt: skip
+ MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, REGISTERS) = range(31)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
 that happened. On several cores: which part this is, and of how many; ps that no cable between parts undercuts; end of the window and its number;
-letters taken of this part (-1: none are being taken); letters written, and the time of the first."""
+letters taken of this part (-1: none are being taken); letters written, and the time of the first. Events of the next two buckets that memory is
+fetched for (:mod:`~softib.sim.packet.kernels.ahead`)."""
 
 # -- State.port --
 FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)
@@ -152,11 +156,11 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
- M_LID, M_RECEIVE, M_GROUP, M_DELIVERY, M_VALUE, M_COLUMNS) = range(19)  # fmt: skip
+ M_LID, M_RECEIVE, M_GROUP, M_DELIVERY, M_VALUE, M_IMMEDIATE, M_COLUMNS) = range(20)  # fmt: skip
 """``M_POSTED``: when the adapter may begin, + 1 (0: not posted yet); ``M_NEEDS``: messages that it waits for; ``M_AFTER``: the last of
 them; times are -1 where they did not happen; ``M_LID``: the destination; ``M_RECEIVE``: the message whose
 receive it takes, + 1 (0: there is one); ``M_GROUP``: its multicast group + 1 (0: none), ``M_DELIVERY``: its first row of ``delivery``;
-``M_VALUE``: what it carries, where switches reduce."""
+``M_VALUE``: what it carries, where switches reduce; ``M_IMMEDIATE``: a WRITE with immediate data."""
 
 # -- State.count --
 (XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,
@@ -200,7 +204,7 @@ ENTER = 15
 """A packet's header is through a switch; a port looks what to send; a packet is whole at an end port; a message may be posted; a stream
 may go on; an answer leaves; an ACK timeout; in FIFO mode the next of an input; the CCTI timer; copies of a multicast packet are made; a packet for
 the switch itself is whole at the port that it came in by."""
-BUCKETS = 1 << 15
+BUCKETS = 1 << 17
 BLOCK = 64
 WRAP, WINDOW = 4095, 2048
 """FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA 7.9.4)."""

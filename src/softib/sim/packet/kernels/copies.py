@@ -13,6 +13,7 @@ def begin_copies(n, s, port, k, now):
     """Packet ``k``, for a multicast group, came in by ``port``: it holds the buffer, and its copies are made by an event at this time."""
     s.packet[k, OUT] = 1  # copies that have not left, and the packet itself until all are made
     s.packet[k, NEXT] = 0  # the next portnum to look at
+    s.packet[k, BEHIND] = 0
     s.when[k, ENTERED] = dropped_from_buffer(n, s, port, s.when[k, TAIL], now)  # when the last of them has left
     push(s, now, word(port, COPIES, k))
 

@@ -8,13 +8,16 @@ depend on who put them there first. Timeouts wait apart: a network in which noth
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.kernels.ahead import fetch_output
 from softib.sim.packet.tables import (
     BUCKETS,
     CURRENT,
+    FIRST_SCOUT,
     FREE_EVENT,
     HEAP_N,
     LATER_N,
     PENDING,
+    SECOND_SCOUT,
     SPARE_EVENTS,
     TIMER_N,
     WIDTH,
@@ -22,6 +25,8 @@ from softib.sim.packet.tables import (
 
 MASK = BUCKETS - 1
 BITMAPS = BUCKETS // 64
+CROWD = 1000
+"""Events that are worth it to look for the buckets after the next."""
 
 
 @inner
@@ -111,12 +116,12 @@ def push_timer(s, t, what):
 @inner
 def lowest_bit(x):
     """Number of the lowest bit of ``x`` (uint64, not 0)."""
-    n = np.int64(0)
+    at = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):
         if x & ((np.uint64(1) << np.uint64(half)) - np.uint64(1)) == 0:
             x >>= np.uint64(half)
-            n += half
-    return n
+            at += half
+    return at
 
 
 @inner
@@ -136,14 +141,25 @@ def next_used(s, b):
 
 
 @inner
-def load(s, b):
+def send_scouts(s, b):
+    """Memory is fetched for the two buckets after ``b``, where there are so many events that caches do not hold what they touch."""
+    s.reg[FIRST_SCOUT] = 0
+    s.reg[SECOND_SCOUT] = 0
+    if s.reg[PENDING] > CROWD:
+        following = next_used(s, b)
+        s.reg[SECOND_SCOUT] = s.bucket[following & MASK]
+        s.reg[FIRST_SCOUT] = s.bucket[next_used(s, following) & MASK]
+
+
+@inner
+def load(n, s, b):
     """Make ``b`` the current bucket: its events go to the heap."""
     s.reg[CURRENT] = b
     while s.reg[LATER_N] > 0 and (s.far[0, 0] >> s.reg[WIDTH]) - b < BUCKETS:
         heap_pop(s.far, s.reg[LATER_N])
-        n = s.reg[LATER_N] - 1
-        s.reg[LATER_N] = n
-        push(s, s.far[n, 0], s.far[n, 1])
+        last = s.reg[LATER_N] - 1
+        s.reg[LATER_N] = last
+        push(s, s.far[last, 0], s.far[last, 1])
     at = b & MASK
     e = s.bucket[at]
     s.bucket[at] = 0
@@ -152,21 +168,23 @@ def load(s, b):
         heap_push(s.heap, s.reg[HEAP_N], s.event[e, 0], s.event[e, 1])
         s.reg[HEAP_N] += 1
         s.reg[PENDING] -= 1
+        fetch_output(n, s, s.event[e, 1])
         following = s.event[e, 2]
         s.event[e, 2] = s.reg[FREE_EVENT]
         s.reg[FREE_EVENT] = e
         s.reg[SPARE_EVENTS] += 1
         e = following
+    send_scouts(s, b)
 
 
 @inner
-def advance(s):
+def advance(n, s):
     """Fill the heap with the next events; False when there are none (timeouts aside)."""
     while s.reg[HEAP_N] == 0:
         if s.reg[PENDING] > 0:
-            load(s, next_used(s, s.reg[CURRENT]))
+            load(n, s, next_used(s, s.reg[CURRENT]))
         elif s.reg[LATER_N] > 0:
-            load(s, s.far[0, 0] >> s.reg[WIDTH])
+            load(n, s, s.far[0, 0] >> s.reg[WIDTH])
         else:
             return False
     return True

@@ -12,7 +12,9 @@ from softib.sim.packet.kernels.aggregation import is_node
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.links import put_on_wire
 from softib.sim.packet.kernels.pacing import waits_until
+from softib.sim.packet.kernels.packet_sizes import RC, READ_OP, request_octets, response_octets
 from softib.sim.packet.kernels.pools import new_packet
+from softib.sim.packet.kernels.streams import first_stream, join_ring, rotate
 from softib.sim.packet.kernels.switch import cross
 from softib.sim.packet.kernels.work import completed
 from softib.sim.packet.tables import (
@@ -23,8 +25,6 @@ from softib.sim.packet.tables import (
     BACK_FETCHED,
     BACK_LID,
     BACK_NOT_BEFORE,
-    BACK_VL,
-    CONTROL,
     CQE,
     CURRENT_MESSAGE,
     DATA,
@@ -41,7 +41,6 @@ from softib.sim.packet.tables import (
     INLINE,
     LAST_OF_MESSAGE,
     LEVEL,
-    M_GROUP,
     M_LID,
     M_OPCODE,
     M_PACKETS,
@@ -52,8 +51,6 @@ from softib.sim.packet.tables import (
     NEXT_PSN,
     NOT_BEFORE,
     OCTETS,
-    OPT_VLS,
-    OUT_VL,
     PAYLOAD,
     PROGRESS,
     PSN,
@@ -64,14 +61,10 @@ from softib.sim.packet.tables import (
     READ_RESPONSE,
     READS,
     READS_OUT,
-    READY,
     RESPONSE,
     RESPONSE_END,
-    RESPONSE_NEXT,
     RESPONSE_PSN,
     RESPONSE_RING,
-    RING,
-    RING_NEXT,
     SENT,
     SERVICE,
     SL,
@@ -85,115 +78,8 @@ from softib.sim.packet.tables import (
     WHAT,
 )  # fmt: skip
 
-HEADERS = 26
-"""Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
-RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH, GRH = 16, 8, 4, 28, 8, 40
-WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP, COMPUTE_OP = 0, 1, 2, 3, 4
-RC, UC, UD = 0, 1, 2
 SLOWED = 2
 """Of ``RESPONSE_RING``: there are responses to send, and they are slowed."""
-
-
-@inner
-def payload_of(s, q, m, psn):
-    """Octets of payload in the packet ``psn`` of message ``m``."""
-    mtu = s.qp[q, PAYLOAD]
-    return min(mtu, s.message[m, M_SIZE] - (psn - s.message[m, M_PSN]) * mtu)
-
-
-@inner
-def request_octets(s, q):
-    """Octets of the next packet of requests of ``q``."""
-    m, psn = s.order[s.qp[q, CURRENT_MESSAGE]], s.qp[q, NEXT_PSN]
-    opcode = s.message[m, M_OPCODE]
-    if opcode == READ_OP:
-        return HEADERS + RETH
-    if opcode == ATOMIC_OP:
-        return HEADERS + ATOMIC_ETH
-    octets = HEADERS + (payload_of(s, q, m, psn) + 3 & ~3)
-    if opcode == WRITE_OP and psn == s.message[m, M_PSN]:
-        octets += RETH
-    if s.qp[q, SERVICE] == UD:
-        octets += DETH
-        if s.message[m, M_GROUP]:
-            octets += GRH
-    return octets
-
-
-@inner
-def response_octets(s, q):
-    """Octets of the next packet of responses of ``q``: the first and the last have an AETH (IBA 9.4.5)."""
-    m, psn = s.order[s.qp[q, RESPONSE]], s.qp[q, RESPONSE_PSN]
-    if s.message[m, M_OPCODE] == ATOMIC_OP:
-        return HEADERS + AETH + ATOMIC_ACK_ETH
-    octets = HEADERS + (payload_of(s, q, m, psn) + 3 & ~3)
-    first = s.message[m, M_PSN]
-    if psn == first or psn == first + s.message[m, M_PACKETS] - 1:
-        octets += AETH
-    return octets
-
-
-@inner
-def stream_octets(s, stream):
-    """Octets of the next packet of a stream."""
-    return response_octets(s, stream >> 1) if stream & 1 else request_octets(s, stream >> 1)
-
-
-@inner
-def join_ring(n, s, stream):
-    """The stream has something to send: it takes turns at its port. Returns the port."""
-    q = stream >> 1
-    if stream & 1:
-        port, vl, mark, link = s.qp[q, DST], s.qp[q, BACK_VL], RESPONSE_RING, RESPONSE_NEXT
-    else:
-        port, vl, mark, link = s.qp[q, SRC], s.qp[q, OUT_VL], IN_RING, RING_NEXT
-    s.qp[q, mark] = 1
-    row = port * n.opt[OPT_VLS] + vl
-    last = s.vl[row, RING]
-    if last == 0:
-        s.qp[q, link] = stream + 1
-        s.port[port, READY] |= np.int64(1) << vl
-    else:
-        s.qp[q, link] = s.qp[(last - 1) >> 1, RESPONSE_NEXT if (last - 1) & 1 else RING_NEXT]
-        s.qp[(last - 1) >> 1, RESPONSE_NEXT if (last - 1) & 1 else RING_NEXT] = stream + 1
-    s.vl[row, RING] = stream + 1
-    return port
-
-
-@inner
-def first_stream(s, row):
-    """The stream whose turn it is at port VL ``row``."""
-    last = s.vl[row, RING] - 1
-    return s.qp[last >> 1, RESPONSE_NEXT if last & 1 else RING_NEXT] - 1
-
-
-@inner
-def rotate(s, port, vl, row, stream, stays):
-    """The stream had its turn; it ``stays`` as the last, or leaves the ring."""
-    q = stream >> 1
-    if stays:
-        s.vl[row, RING] = stream + 1
-        return
-    s.qp[q, RESPONSE_RING if stream & 1 else IN_RING] = 0
-    last = s.vl[row, RING] - 1
-    if last == stream:
-        s.vl[row, RING] = 0
-        if s.more[row, CONTROL] == 0:
-            s.port[port, READY] &= ~(np.int64(1) << vl)
-        return
-    following = s.qp[q, RESPONSE_NEXT if stream & 1 else RING_NEXT]
-    s.qp[last >> 1, RESPONSE_NEXT if last & 1 else RING_NEXT] = following
-
-
-@inner
-def leave_ring(s, port, vl, row, stream):
-    """Take the stream out of the ring, wherever its turn is."""
-    last = s.vl[row, RING]
-    while first_stream(s, row) != stream:
-        s.vl[row, RING] = first_stream(s, row) + 1
-    rotate(s, port, vl, row, stream, False)
-    if s.vl[row, RING] and last != stream + 1:
-        s.vl[row, RING] = last
 
 
 @inner

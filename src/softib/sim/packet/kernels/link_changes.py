@@ -10,6 +10,7 @@ cut off, goes on whole: at most one a direction. All rows of a change are those 
 import numpy as np
 
 from softib.jit import inner, kernel
+from softib.sim.packet.kernels.copies import copy_leaves
 from softib.sim.packet.kernels.discards import lose, lose_mad
 from softib.sim.packet.kernels.events import heap_push
 from softib.sim.packet.kernels.links import arm, blocks_of
@@ -19,9 +20,11 @@ from softib.sim.packet.tables import (
     AGENT,
     ARRIVE,
     BASE,
+    BEHIND,
     BLOCKS,
     BUCKETS,
     C_NEXT,
+    COPY,
     CREDITS,
     CUT,
     DEBT,
@@ -78,7 +81,7 @@ def cut_event(n, s, what, change, now):
         kind != ARRIVE and kind != RECEIVE and kind != ENTER and kind != MANAGE and kind != AGENT
     ):
         return what
-    if s.packet[k, FLAGS] & CUT:
+    if s.packet[k, FLAGS] & CUT or (kind == ENTER and s.packet[k, FLAGS] & COPY):
         return what
     if change[entity] == DOWN:
         if kind == AGENT:
@@ -153,7 +156,10 @@ def cut_arriving(n, s, port, now):
         for vl in range(n.opt[OPT_VLS]):
             voq = voq_of(n, port, out, vl)
             if s.voq[voq, Q_HEAD] and s.when[s.voq[voq, Q_TAIL], TAIL] - n.port[port, LATENCY] > now:
-                lose(s, unlink_last(n, s, out, vl, voq))
+                k = unlink_last(n, s, out, vl, voq)
+                if s.packet[k, FLAGS] & COPY:
+                    copy_leaves(n, s, k, now)
+                lose(s, k)
                 s.smi[port, SMI_CUT] += 1
 
 
@@ -233,17 +239,28 @@ def links_down(n, s, change, now):
 
 @inner
 def held_blocks(n, s, port, vl):
-    """Blocks of packets that wait in the receive buffer of ``vl`` of switch port ``port``."""
+    """Blocks of packets that wait in the receive buffer of ``vl`` of switch port ``port``; copies of one multicast packet have one place."""
     held = np.int64(0)
     base = np.int64(n.port[port, BASE])
-    for out in range(base, base + n.port[port, PORTS]):
-        for level in range(n.opt[OPT_VLS]):
-            k = np.int64(s.voq[voq_of(n, port, out, level), Q_HEAD])
-            while k:
-                if s.packet[k, VL] == vl:
-                    held += blocks_of(s.packet[k, OCTETS])
-                k = np.int64(s.packet[k, NEXT])
+    for marks in range(2):  # marks the packets whose copies wait, and takes the marks away
+        for out in range(base, base + n.port[port, PORTS]):
+            for level in range(n.opt[OPT_VLS]):
+                k = np.int64(s.voq[voq_of(n, port, out, level), Q_HEAD])
+                while k:
+                    held += blocks_of(s.packet[k, OCTETS]) if holds_place(s, k, marks) and s.packet[k, VL] == vl else 0
+                    k = np.int64(s.packet[k, NEXT])
     return held
+
+
+@inner
+def holds_place(s, k, marks):
+    """Is the place of packet ``k`` in its receive buffer to be counted? Of copies that of the first that is met; in the second round of none."""
+    if s.packet[k, FLAGS] & COPY == 0:
+        return marks == 0
+    whole = s.packet[k, BEHIND]
+    first = marks == 0 and s.packet[whole, BEHIND] == 0
+    s.packet[whole, BEHIND] = 1 - marks
+    return first
 
 
 @kernel

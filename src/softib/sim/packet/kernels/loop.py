@@ -5,12 +5,14 @@ import numpy as np
 
 from softib.jit import inner, kernel
 from softib.sim.packet.kernels.aggregation import is_node
+from softib.sim.packet.kernels.ahead import fetch_next, scout
 from softib.sim.packet.kernels.congestion import timer_over
 from softib.sim.packet.kernels.events import advance, heap_pop, push, word
-from softib.sim.packet.kernels.hca import COMPUTE_OP, READ_OP, activate, resume
+from softib.sim.packet.kernels.hca import activate, resume
 from softib.sim.packet.kernels.link_layer import link_event
 from softib.sim.packet.kernels.management import at_port, processed
 from softib.sim.packet.kernels.multicast import make_copies
+from softib.sim.packet.kernels.packet_sizes import COMPUTE_OP, READ_OP
 from softib.sim.packet.kernels.pools import short
 from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
@@ -170,7 +172,7 @@ def run(n, s, until, most):
     for _ in range(most):
         if short(s):
             return np.int64(GROW)
-        has_events = advance(s)
+        has_events = advance(n, s)
         heap, n_of = s.heap, HEAP_N
         if s.reg[HEAP_N] == 0 or (
             s.reg[TIMER_N] > 0
@@ -192,8 +194,11 @@ def run(n, s, until, most):
         s.reg[n_of] -= 1
         what = heap[s.reg[n_of], 1]
         s.reg[NOW] = now
+        scout(n, s)
+        fetch_next(n, s)
         s.reg[EVENTS] += 1
         handle(n, s, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
+        scout(n, s)
         if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0:
             return np.int64(MANAGED)
     return np.int64(MORE)

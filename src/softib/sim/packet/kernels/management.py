@@ -10,20 +10,10 @@ answers it: that part of a run is on one core.
 
 import numpy as np
 
-from softib.iba.constants import MgmtClass
-from softib.iba.mad_offsets import (
-    CLASS_AT,
-    DR_DLID_AT,
-    DR_SLID_AT,
-    HOP_COUNT_AT,
-    HOP_POINTER_AT,
-    INITIAL_PATH_AT,
-    METHOD_AT,
-    RETURN_PATH_AT,
-    STATUS_AT,
-)
+from softib.iba.mad_offsets import METHOD_AT
 from softib.jit import inner
 from softib.sim.packet.kernels.control import before_streams
+from softib.sim.packet.kernels.directed_route import directed, first_hop, next_hop, passes_on
 from softib.sim.packet.kernels.discards import corrupted, lose_mad
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import waits_no_more, wire_ps
@@ -50,7 +40,6 @@ from softib.sim.packet.tables import (
     MG_BUFFERS,
     MG_FORWARD,
     NEXT,
-    NUM,
     OCTETS,
     PORTS,
     PSN,
@@ -77,22 +66,9 @@ from softib.sim.packet.tables import (
 
 MAD_OCTETS = 290
 """LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, 13.4)."""
-SUBN_DR = int(MgmtClass.SUBN_DR)
 TRAP, TRAP_REPRESS, RESPONSE = 5, 7, 0x80
 NO_ROUTE = 255
 VL15_READY = 1 << VL15
-
-
-@inner
-def directed(m):
-    """Is the SMP ``m`` a directed one?"""
-    return m[CLASS_AT] == SUBN_DR
-
-
-@inner
-def permissive(m, at):
-    """Is the LID at ``at`` of the SMP the permissive one?"""
-    return m[at] == 0xFF and m[at + 1] == 0xFF
 
 
 @inner
@@ -223,15 +199,6 @@ def removed(s, k):
 
 
 @inner
-def passes_on(m):
-    """Must a directed SMP that came to a switch go on? Its way out has hops left, or its way back."""
-    hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
-    if m[STATUS_AT] & 0x80:
-        return at > 1
-    return at < hops
-
-
-@inner
 def for_client(m):
     """Is it for a program at an adapter, not for the adapter's agent?"""
     return m[METHOD_AT] & RESPONSE or m[METHOD_AT] == TRAP or m[METHOD_AT] == TRAP_REPRESS
@@ -274,51 +241,6 @@ def processed(n, s, end, k, now):
     s.inbox[s.mads[MADS_INBOX]] = k
     s.mads[MADS_INBOX] += 1
     return np.int64(-1)
-
-
-@inner
-def next_hop(n, m, came_in):
-    """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is where it shall be; -2: its path
-    leads nowhere (IBA 14.2.2.2, 14.2.2.4). Moves the hop pointer and writes the return path."""
-    hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
-    if m[STATUS_AT] & 0x80:
-        if at <= 1:
-            m[HOP_POINTER_AT] = 0
-            return np.int64(-1)
-        m[HOP_POINTER_AT] = at - 1
-        num = np.int64(m[RETURN_PATH_AT + at - 1])
-    else:
-        if not permissive(m, DR_SLID_AT) or not permissive(m, DR_DLID_AT) or at > hops:
-            return np.int64(-2)
-        if at:
-            m[RETURN_PATH_AT + at] = n.port[came_in, NUM]
-        m[HOP_POINTER_AT] = at + 1
-        if at == hops:
-            return np.int64(-1)
-        num = np.int64(m[INITIAL_PATH_AT + at + 1])
-    if n.port[came_in, SWITCH] < 0 or num < 1 or num >= n.port[came_in, PORTS]:
-        return np.int64(-2)
-    return np.int64(n.port[came_in, BASE]) + num
-
-
-@inner
-def first_hop(n, m, port):
-    """The port by which a directed SMP leaves the node of ``port`` that sends it (-1: it is for that node; -2: its path leads nowhere).
-    An answer goes back where it came from."""
-    hops = np.int64(m[HOP_COUNT_AT])
-    if m[STATUS_AT] & 0x80:
-        m[HOP_POINTER_AT] = hops
-        num = np.int64(m[RETURN_PATH_AT + hops])
-    else:
-        m[HOP_POINTER_AT] = min(hops, 1)
-        num = np.int64(m[INITIAL_PATH_AT + 1])
-    if hops == 0:
-        return np.int64(-1)
-    if n.port[port, SWITCH] < 0:
-        return np.int64(port) if num == n.port[port, NUM] else np.int64(-2)
-    if num < 1 or num >= n.port[port, PORTS]:
-        return np.int64(-2)
-    return np.int64(n.port[port, BASE]) + num
 
 
 @inner

@@ -3,8 +3,8 @@
 
 A copy waits in the queue of its output and takes that link's credits; the packet keeps its place in the receive buffer until the last copy has
 left, so that one slow member holds up what is behind. A channel adapter hands the packet to its queue pair of the group, if it is a
-member; the sender gets none. A packet for a group that a switch knows nothing of is a PortRcvSwitchRelayError. Port 0 of a
-switch is no member here.
+member; the sender gets none. Port 0 of a switch gets its copy as a packet for the switch itself. A packet for a group that a switch knows nothing
+of is a PortRcvSwitchRelayError.
 """
 
 import numpy as np
@@ -21,6 +21,7 @@ from softib.sim.packet.tables import (
     COPIES,
     COPY,
     DLID,
+    ENTER,
     ENTERED,
     FLAGS,
     FREE,
@@ -75,6 +76,8 @@ def make_copies(n, s, port, k, now):
             known |= in_mask(n, switch, mlid, other)
         if not known:
             s.count[port, RELAY_ERRORS] += 1
+        if port != base and in_mask(n, switch, mlid, np.int64(0)):
+            copy_to_switch(s, port, k, now)
         num = np.int64(1)
     while num < n.port[port, PORTS] and made < MOST:
         out = base + num
@@ -101,6 +104,15 @@ def copy_to(n, s, port, out, k, now):
     if vl >= n.port[out, VLS] or vl == NO_VL:
         s.count[port, RELAY_ERRORS] += 1
         return 0
+    copy = copy_of(s, k, now)
+    offer(n, s, port, out, vl, copy, now)
+    arm(s, out, max(now, s.port[out, FREE]))
+    return 1
+
+
+@inner
+def copy_of(s, k, now):
+    """A copy of packet ``k``, which holds its place in the receive buffer."""
     copy = new_packet(s)
     for column in range(QP, FLAGS + 1):
         s.packet[copy, column] = s.packet[k, column]
@@ -109,9 +121,14 @@ def copy_to(n, s, port, out, k, now):
     s.when[copy, TAIL] = s.when[k, TAIL]
     s.when[copy, ENTERED] = now
     s.packet[k, OUT] += 1
-    offer(n, s, port, out, vl, copy, now)
-    arm(s, out, max(now, s.port[out, FREE]))
-    return 1
+    return copy
+
+
+@inner
+def copy_to_switch(s, port, k, now):
+    """A copy of packet ``k``, which came in by ``port``, for port 0 of the switch: it is there when the packet is whole."""
+    copy = copy_of(s, k, now)
+    push(s, max(s.when[copy, TAIL], now), word(port, ENTER, copy))
 
 
 @inner

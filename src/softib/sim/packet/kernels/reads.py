@@ -5,9 +5,11 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.hca import READ_OP, activate, join_ring, slow_response
+from softib.sim.packet.kernels.hca import activate, slow_response
+from softib.sim.packet.kernels.packet_sizes import READ_OP
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.retransmission import acknowledged, go_back
+from softib.sim.packet.kernels.streams import join_ring
 from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
     ACK_DELAY,

@@ -13,13 +13,15 @@ from softib.sim.packet.kernels.aggregation import is_node, reduced_at
 from softib.sim.packet.kernels.bad_packets import check, refuse
 from softib.sim.packet.kernels.congestion import backward, forward_notice
 from softib.sim.packet.kernels.control import control
+from softib.sim.packet.kernels.copies import copy_leaves
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.hca import UD, memory_fs
+from softib.sim.packet.kernels.hca import memory_fs
 from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.multicast import delivered
 from softib.sim.packet.kernels.not_ready import not_ready, ready_for
 from softib.sim.packet.kernels.packet_log import log_received
+from softib.sim.packet.kernels.packet_sizes import UD
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -36,6 +38,7 @@ from softib.sim.packet.tables import (
     BAD,
     BY_SL,
     CNP,
+    COPY,
     DATA,
     DLID,
     DMA_FS,
@@ -50,9 +53,11 @@ from softib.sim.packet.tables import (
     LATENCY,
     LOSSY,
     M_GROUP,
+    M_IMMEDIATE,
     M_PACKETS,
     M_PSN,
     MC_RCV,
+    MULTICAST,
     MULTICAST_LID,
     NAK,
     NAKED,
@@ -61,6 +66,7 @@ from softib.sim.packet.tables import (
     PSN,
     QP,
     RAMP,
+    RAMP_FS,
     RCV_OCTETS,
     RCV_PACKETS,
     READ_REQUEST,
@@ -109,7 +115,10 @@ def receive(n, s, port, k, now):
             written = max(written, now + half + octets * ramp_of(n, s, k) // 1000)
     if n.watch_port.shape[0]:
         log_received(n, s, port, k, now, in_memory, written)
-    grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
+    if n.opt[MULTICAST] and s.packet[k, FLAGS] & COPY:  # for port 0 of a switch
+        copy_leaves(n, s, k, in_memory)
+    else:
+        grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
     what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
     look = np.int64(-1)
     if what >= SMP:
@@ -143,10 +152,15 @@ def receive(n, s, port, k, now):
 def ramp_of(n, s, k):
     """fs an octet that packet ``k`` takes to memory when it comes alone."""
     q = np.int64(s.packet[k, QP]) >> 1
-    at = s.qp[q, DONE_MESSAGE] if s.packet[k, WHAT] == READ_RESPONSE else s.qp[q, RX_MESSAGE]
-    if at >= s.qp[q, LAST_MESSAGE]:
+    psn = np.int64(s.packet[k, PSN])
+    if s.packet[k, WHAT] == READ_RESPONSE:
+        at = s.qp[q, DONE_MESSAGE]
+        return memory_fs(n, s, q, s.order[at], psn) if at < s.qp[q, LAST_MESSAGE] else n.opt[DMA_FS]
+    if s.packet[k, WHAT] != DATA:
         return n.opt[DMA_FS]
-    return memory_fs(n, s, q, s.order[at], np.int64(s.packet[k, PSN]))
+    if s.qp[q, SERVICE] == UD:  # a packet is a message
+        return n.opt[RAMP_FS]
+    return memory_fs(n, s, q, s.order[message_of(s, q, psn)], psn)
 
 
 @inner
@@ -177,9 +191,13 @@ def data(n, s, port, q, k, t, now):
 
 @inner
 def may_take(n, s, port, q, psn, now):
-    """Is the expected packet ``psn`` not the first of a SEND without a receive? Else an RNR NAK is sent, after the responses before it."""
+    """Is the expected packet ``psn`` none that takes a receive which is not there? (The first of a SEND, the last of a WRITE with immediate.)
+    Else an RNR NAK is sent, after the responses before it."""
     m = s.order[message_of(s, q, psn)]
-    if psn != s.message[m, M_PSN] or ready_for(s, q, m, now):
+    takes = s.message[m, M_PSN]
+    if s.message[m, M_IMMEDIATE]:
+        takes += s.message[m, M_PACKETS] - 1
+    if psn != takes or ready_for(s, q, m, now):
         return True
     if s.qp[q, NAKED] != NOT_READY:
         s.qp[q, NAKED] = NOT_READY

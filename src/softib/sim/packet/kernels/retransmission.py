@@ -5,7 +5,8 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push_timer, word
-from softib.sim.packet.kernels.hca import activate, leave_ring, not_before
+from softib.sim.packet.kernels.hca import activate, not_before
+from softib.sim.packet.kernels.streams import leave_ring
 from softib.sim.packet.kernels.work import completed
 from softib.sim.packet.tables import (
     ACKED,

@@ -27,10 +27,12 @@ from softib.sim.packet.ethernet_tables import (
     WINDOW_MOST,
 )
 from softib.sim.packet.kernels.events import push_timer, word
-from softib.sim.packet.kernels.hca import COMPUTE_OP, activate, first_stream, leave_ring, payload_of, rotate
+from softib.sim.packet.kernels.hca import activate
 from softib.sim.packet.kernels.links import put_on_wire
 from softib.sim.packet.kernels.loop import compute
+from softib.sim.packet.kernels.packet_sizes import COMPUTE_OP, payload_of
 from softib.sim.packet.kernels.pools import new_packet
+from softib.sim.packet.kernels.streams import first_stream, leave_ring, rotate
 from softib.sim.packet.kernels.switch import cross
 from softib.sim.packet.tables import (
     ACKED,

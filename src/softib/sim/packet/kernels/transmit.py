@@ -6,7 +6,7 @@ import numpy as np
 from softib.jit import inner
 from softib.sim.packet.kernels.bad_packets import known_bad
 from softib.sim.packet.kernels.discards import await_deadline, lose, overdue
-from softib.sim.packet.kernels.hca import first_stream, send_stream, stream_octets
+from softib.sim.packet.kernels.hca import send_stream
 from softib.sim.packet.kernels.links import (
     arm,
     dropped_from_buffer,
@@ -19,7 +19,9 @@ from softib.sim.packet.kernels.links import (
 )
 from softib.sim.packet.kernels.management import VL15_READY, send_smp
 from softib.sim.packet.kernels.packet_log import log_lost, log_starved
+from softib.sim.packet.kernels.packet_sizes import stream_octets
 from softib.sim.packet.kernels.sl_counters import note_waiting, waits_no_longer
+from softib.sim.packet.kernels.streams import first_stream
 from softib.sim.packet.kernels.switch import cross, draw_first, first_voq, forward, leaves_input, take_first
 from softib.sim.packet.kernels.vl_arbitration import account, arbitrate
 from softib.sim.packet.tables import (

@@ -1,0 +1,47 @@
+"""Have memory fetched before it is needed: an instruction of the processor that Numba has no name for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from softib.jit.functions import External
+
+__all__ = ["prefetch"]
+
+
+class Prefetch(External):
+    """``prefetch(array, row, column)`` in a kernel: have the cache line of that element of a two-dimensional array fetched. Nothing is read, so no
+    index is wrong. In plain Python it does nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("llvm.prefetch", "none")
+
+    def __call__(self, *args: Any) -> None:
+        """Plain Python has no use for it."""
+
+    def declaration(self) -> Any:
+        """Numba's intrinsic of it (LLVM's ``llvm.prefetch``: for reading, into all caches, data)."""
+        from llvmlite import ir
+        from numba.core import types
+        from numba.extending import intrinsic
+        from numba.np.arrayobj import make_array
+
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = make_array(signature.args[0])(context, builder, args[0])
+            int64, int32, pointer = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer()
+            at = builder.ptrtoint(array.data, int64)
+            for i in range(2):
+                index = context.cast(builder, args[1 + i], signature.args[1 + i], types.int64)
+                at = builder.add(at, builder.mul(builder.extract_value(array.strides, i), index))
+            signed = ir.FunctionType(ir.VoidType(), [pointer, int32, int32, int32])
+            function = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), signed)
+            builder.call(function, [builder.inttoptr(at, pointer), *(ir.Constant(int32, v) for v in (0, 3, 1))])
+            return context.get_dummy_value()
+
+        def prefetch(typing_context: Any, array: Any, row: Any, column: Any) -> Any:
+            return types.none(array, row, column), emit
+
+        return intrinsic(prefetch)
+
+
+prefetch: Any = Prefetch()
