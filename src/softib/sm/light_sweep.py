@@ -37,6 +37,20 @@ class LightSweep:
     """Of the own port, after ``sync``."""
     _control: SmControl | None = field(default=None)
 
+    def begin(self, task: str, db: Database, queue: RequestQueue, subnet: Subnet | None, need: Need | None) -> None:
+        """Queue what ``task`` sends (``control`` has a call of its own). ``subnet``: what the master's last sweep left; ``need``: for ``read``."""
+        if task == "groups" and subnet is not None:
+            self.groups.queue_blocks(subnet, queue, everything=False)
+        elif task == "read" and subnet is not None and need is not None:
+            self.read = Inventory(subnet, need)
+            self.read.ask(queue)
+        elif task == "sync":
+            self.local_port(db, queue)
+        elif task == "poll":
+            self.election.ask_one(db, queue)
+        else:
+            self.light(db, queue)
+
     def light(self, db: Database, queue: RequestQueue) -> None:
         """Ask every switch for SwitchInfo."""
         nodes = db.switches
@@ -47,23 +61,10 @@ class LightSweep:
         port = db.sm_port
         queue.get(SmpAttr.PORT_INFO, db.port_route[[port]], np.array([port]), db.port_num[[port]])
 
-    def poll(self, db: Database, queue: RequestQueue) -> None:
-        """Ask the master."""
-        self.election.ask_one(db, queue)
-
     def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, sm_info: np.ndarray) -> None:
         """Set(SMInfo)."""
         self._control, self.accepted = what, None
         self.election.control(db, queue, port, what, sm_info)
-
-    def program(self, subnet: Subnet, queue: RequestQueue) -> None:
-        """Program what changed."""
-        self.groups.queue_blocks(subnet, queue, everything=False)
-
-    def reading(self, subnet: Subnet, queue: RequestQueue, need: Need) -> None:
-        """Read tables of devices."""
-        self.read = Inventory(subnet, need)
-        self.read.ask(queue)
 
     def heard(self, phase: str, db: Database, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of ``phase``."""
