@@ -98,7 +98,12 @@ class SubnetManager:
         resume = None
         if master and subnet is not None and self._ended_well and not self.schedule.whole:
             resume = Resume(self.database, self.schedule.suspects)
-        return Sweep(self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, resume)
+        sweep = Sweep(
+            self.config, self._stores, self.sa_manager.groups, self.election, known, self.lids, master, resume
+        )
+        sweep.before = subnet.db if subnet is not None else None
+        sweep.discovery.answering = frozenset(self.silent.answering)
+        return sweep
 
     @property
     def database(self) -> Database:

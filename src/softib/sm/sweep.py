@@ -26,10 +26,11 @@ from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
 from softib.sm.rediscovery import Rediscovery, Resume
-from softib.sm.report import SweepReport, attribute_name
+from softib.sm.report import SHOWN, SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
+from softib.sm.wrong_answers import changed_devices, changed_neighbours, wrong_lids, wrong_tops
 
 __all__ = ["PHASES", "Sweep"]
 
@@ -66,6 +67,8 @@ class Sweep:
         self.database = Database() if resume is None else resume.database.copy()
         self.report = SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
+        self.before: Database | None = None
+        """What the sweep before learned: devices that answer otherwise now are named."""
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
@@ -116,6 +119,9 @@ class Sweep:
 
     def _managers(self) -> None:
         self.discovery.finish()
+        if self.before is not None:
+            self.report.wrong_answers += changed_devices(self.before, self.database)
+            self.report.notes += changed_neighbours(self.before, self.database)[:SHOWN]
         self.election.ask(self.database, self.queue)
 
     def _lids(self) -> None:
@@ -228,8 +234,12 @@ class Sweep:
             self._stale(tags[PortInfo.port_state.get(data) != self.database.port_state()[tags]])
         elif attr == SmpAttr.PORT_INFO:
             self.database.port_info[tags] = data
+            if phase == "lids":
+                self.report.wrong_answers += wrong_lids(self.database, tags, data)
         elif attr == SmpAttr.SWITCH_INFO:
             self.database.switch_info[tags] = data
+            if self.graph is not None:
+                self.report.wrong_answers += wrong_tops(self.database, tags, data, self.graph.max_lid)
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
