@@ -20,6 +20,7 @@ from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.config import SmConfig
 from softib.sm.congestion_options import CC_OPTIONS, congestion_config
+from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, LinkRule, link_policy
 from softib.sm.options import OPTIONS, read_options
 from softib.sm.qos_options import QOS_OPTIONS, qos_config
 from softib.sm.subnet_manager import SubnetManager
@@ -47,7 +48,12 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
         "congestion_control",
         *QOS_OPTIONS,
         *CC_OPTIONS,
+        *LINK_OPTIONS,
+        "torus_config",
+        "nue_max_num_vls",
     )
+    assert link_policy(found) == LinkPolicy((LinkRule(width=255, speed=15, ext=31),)), "what ports support"
+    assert found["nue_max_num_vls"] == SmConfig().options.nue_max_num_vls
     ours = {k: getattr(SmConfig(), k) for k in found if k not in apart}
     # Ours by decision: SMPs wait less long in process (docs/decisions/0005).
     differ = {k for k, v in ours.items() if found[k] != v}

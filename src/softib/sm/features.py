@@ -19,6 +19,7 @@ from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
 from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
+from softib.sm.link_policy import LinkPolicyManager
 from softib.sm.pkey_mgr import PkeyManager
 from softib.sm.qos_mgr import QosManager, needs_qos
 from softib.sm.qos_options import QosConfig
@@ -46,11 +47,14 @@ class Features:
         self.wanted = np.zeros((0, 64), np.uint8)
         self.reset, self.fresh = np.zeros(0, np.int64), np.zeros(0, bool)
         self.aggregation: AggregationManager | None = None
+        self.training: set[int] = set()
+        """NodeGUIDs of switches whose links train anew."""
+        self._links: LinkPolicyManager | None = None
         self._pkeys: PkeyManager | None = None
         self._qos: QosManager | None = None
         self._ar: ArManager | None = None
         self.enter: dict[str, Callable[[], None]] = {
-            "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
+            "policy": self._link_policy, "retrain": self._retrain, "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
             "ar_groups": self._ar_groups, "ar_lids": self._ar_lids, "ar_on": self._ar_on, "congestion": self._congestion,
             "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
             "sharp_trees": self._sharp_trees,
@@ -80,6 +84,17 @@ class Features:
         return None if self._pkeys is None else self._pkeys.leaf
 
     # -- what entering a phase does --
+
+    def _link_policy(self) -> None:
+        if self.config.links is not None:
+            self._links = LinkPolicyManager(self.database, self.config.links, self.stores.trained)
+            self._links.queue_enabled(self.queue)
+
+    def _retrain(self) -> None:
+        if self._links is not None:
+            db, ports = self.database, self._links.queue_training(self.queue)
+            self.training = set(db.node_guid[db.port_node[ports]].tolist())
+            self.report.notes += self._links.notes
 
     def _read_pkeys(self) -> None:
         if self.config.partitions is not None:
@@ -165,6 +180,8 @@ class Features:
         elif phase == "sharp_info":
             assert self.aggregation is not None
             self.aggregation.heard(tags, data, self.stores.aggregation_caps)
+        elif phase in ("policy", "retrain"):
+            self.database.port_info[tags] = data
         else:
             return phase in (*GMP_PHASES, "ar_on")
         return True
@@ -184,6 +201,9 @@ class Features:
                 self.stores.congestion.forget(int(db.node_guid[node]))
             name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
             self.report.mute_nodes.extend((n, name, why) for n in nodes.tolist())
+            return None
+        if phase in ("policy", "retrain"):
+            self.report.mute_ports.extend((port, why) for port in tags.tolist())
             return None
         if phase == "pkeys":
             return None  # a table that cannot be read is written whole

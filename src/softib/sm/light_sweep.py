@@ -1,7 +1,7 @@
 """What a manager does between sweeps: short lists of requests (IBA 14.4).
 
 ``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``: ask every switch
-whether a port changed; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
+whether a port changed; ``again``: ask some; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from softib.sm.mcast_mgr import McastManager
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["LightSweep"]
+
+LOOKS = ("light", "again")
 
 
 @dataclass
@@ -51,9 +53,11 @@ class LightSweep:
         else:
             self.light(db, queue)
 
-    def light(self, db: Database, queue: RequestQueue) -> None:
-        """Ask every switch for SwitchInfo."""
+    def light(self, db: Database, queue: RequestQueue, guids: set[int] | None = None) -> None:
+        """Ask every switch, or those with NodeGUIDs ``guids``, for SwitchInfo."""
         nodes = db.switches
+        if guids is not None:
+            nodes = nodes[np.isin(db.node_guid[nodes], np.array(sorted(guids), np.uint64))]
         queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes]], nodes)
 
     def local_port(self, db: Database, queue: RequestQueue) -> None:
@@ -68,7 +72,7 @@ class LightSweep:
 
     def heard(self, phase: str, db: Database, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of ``phase``."""
-        if phase == "light":
+        if phase in LOOKS:
             self._suspect(db, tags[self._differs(db, tags, data)])
         elif phase == "poll":
             self.election.heard(tags, data)
@@ -82,7 +86,7 @@ class LightSweep:
 
     def lost(self, phase: str, db: Database, tags: np.ndarray) -> None:
         """No answer, or a bad one."""
-        if phase == "light":
+        if phase in LOOKS:
             self._suspect(db, tags)
         elif phase == "groups":
             tags = np.unique(tags)

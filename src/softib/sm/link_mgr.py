@@ -120,6 +120,8 @@ def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: S
     P.master_sm_sl.set(new, 0)
     P.subnet_timeout.set(new, config.subnet_timeout)
     P.mkey.set(new, np.full(len(ends), config.mkey, np.uint64))
+    P.mkey_lease_period.set(new, config.mkey_lease)
+    P.mkey_protect.set(new, config.mkey_protect)
     P.gid_prefix.set(new, np.full(len(ends), config.subnet_prefix, np.uint64))
     port0 = db.port_num[ends] == 0
     # Port 0 has no link: it stands for both ends, at what it can do.

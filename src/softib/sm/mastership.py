@@ -132,6 +132,7 @@ class Mastership:
         has.sa_manager.close()
         has.silent.clear()
         self.schedule.whole, self.schedule.trouble_ps = True, NEVER_PS
+        self.schedule.again_ps.clear()
         self.election.failures = 0
         self.schedule.look_ps = now_ps + self.config.polling_timeout_ps
         self.heir = -1

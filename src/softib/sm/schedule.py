@@ -1,4 +1,8 @@
-"""What shall be looked at, and when: sweeps that were called for, light sweeps, polls, and devices that are asked once more."""
+"""What shall be looked at, and when: sweeps that were called for, light sweeps, polls, and devices that are asked once more.
+
+A port sends no trap sooner than SubnetTimeOut after the one before (IBA 14.2.5.1, o14-2): a link that comes back within that time is told late. So
+the switches that a sweep was about are asked for PortStateChange a few times until a trap of theirs could have come.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,9 @@ __all__ = ["Schedule"]
 
 RECHECK_PS = 2 * 10**12
 """When a master looks again whether a higher manager that discovered is ready to take over."""
+AGAIN_PARTS = (8, 4, 2, 1, 0.8)
+"""Switches that a sweep was about are asked again an eighth of SubnetTimeOut later, a quarter …, and once when it is over."""
+SUBNET_TIMEOUT_UNIT_PS = 4_096_000
 TROUBLE_PS, MOST_TROUBLES = 10**12, 6
 """When devices that did not answer everything are asked again: after 2 s, 4 s … 64 s."""
 
@@ -23,7 +30,7 @@ TROUBLE_PS, MOST_TROUBLES = 10**12, 6
 @dataclass
 class Schedule:
     """``sweep``: one shall begin at once, of the ``whole`` subnet or of the ``suspects`` (NodeGUIDs) alone. ``look_ps``: the next light
-    sweep of a master, the next poll of a standby."""
+    sweep of a master, the next poll of a standby. ``touched`` (NodeGUIDs) are asked again at the times ``again_ps``."""
 
     sweep: bool = True
     whole: bool = True
@@ -31,6 +38,10 @@ class Schedule:
     look_ps: int = 0
     recheck_ps: int = NEVER_PS
     trouble_ps: int = NEVER_PS
+    touched: set[int] = field(default_factory=set)
+    again_ps: list[int] = field(default_factory=list)
+    _asked: set[int] = field(default_factory=set)
+    _by_itself: bool = False
     _troubles: int = 0
 
     def call(self) -> None:
@@ -56,11 +67,30 @@ class Schedule:
 
     def begun(self) -> None:
         """The sweep that was called for has begun."""
+        self._asked = self.suspects
         self.sweep, self.whole, self.suspects = False, False, set()
 
-    def swept(self, now_ps: int, interval_ps: int, troubled: bool) -> None:
-        """A sweep of the master is over; ``troubled``: devices did not answer everything."""
-        self.look_ps = now_ps + interval_ps
+    def found_again(self, nodes: set[int]) -> None:
+        """:attr:`touched` switches changed once more. The sweep that follows is not one after which they are asked again: a switch that says so for
+        ever would keep the manager busy."""
+        self.suspect(nodes)
+        self._by_itself = True
+
+    def look_again(self, now_ps: int) -> bool:
+        """Is it time to ask :attr:`touched` switches?"""
+        due = bool(self.again_ps) and now_ps >= self.again_ps[0]
+        while self.again_ps and now_ps >= self.again_ps[0]:
+            self.again_ps.pop(0)
+        return due
+
+    def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
+        """A sweep of the master is over; ``troubled``: devices did not answer everything; ``wrong``: those (NodeGUIDs) that
+        answered what cannot be."""
+        self.look_ps = now_ps + config.sweep_interval_ps
+        if self._asked - wrong and not self._by_itself:
+            whole_ps = SUBNET_TIMEOUT_UNIT_PS << config.subnet_timeout
+            self.touched, self.again_ps = self._asked - wrong, [now_ps + int(whole_ps / part) for part in AGAIN_PARTS]
+        self._by_itself = False
         self._troubles = min(self._troubles + 1, MOST_TROUBLES) if troubled else 0
         self.trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if troubled else NEVER_PS
 
@@ -74,7 +104,8 @@ class Schedule:
             return min(self.look_ps, replication_ps)
         if state != SmState.MASTER:
             return NEVER_PS
-        return min(self.look_ps if config.sweep_interval_ps else NEVER_PS, self.recheck_ps, self.trouble_ps)
+        look_ps = self.look_ps if config.sweep_interval_ps else NEVER_PS
+        return min(look_ps, self.recheck_ps, self.trouble_ps, *self.again_ps[:1])
 
     def look(self, now_ps: int, state: SmState, config: SmConfig) -> bool:
         """Is a light sweep, or a poll, due? The next one is a pause later."""

@@ -215,6 +215,8 @@ class SubnetManager:
             self._run(now_ps, self._wanted())
         elif self.state == SmState.MASTER and self.schedule.overdue(now_ps):
             return
+        elif self.state == SmState.MASTER and self.schedule.look_again(now_ps):
+            self._run(now_ps, "again")
         elif self.schedule.look(now_ps, self.state, self.config):
             self._run(now_ps, "poll" if self.state == SmState.STANDBY else "light")
 
@@ -291,7 +293,8 @@ class SubnetManager:
         if self.database.sm_port < 0 or sweep.subnet is None:
             return
         self._ended_well = not report.duplicates
-        self.schedule.swept(now_ps, self.config.sweep_interval_ps, bool(sweep.troubled))
+        wrong = {guid for guid, _ in report.wrong_answers}
+        self.schedule.swept(now_ps, self.config, bool(sweep.troubled), wrong)
         self.silent.note(self.database, [port for port, _ in report.silent_ports if port >= 0], now_ps)
         self._mastership.lead(now_ps, sweep.subnet, sweep.members(), sweep.local_guid)
 
@@ -310,6 +313,9 @@ class SubnetManager:
             self._check_master_lid = False
             if self.state == SmState.STANDBY:
                 self.replication.asks(self._now_ps)
+        if task == "again":
+            work.light(self.database, queue, self.schedule.touched)
+            return
         work.begin(task, self.database, queue, subnet, self.sa_manager.waiting[0].need if task == "read" else None)
 
     def _light_sweep_done(self) -> None:
@@ -318,7 +324,7 @@ class SubnetManager:
             self.sa_manager.was_read(self.sa_manager.waiting[0].need, work.read.table)
         if work.changed:
             work.changed = False
-            self.schedule.suspect(work.suspects)
+            (self.schedule.found_again if task == "again" else self.schedule.suspect)(work.suspects)
             work.suspects.clear()
         if task == "control" and work.accepted == SmControl.HANDOVER:
             self._mastership.event(self._now_ps, SmEvent.ACKNOWLEDGED)

@@ -35,16 +35,19 @@ from softib.sm.wrong_answers import changed_devices, changed_neighbours, wrong_l
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
+    "retrain",
 )  # fmt: skip
-"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
+"""``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
+ports may train to; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
 manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
 asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
-settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees."""
+settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees; ``retrain`` trains links anew whose
+policy is another."""
 
 
 class Sweep:
@@ -287,6 +290,8 @@ class Sweep:
     def finish(self, built: dict[tuple[int, int], int]) -> None:
         """Fill the report."""
         db, report = self.database, self.report
+        self.stale |= bool(self.features.training)
+        self.stale_switches |= self.features.training
         rows = link_mgr.linked(db)
         report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
         report.count(built)

@@ -12,7 +12,7 @@ from typing import Any
 
 from softib.errors import UnreadableFile
 from softib.sm.config import SmConfig, config_of
-from softib.sm.fabric_yaml import GUID_FILES, check_keys, settings_of
+from softib.sm.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
 from softib.sm.options import read_options
 
 __all__ = ["ManagerSettings"]
@@ -37,13 +37,19 @@ class ManagerSettings:
         """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError` with one line where one
         cannot be read or says what is not possible, or what would have no effect."""
         check_keys(self.fallback)
+        check_engine_keys(self.fallback)
         found: dict[str, Any] = {}
         if self.options is not None:
             found, unused = read_options(_text(self.options), self.options)
             if unused:
                 shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
                 self.note(f"{self.options}: not used here: {shown}")
-        files = {k: v for k, v in (self.fallback | found | self.given).items() if k in GUID_FILES}
+        if (
+            not {**self.fallback, **self.given}.get("torus_config")
+            and not Path(found.get("torus_config", "/")).is_file()
+        ):
+            found.pop("torus_config", None)  # OpenSM's file names one whether it is there or not
+        files = {k: v for k, v in (self.fallback | found | self.given).items() if k in ROUTE_KEYS}
         path = self.partitions or found.pop("partition_config_file", None) or self.fallback.get("partitions")
         found.pop("partition_config_file", None)
         section = {**self.fallback, **files, "partitions": path}
@@ -55,7 +61,7 @@ class ManagerSettings:
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
         first = settings_of(section)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
-        return config_of({k: v for k, v in fields.items() if k not in GUID_FILES})
+        return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
 
 def _text(path: str) -> str:
