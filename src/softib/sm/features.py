@@ -24,7 +24,7 @@ from softib.sm.pkey_mgr import PkeyManager
 from softib.sm.qos_mgr import QosManager, needs_qos
 from softib.sm.qos_options import QosConfig
 from softib.sm.report import SweepReport, attribute_name
-from softib.sm.sl_check import sl_notes
+from softib.sm.sl_check import sl_troubles
 from softib.sm.stores import Stores
 
 __all__ = ["GMP_PHASES", "Features"]
@@ -118,7 +118,8 @@ class Features:
         if self._qos is not None:
             self._qos.queue(self.queue, self.stores.qos, self.fresh, self.graph, self.routing)
             if self.routing.sl2vl is None:  # an engine that says VLs answers for them itself
-                self.report.notes += sl_notes(self.database, self.config, self._qos, self.routing.path_sl)
+                self.report.sls = sl_troubles(self.database, self.config, self._qos, self.routing.path_sl)
+                self.report.notes += [str(trouble) for trouble in self.report.sls]
 
     def _ask_ar(self) -> None:
         assert self.graph is not None and self.routing is not None

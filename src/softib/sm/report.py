@@ -51,6 +51,8 @@ class SweepReport:
     wrong_answers: list[tuple[int, str]] = field(default_factory=list)
     not_active: list[int] = field(default_factory=list)
     phase_s: dict[str, float] = field(default_factory=dict)
+    sls: list[Any] = field(default_factory=list)
+    """:class:`~softib.sm.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 

@@ -14,6 +14,7 @@ from softib.errors import UnreadableFile
 from softib.sm.config import SmConfig, config_of
 from softib.sm.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
 from softib.sm.options import read_options
+from softib.sm.options_left_out import left_out
 
 __all__ = ["ManagerSettings"]
 
@@ -41,17 +42,19 @@ class ManagerSettings:
         found: dict[str, Any] = {}
         if self.options is not None:
             found, unused = read_options(_text(self.options), self.options)
-            if unused:
-                shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
-                self.note(f"{self.options}: not used here: {shown}")
+            for name in dict.fromkeys(unused):
+                self.note(f"{self.options}: {left_out(name)}")
         if (
             not {**self.fallback, **self.given}.get("torus_config")
             and not Path(found.get("torus_config", "/")).is_file()
         ):
             found.pop("torus_config", None)  # OpenSM's file names one whether it is there or not
         files = {k: v for k, v in (self.fallback | found | self.given).items() if k in ROUTE_KEYS}
-        path = self.partitions or found.pop("partition_config_file", None) or self.fallback.get("partitions")
-        found.pop("partition_config_file", None)
+        named = found.pop("partition_config_file", None)
+        if named and not self.partitions and not Path(named).exists():
+            self.note(f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM")
+            named = None
+        path = self.partitions or named or self.fallback.get("partitions")
         section = {**self.fallback, **files, "partitions": path}
         policy = found.pop("qos_policy_file", None)
         if policy and found.get("qos", section.get("qos")):
