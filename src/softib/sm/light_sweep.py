@@ -1,7 +1,7 @@
 """What a manager does between sweeps: short lists of requests (IBA 14.4).
 
 ``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``: ask every switch
-whether a port changed; ``again``: ask some; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
+whether a port changed; ``again``: ask some; ``aliases``: write alias GUIDs; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import numpy as np
 from softib.iba.constants import SmpAttr
 from softib.iba.smp import SMInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.sm.alias_mgr import queue_aliases
 from softib.sm.database import Database
 from softib.sm.election import Election, SmControl
 from softib.sm.inventory import Inventory, Need
 from softib.sm.mcast_mgr import McastManager
+from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["LightSweep"]
@@ -39,13 +41,16 @@ class LightSweep:
     """Of the own port, after ``sync``."""
     _control: SmControl | None = field(default=None)
 
-    def begin(self, task: str, db: Database, queue: RequestQueue, subnet: Subnet | None, need: Need | None) -> None:
+    def begin(self, task: str, db: Database, queue: RequestQueue, subnet: Subnet | None, need: Need | None,
+              aliases: AliasGuids | None = None) -> None:  # fmt: skip
         """Queue what ``task`` sends (``control`` has a call of its own). ``subnet``: what the master's last sweep left; ``need``: for ``read``."""
         if task == "groups" and subnet is not None:
             self.groups.queue_blocks(subnet, queue, everything=False)
         elif task == "read" and subnet is not None and need is not None:
             self.read = Inventory(subnet, need)
             self.read.ask(queue)
+        elif task == "aliases" and subnet is not None:
+            queue_aliases(subnet, aliases.take() if aliases is not None else [], queue)
         elif task == "sync":
             self.local_port(db, queue)
         elif task == "poll":
@@ -88,6 +93,8 @@ class LightSweep:
         """No answer, or a bad one."""
         if phase in LOOKS:
             self._suspect(db, tags)
+        elif phase == "aliases":
+            self._suspect(db, np.unique(db.port_node[tags]))
         elif phase == "groups":
             tags = np.unique(tags)
             for node in tags.tolist():

@@ -196,6 +196,8 @@ class SubnetManager:
         if self.schedule.sweep:
             return PHASES[0]
         if self.state == SmState.MASTER and self.sa_manager.subnet is not None:
+            if self.sa_manager.sa.aliases.changed:
+                return "aliases"
             return "groups" if self.sa_manager.groups.changed else "read" if self.sa_manager.waiting else ""
         return ""
 
@@ -294,6 +296,7 @@ class SubnetManager:
             return
         self._ended_well = not report.duplicates
         wrong = {guid for guid, _ in report.wrong_answers}
+        self.sa_manager.sa.aliases.blocks(sweep.fresh_ends)
         self.schedule.swept(now_ps, self.config, bool(sweep.troubled), wrong)
         self.silent.note(self.database, [port for port, _ in report.silent_ports if port >= 0], now_ps)
         self._mastership.lead(now_ps, sweep.subnet, sweep.members(), sweep.local_guid)
@@ -316,7 +319,10 @@ class SubnetManager:
         if task == "again":
             work.light(self.database, queue, self.schedule.touched)
             return
-        work.begin(task, self.database, queue, subnet, self.sa_manager.waiting[0].need if task == "read" else None)
+        sa = self.sa_manager.sa
+        work.begin(
+            task, self.database, queue, subnet, self.sa_manager.waiting[0].need if task == "read" else None, sa.aliases
+        )
 
     def _light_sweep_done(self) -> None:
         task, self.phase, work = self.phase, "", self._light_sweep

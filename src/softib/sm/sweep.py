@@ -304,6 +304,13 @@ class Sweep:
         nodes = {node for node, _, _ in report.mute_nodes} | {int(db.port_node[port]) for port, _ in report.mute_ports}
         return set(db.node_guid[sorted(nodes)].tolist()) if nodes else set()
 
+    @property
+    def fresh_ends(self) -> set[int]:
+        """PortGUIDs of end ports that came up anew."""
+        db = self.database
+        ends = db.end_ports()
+        return set(db.port_guid[ends[self._fresh[ends]]].tolist())
+
     def members(self) -> Members:
         """Partition memberships of the subnet's end ports."""
         assert self.subnet is not None

@@ -52,7 +52,9 @@ class ManagerSettings:
         files = {k: v for k, v in (self.fallback | found | self.given).items() if k in ROUTE_KEYS}
         named = found.pop("partition_config_file", None)
         if named and not self.partitions and not Path(named).exists():
-            self.note(f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM")
+            self.note(
+                f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM"
+            )
             named = None
         path = self.partitions or named or self.fallback.get("partitions")
         section = {**self.fallback, **files, "partitions": path}

@@ -61,6 +61,10 @@ def answer_of(a: SaState, r: Request) -> Answer:
     """The records, the status, or what must be read before, for one request."""
     if r.attr in READ_FROM_DEVICES:
         return _from_devices(a, r)
+    if r.attr == A.GUID_INFO_RECORD and r.method in (M.SET, M.DELETE):
+        answer = a.aliases.change(a.administered, r)
+        a.renamed()
+        return answer
     methods = _METHODS.get(r.attr)
     if methods is not None:
         function = methods.get(r.method)
@@ -171,7 +175,7 @@ _KINDS: dict[int, _Kind] = {
     A.LFT_RECORD: _Kind(LFTRecord, lambda a, r: lft.table(a.administered)),
     A.SM_INFO_RECORD: _Kind(SMInfoRecord, lambda a, r: _sm_info(a), lasting=False),
     A.LINK_RECORD: _Kind(LinkRecord, lambda a, r: link.table(a.administered)),
-    A.GUID_INFO_RECORD: _Kind(GUIDInfoRecord, lambda a, r: guid_info.table(a.administered)),
+    A.GUID_INFO_RECORD: _Kind(GUIDInfoRecord, lambda a, r: guid_info.table(a.administered, a.aliases)),
     A.MFT_RECORD: _Kind(MFTRecord, lambda a, r: mft.table(a.administered, a.multicast.groups), lasting=False),
     A.INFORM_INFO_RECORD: _Kind(InformInfoRecord, lambda a, r: inform_info.table(a.subscriptions), lasting=False),
 }

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softib.iba.sa import SaAttr
 from softib.sm.inventory import Need
 from softib.sm.notices import Subscriptions
+from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.members import Members
 from softib.sm.sa.one_path import OnePath
@@ -29,6 +31,7 @@ class SaState:
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
         self.sa_key = sa_key
         self.multicast, self.subscriptions, self.services = multicast, subscriptions, services
+        self.aliases = AliasGuids()
         self.subnet: Subnet | None = None
         self.members = Members.everybody(0)
         self.paths: Paths | None = None
@@ -54,8 +57,14 @@ class SaState:
         self.paths = Paths(subnet, members)
         self.views = Views(subnet, members)
         self.one_path = OnePath(subnet, members, self.views.open)
+        self.renamed()
         self.tables.clear()
         self.read.clear()
+
+    def renamed(self) -> None:
+        """Alias GUIDs are others than before."""
+        self.administered.alias_guid, self.administered.alias_owner = self.aliases.columns()
+        self.tables.pop(int(SaAttr.GUID_INFO_RECORD), None)
 
     @property
     def administered(self) -> Subnet:
