@@ -183,6 +183,8 @@ class Sweep:
         assert self.graph is not None and self.routing is not None
         if self._held is not None:
             self._held.finish()
+        if note := ucast_mgr.transition_note(self.database, self.graph, self.routing, self.store):
+            self.report.notes.append(note)
         self._update = ucast_mgr.start_update(self.database, self.graph, self.routing.lft, self.store)
         self.more_tables()
 
