@@ -23,6 +23,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation_mgr import AggregationManager
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.election import Election, SmControl
@@ -159,6 +160,11 @@ class SubnetManager:
         self._mastership.config = config
         self.sa_manager.reconfigure(config)
         self.request_sweep()
+
+    @property
+    def aggregation(self) -> AggregationManager | None:
+        """Gives jobs trees; None where the configuration asks for none."""
+        return self._sweep.features.aggregation
 
     @property
     def settled(self) -> bool:
