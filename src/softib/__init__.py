@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
+    from softib.api.web import serve
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ _LAZY = {
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
     "Server": "serving",
+    "serve": "web",
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
@@ -118,6 +120,7 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "serve",
     "simulate",
     "topologies",
     "up",

@@ -36,6 +36,7 @@ VERBS: dict[str, str] = {
     "run": "a program on a node of a running fabric",
     "shell": "a shell on a node of a running fabric",
     "fault": "break and mend a running fabric",
+    "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
     "sm": "our subnet manager on any umad device; sweep, reload, explain",
     "compile": "compile all kernels now, so that no command waits for them",
     "completion": "what makes a shell complete verbs, options, files, fabrics and nodes",
