@@ -20,6 +20,7 @@ from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.config import SmConfig
 from softib.sm.congestion_options import CC_OPTIONS, congestion_config
+from softib.sm.flap_options import FLAP_OPTIONS
 from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, LinkRule, link_policy
 from softib.sm.options import OPTIONS, read_options
 from softib.sm.options_left_out import LEFT_OUT
@@ -37,7 +38,9 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     text = path.read_text()
     found, unused = read_options(text, "opensm.conf")
     said = {line.split()[0].lstrip("#") for line in text.splitlines() if line.split()}
-    assert set(OPTIONS) - said == {*AR_OPTIONS, "aggregation", *AGGREGATION_OPTIONS}, "stock OpenSM has neither"
+    assert set(OPTIONS) - said == {*AR_OPTIONS, *FLAP_OPTIONS, "aggregation", *AGGREGATION_OPTIONS}, (
+        "stock OpenSM has none"
+    )
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]
     assert congestion_config(found) is None

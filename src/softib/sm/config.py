@@ -13,6 +13,7 @@ from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, AggregationConfig, aggregation_config
 from softib.sm.ar_options import AR_OPTIONS, ArConfig, ar_config
 from softib.sm.congestion_options import CC_OPTIONS, CongestionConfig, congestion_config
+from softib.sm.flap_options import FLAP_OPTIONS, FlapConfig, flap_config
 from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, link_policy
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
 from softib.sm.qos_options import QOS_OPTIONS, QosConfig, qos_config
@@ -35,7 +36,7 @@ class SmConfig:
     manager with another one is left alone. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
 
     ``mkey_lease``: seconds after a wrong M_Key until a port forgets it, 0 = never; ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1).
-    ``links``: widths and speeds that ports may train to; None leaves them as devices have them.
+    ``links``: widths and speeds that ports may train to; None leaves them as devices have them. ``flaps``: when ports are isolated; None: never.
 
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a port may be full and
     limited member at once. ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
@@ -82,6 +83,7 @@ class SmConfig:
     local_phy_errors: int = 8
     overrun_errors: int = 8
     links: LinkPolicy | None = None
+    flaps: FlapConfig | None = None
     qos: QosConfig | None = None
     qos_policy: QosPolicy | None = None
     congestion: CongestionConfig | None = None
@@ -111,6 +113,7 @@ def config_of(fields: Mapping[str, Any]) -> SmConfig:
     parts = (
         "link_policy",
         *LINK_OPTIONS,
+        *FLAP_OPTIONS,
         *QOS_OPTIONS,
         *CC_OPTIONS,
         *AR_OPTIONS,
@@ -123,6 +126,7 @@ def config_of(fields: Mapping[str, Any]) -> SmConfig:
     return SmConfig(
         **plain,
         links=link_policy(fields),
+        flaps=flap_config(fields),
         qos=qos_config(fields),
         congestion=congestion_config(fields),
         ar=ar_config(fields),

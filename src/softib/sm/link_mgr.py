@@ -22,6 +22,7 @@ __all__ = [
     "queue_reread",
     "queue_state",
     "restarted",
+    "unchanged",
     "wanted_port_info",
 ]
 
@@ -153,6 +154,15 @@ def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: Por
     image = db.port_info[rows]
     P.client_reregister.set(image, 0)
     _queue(db, queue, rows, image, int(state))
+
+
+def unchanged(image: np.ndarray) -> np.ndarray:
+    """``image`` (uint8[n, 64]) as a Set that changes nothing yet."""
+    for f in NO_CHANGE_FIELDS:
+        f.set(image, 0)
+    P.port_state.set(image, int(PortState.NO_CHANGE))
+    P.client_reregister.set(image, 0)
+    return image
 
 
 def _queue(db: Database, queue: RequestQueue, rows: np.ndarray, image: np.ndarray, state: int | np.ndarray) -> None:

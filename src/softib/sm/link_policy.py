@@ -10,11 +10,11 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from softib.iba.constants import PhysState, PortState, SmpAttr
+from softib.iba.constants import PhysState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
-from softib.sm.link_mgr import NO_CHANGE_FIELDS, linked
+from softib.sm.link_mgr import linked, unchanged
 from softib.sm.link_options import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, LinkPolicy, LinkRule
 
 __all__ = ["LinkPolicyManager"]
@@ -67,7 +67,7 @@ class LinkPolicyManager:
         for name, field in fields.items():
             change |= field.get(held) != self.wanted[name][self.rows]
         rows = self.rows[change]
-        image = _unchanged(self.db.port_info[rows])
+        image = unchanged(self.db.port_info[rows])
         for name, field in fields.items():
             field.set(image, self.wanted[name][rows])
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_num[rows], image)
@@ -97,19 +97,10 @@ class LinkPolicyManager:
                 self.trained[place] = goal
                 out.append(port)
         ports = np.array(sorted(out), np.int64)
-        image = _unchanged(db.port_info[ports])
+        image = unchanged(db.port_info[ports])
         P.port_phys_state.set(image, int(PhysState.POLLING))
         queue.set(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports], image)
         return ports
-
-
-def _unchanged(image: np.ndarray) -> np.ndarray:
-    """A Set that changes nothing yet."""
-    for field in NO_CHANGE_FIELDS:
-        field.set(image, 0)
-    P.port_state.set(image, int(PortState.NO_CHANGE))
-    P.client_reregister.set(image, 0)
-    return image
 
 
 def _agreed(near: np.ndarray, far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

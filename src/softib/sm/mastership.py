@@ -11,6 +11,7 @@ from softib.iba.smp import PortInfo, SMInfo
 from softib.mad.transactor import NEVER_PS
 from softib.sm.config import SmConfig
 from softib.sm.election import EVENT_OF, Election, SmControl
+from softib.sm.flapping import FlappingPorts
 from softib.sm.lid_mgr import Lids
 from softib.sm.replication.replication import Replication
 from softib.sm.sa.members import Members
@@ -35,6 +36,7 @@ class Holdings:
     silent: SilentPorts
     stores: Stores
     lids: Lids
+    flapping: FlappingPorts = field(default_factory=FlappingPorts)
 
 
 @dataclass
@@ -131,6 +133,7 @@ class Mastership:
         has.stores.clear()  # another master writes them from now on
         has.sa_manager.close()
         has.silent.clear()
+        has.flapping.clear()
         self.schedule.whole, self.schedule.trouble_ps = True, NEVER_PS
         self.schedule.again_ps.clear()
         self.election.failures = 0

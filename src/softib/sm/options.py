@@ -12,6 +12,7 @@ from softib.errors import InputError
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.congestion_options import CC_OPTIONS
+from softib.sm.flap_options import FLAP_OPTIONS
 from softib.sm.link_options import LINK_OPTIONS
 from softib.sm.qos_options import QOS_OPTIONS
 
@@ -69,6 +70,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "local_phy_errors_threshold": ("local_phy_errors", _number(15)),
     "overrun_errors_threshold": ("overrun_errors", _number(15)),
     **LINK_OPTIONS,
+    **FLAP_OPTIONS,
     "root_guid_file": ("root_guid_file", _text),
     "cn_guid_file": ("cn_guid_file", _text),
     "io_guid_file": ("io_guid_file", _text),

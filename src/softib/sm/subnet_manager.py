@@ -73,6 +73,7 @@ class SubnetManager:
         self.silent = SilentPorts(config.window, config.timeout_ps, config.retries)
         self.schedule = Schedule()
         holdings = Holdings(sa, self.replication, self.silent, self._stores, self.lids)
+        self._flapping = holdings.flapping
         self._mastership = Mastership(self.election, holdings, self.schedule, self._give_up)
         self._responder = Responder(self._mastership, lambda: self.transactor.sent)
         self._light_sweep = LightSweep(self.election, sa.groups)
@@ -142,6 +143,7 @@ class SubnetManager:
             deadline_ps = now_ps  # the next phase: each starts in a step of its own, so that its time is its own
         elif not self.phase:
             deadline_ps = min(deadline_ps, self.schedule.due_ps(self.state, self.config, self.replication.due_ps))
+            deadline_ps = min(deadline_ps, self._flapping.due_ps())
         more, sa_ps = self.sa_manager.send(now_ps)
         query, silent_ps = None, NEVER_PS
         if self.silent.ports and not self.phase and self.state == SmState.MASTER:
@@ -202,6 +204,8 @@ class SubnetManager:
         if self.schedule.sweep:
             return PHASES[0]
         if self.state == SmState.MASTER and self.sa_manager.subnet is not None:
+            if self._flapping.due_ps() <= self._now_ps:
+                return "isolate"
             if self.sa_manager.sa.aliases.changed:
                 return "aliases"
             return "groups" if self.sa_manager.groups.changed else "read" if self.sa_manager.waiting else ""
@@ -301,6 +305,8 @@ class SubnetManager:
         if self.database.sm_port < 0 or sweep.subnet is None:
             return
         self._ended_well = not report.duplicates
+        self._flapping.fell(sweep.fallen, self.config.flaps, now_ps)
+        report.notes += self._flapping.lines(self.database)
         wrong = {guid for guid, _ in report.wrong_answers}
         self.sa_manager.sa.aliases.blocks(sweep.fresh_ends)
         self.schedule.swept(now_ps, self.config, bool(sweep.troubled), wrong)
@@ -322,6 +328,9 @@ class SubnetManager:
             self._check_master_lid = False
             if self.state == SmState.STANDBY:
                 self.replication.asks(self._now_ps)
+        if task == "isolate":
+            self._flapping.queue(self.database, queue, now_ps)
+            return
         if task == "again":
             work.light(self.database, queue, self.schedule.touched)
             return

@@ -21,6 +21,7 @@ from softib.sm.database import Database
 from softib.sm.discovery import Discovery
 from softib.sm.election import Election
 from softib.sm.features import GMP_PHASES, Features
+from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import members_of
@@ -79,6 +80,8 @@ class Sweep:
         """Switches that hold nothing of what was written to them."""
         self._fresh = np.zeros(0, bool)
         """bool[ports]: ports that came up anew, and those of switches that were reset."""
+        self.fallen: list[tuple[int, int]] = []
+        """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
         self.stale = False
         self.stale_switches: set[int] = set()
         """NodeGUIDs of the switches with such a port."""
@@ -124,6 +127,7 @@ class Sweep:
         self.discovery.finish()
         if self.before is not None:
             self.report.wrong_answers += changed_devices(self.before, self.database)
+            self.fallen = fallen_links(self.before, self.database)
             self.report.notes += changed_neighbours(self.before, self.database)[:SHOWN]
         self.election.ask(self.database, self.queue)
 

@@ -89,6 +89,9 @@ LINK_KEYS = (
     "force_link_speed",
     "force_link_speed_ext",
     "force_link_width",
+    "flap_threshold",
+    "flap_window",
+    "flap_pause",
 )
 AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
