@@ -35,6 +35,8 @@ VERBS: dict[str, str] = {
     "down": "stop a running fabric",
     "run": "a program on a node of a running fabric",
     "shell": "a shell on a node of a running fabric",
+    "exporter": "the counters of a fabric as metrics for Prometheus",
+    "top": "busiest, most waiting and erring ports of a fabric, full-screen",
     "fault": "break and mend a running fabric",
     "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
     "sm": "our subnet manager on any umad device; sweep, reload, explain",
