@@ -242,8 +242,8 @@ class Discovery:
         if not self.answering:
             return list(rows.tolist())
         db = self.db
-        places = zip(db.node_guid[db.port_node[rows]].tolist(), db.port_num[rows].tolist(), strict=True)
-        return [port for port, place in zip(rows.tolist(), places, strict=True) if place not in self.answering]
+        locations = zip(db.node_guid[db.port_node[rows]].tolist(), db.port_num[rows].tolist(), strict=True)
+        return [port for port, place in zip(rows.tolist(), locations, strict=True) if place not in self.answering]
 
     def _duplicate(self, tags: np.ndarray, nodes: np.ndarray) -> None:
         guids = self.db.node_guid[nodes]

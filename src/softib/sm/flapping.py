@@ -40,26 +40,26 @@ def fallen_links(before: Database, db: Database) -> list[Place]:
 
 
 class FlappingPorts:
-    """``isolated``: place → when it is given back (ps). :meth:`fell` with what each sweep found, then :meth:`queue` when :meth:`due_ps` is over."""
+    """``isolated``: location → when it is given back (ps). :meth:`fell` with what each sweep found, then :meth:`queue` when :meth:`due_ps` is over."""
 
     def __init__(self) -> None:
         self.isolated: dict[Place, int] = {}
         self._falls: dict[Place, list[int]] = {}
         self._out: list[Place] = []
 
-    def fell(self, places: list[Place], config: FlapConfig | None, now_ps: int) -> None:
+    def fell(self, locations: list[Place], config: FlapConfig | None, now_ps: int) -> None:
         """These links fell."""
         if config is None:
             return
-        for place in places:
-            if place in self.isolated:
+        for location in locations:
+            if location in self.isolated:
                 continue
-            falls = [at for at in self._falls.get(place, []) if at > now_ps - config.window_ps] + [now_ps]
-            self._falls[place] = falls
+            falls = [at for at in self._falls.get(location, []) if at > now_ps - config.window_ps] + [now_ps]
+            self._falls[location] = falls
             if len(falls) >= config.threshold:
-                del self._falls[place]
-                self.isolated[place] = now_ps + config.pause_ps
-                self._out.append(place)
+                del self._falls[location]
+                self.isolated[location] = now_ps + config.pause_ps
+                self._out.append(location)
 
     def due_ps(self) -> int:
         """When :meth:`queue` has something to send (0: now)."""
@@ -68,11 +68,11 @@ class FlappingPorts:
     def queue(self, db: Database, queue: RequestQueue, now_ps: int) -> None:
         """Put a Set(PortInfo) for each port that is taken out, or given back. Tags are ports."""
         out, self._out = self._out, []
-        back = [place for place, until_ps in self.isolated.items() if until_ps <= now_ps]
-        for place in back:
-            del self.isolated[place]
-        for places, state in ((out, PhysState.DISABLED), (back, PhysState.POLLING)):
-            nodes = [(db.node_of(guid), portnum) for guid, portnum in places]
+        back = [location for location, until_ps in self.isolated.items() if until_ps <= now_ps]
+        for location in back:
+            del self.isolated[location]
+        for locations, state in ((out, PhysState.DISABLED), (back, PhysState.POLLING)):
+            nodes = [(db.node_of(guid), portnum) for guid, portnum in locations]
             rows = np.array([int(db.node_base[node]) + portnum for node, portnum in nodes if node >= 0], np.int64)
             image = unchanged(db.port_info[rows])
             PortInfo.port_phys_state.set(image, int(state))

@@ -80,25 +80,25 @@ def parse_link_policy(text: str, name: str = "link-policy.conf") -> tuple[LinkRu
     """
     rules = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split("#")[0].split()
-        if words:
+        tokens = line.split("#")[0].split()
+        if tokens:
             try:
-                rules.append(_rule(words))
+                rules.append(_rule(tokens))
             except ValueError as error:
                 raise InputError(f"{name}:{number}: {error}") from None
     return tuple(rules)
 
 
-def _rule(words: list[str]) -> LinkRule:
-    node, _, listed = words[0].partition("[")
+def _rule(tokens: list[str]) -> LinkRule:
+    node, _, listed = tokens[0].partition("[")
     portnums: set[int] = set()
     for part in listed.rstrip("]").split(",") if listed else []:
         first, _, last = part.partition("-")
         if not first.isdigit() or (last and not last.isdigit()):
-            raise ValueError(f"{words[0]!r}: {part!r} is no port; write leaf-3[1-4,9]")
+            raise ValueError(f"{tokens[0]!r}: {part!r} is no port; write leaf-3[1-4,9]")
         portnums |= set(range(int(first), int(last or first) + 1))
     fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0}
-    for word in words[1:]:
+    for word in tokens[1:]:
         key, _, values = word.partition("=")
         if key not in ("width", "speed") or not values:
             raise ValueError(f"{word!r} is not possible; write width=1x,4x or speed=QDR,EDR")
@@ -113,6 +113,6 @@ def _rule(words: list[str]) -> LinkRule:
         if key == "speed":  # speeds are one list: a component that it does not name is off
             fields["speed"] = fields["speed"] or 1
             fields["ext"] = fields["ext"] or EXT_NONE
-    if len(words) < 2:
-        raise ValueError(f"{words[0]!r} says nothing; write width=… or speed=… behind it")
+    if len(tokens) < 2:
+        raise ValueError(f"{tokens[0]!r} says nothing; write width=… or speed=… behind it")
     return LinkRule(node, frozenset(portnums), **fields)

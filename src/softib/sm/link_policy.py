@@ -77,12 +77,12 @@ class LinkPolicyManager:
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
         peer = db.port_peer[rows]
-        near, far = db.port_info[rows], db.port_info[peer]
-        width, speed = _agreed(near, far)
+        ours, theirs = db.port_info[rows], db.port_info[peer]
+        width, speed = _agreed(ours, theirs)
         active = _speed(
-            P.link_speed_active.get(near), P.link_speed_ext_active.get(near), P.link_speed_ext2_active.get(near)
+            P.link_speed_active.get(ours), P.link_speed_ext_active.get(ours), P.link_speed_ext2_active.get(ours)
         )
-        differ = ((width > 0) & (width != P.link_width_active.get(near))) | ((speed > 0) & (speed != active))
+        differ = ((width > 0) & (width != P.link_width_active.get(ours))) | ((speed > 0) & (speed != active))
         differ &= (rows != db.sm_port) & (peer != db.sm_port)
         out = []
         for i in np.flatnonzero(differ).tolist():
@@ -103,13 +103,13 @@ class LinkPolicyManager:
         return ports
 
 
-def _agreed(near: np.ndarray, far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to by what they have enabled, 0 where nothing is common."""
     both = lambda field, off=0: np.where(
-        (field.get(near) == off) | (field.get(far) == off), 0, field.get(near) & field.get(far)
+        (field.get(ours) == off) | (field.get(theirs) == off), 0, field.get(ours) & field.get(theirs)
     )
     widths = both(P.link_width_enabled)
-    width = np.zeros(len(near), np.int64)
+    width = np.zeros(len(ours), np.int64)
     for bit in (1, 16, 2, 4, 8):  # 1x, 2x, 4x, 8x, 12x
         width = np.where(widths & bit, bit, width)
     top = lambda bits: np.where(bits > 0, 1 << np.floor(np.log2(np.maximum(bits, 1))).astype(np.int64), 0)

@@ -135,7 +135,7 @@ class Mastership:
         has.silent.clear()
         has.flapping.clear()
         self.schedule.whole, self.schedule.trouble_ps = True, NEVER_PS
-        self.schedule.again_ps.clear()
+        self.schedule.relook_ps.clear()
         self.election.failures = 0
         self.schedule.look_ps = now_ps + self.config.polling_timeout_ps
         self.heir = -1

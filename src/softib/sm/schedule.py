@@ -30,7 +30,7 @@ TROUBLE_PS, MOST_TROUBLES = 10**12, 6
 @dataclass
 class Schedule:
     """``sweep``: one shall begin at once, of the ``whole`` subnet or of the ``suspects`` (NodeGUIDs) alone. ``look_ps``: the next light
-    sweep of a master, the next poll of a standby. ``touched`` (NodeGUIDs) are asked again at the times ``again_ps``."""
+    sweep of a master, the next poll of a standby. ``touched`` (NodeGUIDs) are asked again at the times ``relook_ps``."""
 
     sweep: bool = True
     whole: bool = True
@@ -39,8 +39,8 @@ class Schedule:
     recheck_ps: int = NEVER_PS
     trouble_ps: int = NEVER_PS
     touched: set[int] = field(default_factory=set)
-    again_ps: list[int] = field(default_factory=list)
-    _asked: set[int] = field(default_factory=set)
+    relook_ps: list[int] = field(default_factory=list)
+    _queried: set[int] = field(default_factory=set)
     _by_itself: bool = False
     _troubles: int = 0
 
@@ -67,29 +67,32 @@ class Schedule:
 
     def begun(self) -> None:
         """The sweep that was called for has begun."""
-        self._asked = self.suspects
+        self._queried = self.suspects
         self.sweep, self.whole, self.suspects = False, False, set()
 
-    def found_again(self, nodes: set[int]) -> None:
+    def found_relooking(self, nodes: set[int]) -> None:
         """:attr:`touched` switches changed once more. The sweep that follows is not one after which they are asked again: a switch that says so for
         ever would keep the manager busy."""
         self.suspect(nodes)
         self._by_itself = True
 
-    def look_again(self, now_ps: int) -> bool:
+    def relook(self, now_ps: int) -> bool:
         """Is it time to ask :attr:`touched` switches?"""
-        due = bool(self.again_ps) and now_ps >= self.again_ps[0]
-        while self.again_ps and now_ps >= self.again_ps[0]:
-            self.again_ps.pop(0)
+        due = bool(self.relook_ps) and now_ps >= self.relook_ps[0]
+        while self.relook_ps and now_ps >= self.relook_ps[0]:
+            self.relook_ps.pop(0)
         return due
 
     def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
         """A sweep of the master is over; ``troubled``: devices did not answer everything; ``wrong``: those (NodeGUIDs) that
         answered what cannot be."""
         self.look_ps = now_ps + config.sweep_interval_ps
-        if self._asked - wrong and not self._by_itself:
+        if self._queried - wrong and not self._by_itself:
             whole_ps = SUBNET_TIMEOUT_UNIT_PS << config.subnet_timeout
-            self.touched, self.again_ps = self._asked - wrong, [now_ps + int(whole_ps / part) for part in AGAIN_PARTS]
+            self.touched, self.relook_ps = (
+                self._queried - wrong,
+                [now_ps + int(whole_ps / part) for part in AGAIN_PARTS],
+            )
         self._by_itself = False
         self._troubles = min(self._troubles + 1, MOST_TROUBLES) if troubled else 0
         self.trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if troubled else NEVER_PS
@@ -105,7 +108,7 @@ class Schedule:
         if state != SmState.MASTER:
             return NEVER_PS
         look_ps = self.look_ps if config.sweep_interval_ps else NEVER_PS
-        return min(look_ps, self.recheck_ps, self.trouble_ps, *self.again_ps[:1])
+        return min(look_ps, self.recheck_ps, self.trouble_ps, *self.relook_ps[:1])
 
     def look(self, now_ps: int, state: SmState, config: SmConfig) -> bool:
         """Is a light sweep, or a poll, due? The next one is a pause later."""

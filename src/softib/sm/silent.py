@@ -45,7 +45,7 @@ class SilentPorts:
         self._queried: list[Place] = []
         self.answering: set[Place] = set()
         """Places where somebody answered since the last sweep found nobody there."""
-        self._late: dict[Place, int] = {}
+        self._timed_out: dict[Place, int] = {}
         """Place → TransactionID of its last question that was given up."""
 
     @property
@@ -68,37 +68,37 @@ class SilentPorts:
         """Another manager asks them from now on."""
         self.ports.clear()
         self.answering.clear()
-        self._late.clear()
+        self._timed_out.clear()
         self._transactor.abandon()
 
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
         """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches that they came through."""
         found: set[Place] = set()
-        if inbox is not None and (self._transactor.busy or self._late):
+        if inbox is not None and (self._transactor.busy or self._timed_out):
             mine = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
             if mine.any():
-                found |= self._were_late(inbox[mine])
+                found |= self._after_timeout(inbox[mine])
                 self._transactor.receive(now_ps, inbox[mine])
                 inbox = None if mine.all() else inbox[~mine]
         self._transactor.receive(now_ps)
         for done in self._transactor.completed():
-            places = [self._queried[tag] for tag in done.tags.tolist()]
+            locations = [self._queried[tag] for tag in done.tags.tolist()]
             if done.timed_out:
-                self._late.update(zip(places, done.batch.tid.tolist(), strict=True))
+                self._timed_out.update(zip(locations, done.batch.tid.tolist(), strict=True))
             else:
-                found.update(places)
+                found.update(locations)
         self.answering |= found
         return inbox, {guid for guid, _ in found}
 
-    def _were_late(self, answers: MadBatch) -> set[Place]:
+    def _after_timeout(self, answers: MadBatch) -> set[Place]:
         """Places whose question was given up, and is answered now."""
         tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
         good &= answers.mad[:, STATUS_AT + 1] == 0
         came = {tid for tid, ok in zip(tids, good.tolist(), strict=True) if ok}
-        found = {place for place, tid in self._late.items() if tid in came}
+        found = {place for place, tid in self._timed_out.items() if tid in came}
         for place in found:
-            del self._late[place]
+            del self._timed_out[place]
         return found & self.ports.keys()
 
     def send(self, db: Database, mkey: int, now_ps: int) -> tuple[MadBatch, int]:

@@ -227,7 +227,7 @@ class SubnetManager:
             self._run(now_ps, self._wanted())
         elif self.state == SmState.MASTER and self.schedule.overdue(now_ps):
             return
-        elif self.state == SmState.MASTER and self.schedule.look_again(now_ps):
+        elif self.state == SmState.MASTER and self.schedule.relook(now_ps):
             self._run(now_ps, "again")
         elif self.schedule.look(now_ps, self.state, self.config):
             self._run(now_ps, "poll" if self.state == SmState.STANDBY else "light")
@@ -345,7 +345,7 @@ class SubnetManager:
             self.sa_manager.was_read(self.sa_manager.waiting[0].need, work.read.table)
         if work.changed:
             work.changed = False
-            (self.schedule.found_again if task == "again" else self.schedule.suspect)(work.suspects)
+            (self.schedule.found_relooking if task == "again" else self.schedule.suspect)(work.suspects)
             work.suspects.clear()
         if task == "control" and work.accepted == SmControl.HANDOVER:
             self._mastership.event(self._now_ps, SmEvent.ACKNOWLEDGED)

@@ -169,8 +169,8 @@ class Paths:
         guids = [s.end_guid[source], s.end_guid[target]]
         if len(s.alias_guid):  # a port is called as the question calls it
             names = ("sgid", "dgid")
-            asked = [R.fields[name].get(q)[:, 1] for name in names]
-            guids = [np.where(mask & BIT[k] > 0, a, g) for k, a, g in zip(names, asked, guids, strict=True)]
+            requested = [R.fields[name].get(q)[:, 1] for name in names]
+            guids = [np.where(mask & BIT[k] > 0, a, g) for k, a, g in zip(names, requested, guids, strict=True)]
         fields = PathFields(guids[0], guids[1], *numbers)
         write_paths(np.uint64(s.config.subnet_prefix), fields, out)
         return out, good
