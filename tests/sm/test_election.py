@@ -83,7 +83,7 @@ def test_two_masters_that_meet_become_one():
     s.start("a")
     s.run(1)
     s.start("b")
-    s.sm["b"].state = SmState.MASTER
+    s.sm["b"]._mastership.state = SmState.MASTER
     s.run(1)
     assert masters(s) == ["a", "b"]
     for sm in s.sm.values():
@@ -141,7 +141,7 @@ def test_a_master_that_its_own_port_does_not_name_looks_for_its_rival():
     s.start("low")
     s.run(1)
     s.start("high")
-    s.sm["high"].state = SmState.MASTER
+    s.sm["high"]._mastership.state = SmState.MASTER
     s.sm["high"].request_sweep()
     s.run(0.5)
     assert masters(s) == ["high", "low"]

@@ -13,7 +13,7 @@ from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.fabric.topologies.spec_models import Sm
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
-from softib.sm.fabric_yaml import ELSEWHERE, PLAIN, VALUES, WITHOUT_EFFECT, read_guids, settings_of
+from softib.sm.fabric_yaml import ELSEWHERE, PLAIN, VALUES, read_guids, settings_of
 from softib.sm.qos_options import QosConfig
 from tests.cli.run import softib
 from tests.live.lab import softib as running  # noqa: F401
@@ -29,7 +29,7 @@ def told(folder, **sm) -> dict:
 
 
 def test_there_is_no_key_that_nobody_reads():
-    assert set(Sm.model_fields) == {*PLAIN, *ELSEWHERE, *VALUES, *WITHOUT_EFFECT}
+    assert set(Sm.model_fields) == {*PLAIN, *ELSEWHERE, *VALUES}
 
 
 @pytest.mark.parametrize("key", [*PLAIN, "partitions", "root_guid_file", "cn_guid_file", "io_guid_file"])
@@ -64,7 +64,7 @@ def test_every_key_reaches_the_manager_of_up_and_of_report(key, tmp_path):
         assert getattr(up, key) == getattr(report, key) == values[key] != getattr(default, key)
 
 
-@pytest.mark.parametrize("sm", [{"qos_ca_sl2vl": 7}, {"qos_high_limit": 3}, {"data_vls": 4}, {"seed": 1}])
+@pytest.mark.parametrize("sm", [{"qos_ca_sl2vl": 7}, {"qos_high_limit": 3}, {"seed": 1}])
 def test_what_would_have_no_effect_is_an_error(sm, tmp_path):
     asked = told(tmp_path, **sm)
     (key,) = sm
@@ -118,3 +118,25 @@ def test_a_running_manager_has_them(running):  # noqa: F811
     assert said.split()[2] == said.split()[3]
     (running.folder / "bad.yaml").write_text(TOPOLOGY + "sm: {node: host-9999}\n")
     assert "host-9999" in running("up", "bad.yaml", "--detach", code=2)
+
+
+def test_options_of_single_engines_reach_them(tmp_path):
+    (tmp_path / "torus.conf").write_text("torus 4 4\n")
+    (tmp_path / "lfts").write_text("Unicast lids\n")
+    asked = told(tmp_path, engine="torus-2QoS", torus_config="torus.conf")
+    assert ManagerSettings(fallback=asked).read().options.torus_config == "torus 4 4\n"
+    asked = told(tmp_path, engine="file", lfts_file="lfts")
+    assert ManagerSettings(fallback=asked).read().options.lfts == "Unicast lids\n"
+    with pytest.raises(InputError, match=r"sm\.data_vls: read by engine lash, dfsssp, nue alone"):
+        ManagerSettings(fallback=told(tmp_path, data_vls=4)).read()
+    ran = softib("route", tmp_path / "fabric.yaml")
+    assert ran.code == 2 and "sm.data_vls" in ran.err and len(ran.err.strip().splitlines()) == 1
+    asked = told(tmp_path, engine="nue", nue_max_num_vls=0, data_vls=4)
+    options = config_of(settings_of(asked)).options
+    assert (options.nue_max_num_vls, options.data_vls) == (0, 4)
+    given = {"engine": "nue", "nue_max_num_vls": 3}
+    assert ManagerSettings(given).read().options.nue_max_num_vls == 3
+    (tmp_path / "conf").write_text("torus_config /nowhere/torus-2QoS.conf\nnue_max_num_vls 2\n")
+    assert ManagerSettings({}, str(tmp_path / "conf")).read().options.nue_max_num_vls == 2
+    ran = softib("route", tmp_path / "fabric.yaml", "--engine", "minhop")
+    assert ran.code == 0, ran.err

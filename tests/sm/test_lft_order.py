@@ -19,6 +19,7 @@ from softib.routing.engine import RouteOptions, route
 from softib.routing.graph import SwitchGraph
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
+from softib.sm.config import SmConfig
 from softib.sm.lft_order import LftUpdate, _next_switch
 from softib.sm.subnet_manager import SubnetManager
 
@@ -198,3 +199,17 @@ def run(sm: SubnetManager, plane: AgentPlane, port: int, rng: np.random.Generato
                 count += 1
                 look()
         inbox = MadBatch.concat(answers)
+
+
+def test_a_credit_loop_between_old_and_new_tables_is_said():
+    """A ring by up/down from one root, then from another: each is free of loops, a packet on an old path may wait for one on a new path."""
+    made = bring_up(generate("ring", switches=5), config=SmConfig(engine="updn"))
+    guids = made.graph.switch_guid.tolist()
+    said = []
+    for root in guids:
+        options = RouteOptions(root_guids=(int(root),))
+        made.sm.reconfigure(SmConfig(engine="updn", options=options, window=4096, chunk=4096))
+        made.sweep()
+        said += [n for n in made.report.notes if "a credit loop of" in n]
+    assert said and "while the tables change" in said[0]
+    assert not [n for n in made.sweep().notes if "a credit loop of" in n], "nothing changes: nothing is said"

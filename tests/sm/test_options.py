@@ -20,7 +20,10 @@ from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.config import SmConfig
 from softib.sm.congestion_options import CC_OPTIONS, congestion_config
+from softib.sm.flap_options import FLAP_OPTIONS
+from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, LinkRule, link_policy
 from softib.sm.options import OPTIONS, read_options
+from softib.sm.options_left_out import LEFT_OUT
 from softib.sm.qos_options import QOS_OPTIONS, qos_config
 from softib.sm.subnet_manager import SubnetManager
 from tests.extent import examples
@@ -35,7 +38,9 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     text = path.read_text()
     found, unused = read_options(text, "opensm.conf")
     said = {line.split()[0].lstrip("#") for line in text.splitlines() if line.split()}
-    assert set(OPTIONS) - said == {*AR_OPTIONS, "aggregation", *AGGREGATION_OPTIONS}, "stock OpenSM has neither"
+    assert set(OPTIONS) - said == {*AR_OPTIONS, *FLAP_OPTIONS, "aggregation", *AGGREGATION_OPTIONS}, (
+        "stock OpenSM has none"
+    )
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]
     assert congestion_config(found) is None
@@ -47,13 +52,24 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
         "congestion_control",
         *QOS_OPTIONS,
         *CC_OPTIONS,
+        *LINK_OPTIONS,
+        "torus_config",
+        "nue_max_num_vls",
     )
+    assert link_policy(found) == LinkPolicy((LinkRule(width=255, speed=15, ext=31),)), "what ports support"
+    assert found["nue_max_num_vls"] == SmConfig().options.nue_max_num_vls
     ours = {k: getattr(SmConfig(), k) for k in found if k not in apart}
     # Ours by decision: SMPs wait less long in process (docs/decisions/0005).
     differ = {k for k, v in ours.items() if found[k] != v}
     assert differ <= {"timeout_ps", "retries"}, {k: (found[k], ours[k]) for k in differ}
     assert found["sweep_interval_ps"] == ManagerSettings().read().sweep_interval_ps == 10 * 10**12
-    assert "log_flags" in unused
+    # What is not carried over has a line of its own, and nothing else has; what the template leaves blank is none of both.
+    plain = {line.split()[0] for line in text.splitlines() if line.split() and not line.startswith("#")}
+    assert plain <= set(OPTIONS) | set(LEFT_OUT), plain - set(OPTIONS) - set(LEFT_OUT)
+    assert set(LEFT_OUT) <= plain | said and not set(LEFT_OUT) & set(OPTIONS)
+    notes: list[str] = []
+    ManagerSettings({}, str(path), note=notes.append).read()
+    assert [n.split()[1] for n in notes if "is not used" in n] == list(dict.fromkeys(unused)) and "log_flags" in unused
 
 
 def test_the_command_line_goes_before_the_file_and_the_file_before_the_fabric(tmp_path):
@@ -64,7 +80,7 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_the_fabric(tm
     told = ManagerSettings({"lmc": 1}, str(tmp_path / "conf"), None, {"engine": "ftree"}, notes.append)
     config = told.read()
     assert (config.lmc, config.engine, config.hoq_life) == (1, "updn,minhop", 15)
-    assert len(notes) == 1 and notes[0].endswith("not used here: unheard_of")
+    assert len(notes) == 1 and notes[0].endswith("unheard_of is not used: softib and OpenSM 3.3.23 have no such option")
     assert ManagerSettings(fallback={"engine": "ftree"}).read().engine == "ftree"
     with pytest.raises(SoftibError, match="nowhere"):
         ManagerSettings(options=str(tmp_path / "nowhere")).read()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import softib
 from softib.agents.plane import AgentPlane
+from softib.diags.finding import Severity
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -148,6 +150,26 @@ def test_an_engine_that_gives_sls_and_vls_is_programmed_without_being_asked(monk
         rows = f.sl2vl[f.sl2vl_base[port] : f.sl2vl_base[port] + 5]
         held = np.stack([rows >> 4, rows & 15], axis=2).reshape(5, 16)
         assert (held[:, 0] == np.arange(5)).all() and (held[:, 9] == 15).all()
+
+
+def test_check_finds_an_sl_in_use_that_is_dropped(tmp_path):
+    """The lint of the manager is a finding: SL 2 of a partition maps to VL 15 at switches, and SL 3 to a VL without weight."""
+    (tmp_path / "partitions.conf").write_text(
+        "Default=0x7fff : ALL=full;\njob=0x12, ipoib, sl=2 : ALL=full;\nio=0x13, ipoib, sl=3 : ALL=full;\n"
+    )
+    (tmp_path / "fabric.yaml").write_text(
+        "topology: {kind: fat-tree, radix: 4, levels: 2}\nsm: {partitions: partitions.conf, qos: true,"
+        ' qos_swe_sl2vl: "0,1,15,3,4,5,6,7,0,0,0,0,0,0,0,0", qos_vlarb_high: "0:4", qos_vlarb_low: "0:4,1:4,2:4"}\n'
+    )
+    found = {f.code: f for f in softib.check(tmp_path / "fabric.yaml")}
+    dropped, starved = found["sl-dropped"], found["sl-without-weight"]
+    assert (
+        "SL 2 of partition job" in dropped.message
+        and dropped.evidence["kind"] == "swe"
+        and dropped.severity == Severity.ERROR
+    )
+    assert "SL 3 of partition io" in starved.message and starved.where
+    assert dropped.evidence["ports"] == 4 * 4 + 2 * 4, "all external ports of the six switches that have a cable"
 
 
 def test_an_sl_in_use_that_is_dropped_or_starves_is_said():

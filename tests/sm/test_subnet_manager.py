@@ -185,12 +185,9 @@ def test_63_hops_are_managed_and_what_is_further_is_named():
 
 
 def test_an_mkey_is_set_and_used():
-    fabric, plane, sm, port = running(mkey=0xC0FFEE0123456789)
+    fabric, plane, sm, port = running(mkey=0xC0FFEE0123456789, mkey_protect=2)  # only who knows it is answered
     ends = fabric.end_ports()
     assert (PortInfo.mkey.get(fabric.port_info[ends]) == np.uint64(0xC0FFEE0123456789)).all()
-    protect = fabric.port_info[ends]
-    PortInfo.mkey_protect.set(protect, 2)  # now only who knows it is answered
-    fabric.port_info[ends] = protect
     sm.request_sweep()
     settle(sm, plane, port)
     assert not sm.report.problems and sm.report.nodes == fabric.sizes.nodes

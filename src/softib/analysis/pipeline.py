@@ -172,4 +172,9 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
         plan = report.comparison = compare(result.fabric, plan)
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
+    if found is not None and found.subnet is not None and found.subnet.report.sls:
+        from softib.diags.sl_checks import sl_findings
+
+        report.findings += sl_findings(found.subnet.report.sls)
+        report.findings.sort(key=lambda f: -int(f.severity))
     report.recognised, report.structure = structure, summary(result.fabric, structure)

@@ -65,7 +65,7 @@ def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, 
 
     if engine is not None and lfts is not None:
         raise InputError("--engine computes tables and --lfts reads them; give one of the two")
-    if lfts is not None and any((guid_files or {}).values()):
+    if lfts is not None and any(v is not None for v in (guid_files or {}).values()):
         raise InputError("GUID files are for an engine, and --lfts reads tables that are there; give one of the two")
     if engine is not None:
         chain(engine)
@@ -78,7 +78,7 @@ def routed(
     ``guid_files`` given, or nothing else there)."""
     if lfts:
         return from_file(result, lfts, steps)
-    if result.format == RUNNING and engine is None and not any((guid_files or {}).values()):
+    if result.format == RUNNING and engine is None and all(v is None for v in (guid_files or {}).values()):
         return as_programmed(result, steps)
     return from_engine(result, engine, steps, guid_files)
 
@@ -141,9 +141,10 @@ def from_engine(
     """
     from softib.scenario.bring_up import bring_up
     from softib.sm.config import config_of
-    from softib.sm.fabric_yaml import settings_of
+    from softib.sm.fabric_yaml import check_engine_keys, settings_of
 
-    section = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v}}
+    check_engine_keys(result.extra.get("sm", {}))
+    section = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v is not None}}
     section |= {"engine": engine} if engine else {}
     settings = {"lmc": common_lmc(result.fabric), **settings_of(section)}
     config = config_of(settings)

@@ -48,7 +48,9 @@ class UmadManager(Suggests):
         from softib.live.umad_client.devices import find_device
 
         given = {k: v for k, v in (manager or {}).items() if v is not None}
-        given |= {k: os.path.abspath(v) for k, v in given.items() if k.endswith("_guid_file")}
+        given |= {
+            k: os.path.abspath(v) for k, v in given.items() if k.endswith(("_guid_file", "torus_config", "lfts_file"))
+        }
         self._settings = ManagerSettings(given, sm_config, partitions, {}, notice)
         self._config = self._settings.read()
         self._elects = "priority" in given or bool(self._config.priority)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,11 @@ class RunningFabric(Suggests):
         from softib.api.explaining import explain_path
 
         return explain_path(self._instance, a, b)
+
+    def job(self, hosts: Iterable[str], *, streaming: bool = False) -> dict[str, Any]:
+        """An aggregation tree for a job on ``hosts`` (``softib sm job``): ``{"tree", "streaming", "top", "nodes", "hosts"}``, aggregation
+        nodes by the name of their switch. Raises :class:`UnknownName` for a host, :class:`InputError` where no tree fits."""
+        return self._ask("job", hosts=list(hosts), streaming=streaming)
 
     def nodes(self, prefix: str = "", type: str | None = None) -> list[str]:
         """Names of its nodes that begin with ``prefix``, at most 1,000; of ``type`` ``ca``, ``switch`` or ``router`` alone where

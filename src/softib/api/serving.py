@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Server"]
 
+ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file")
+"""Options that are paths of files for engines end so."""
+
 
 class Server:
     """Serves one fabric in this process until it is stopped: ports, agents, sockets, and perhaps our subnet manager.
@@ -53,11 +56,11 @@ class Server:
 
         result = result_of(fabric)
         given = {k: v for k, v in (manager or {}).items() if v is not None}
-        if sm != "internal" and any(k.endswith("_guid_file") for k in given):
+        if sm != "internal" and any(k.endswith(ENGINE_FILES) for k in given):
             raise InputError(
                 f"GUID files are for the internal manager; give them to the manager that you start (--sm {sm})"
             )
-        given |= {k: os.path.abspath(v) for k, v in given.items() if k.endswith("_guid_file")}
+        given |= {k: os.path.abspath(v) for k, v in given.items() if k.endswith(ENGINE_FILES)}
         self._instance = instance = claim(self._instance.name)
         try:
             section = result.extra.get("sm") or {}

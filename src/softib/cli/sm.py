@@ -11,13 +11,14 @@ from softib.cli.output import print_document, printable
 
 LAZY = {
     "run": "run our subnet manager on a umad device: hardware, softib run, ibsim",
+    "job": "an aggregation tree for the hosts of a job",
     "explain": "why packets from A to B take the path they take",
 }
 """Commands whose modules load when they are called: ``softib.cli.sm_<name>:command``."""
 
 
 class SmGroup(click.Group):
-    """``run`` and ``explain`` load when they are called."""
+    """``run``, ``job`` and ``explain`` load when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All of them."""

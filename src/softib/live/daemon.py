@@ -29,6 +29,7 @@ from softib.live.faults.controller import FaultController
 from softib.live.ibsim.server import IbsimServer
 from softib.live.ibsim.sockets import UdpSockets, UnixSockets
 from softib.live.instances import Instance
+from softib.live.internal_sm.jobs import job_of
 from softib.live.internal_sm.manager import InternalManager
 from softib.live.launch.ranks import Ranks
 from softib.live.mad_capture import MadCapture
@@ -207,7 +208,7 @@ class Daemon:
     def _operations(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
         return {
             "status": lambda request: self.status(), "attach": self._attach, "refresh": self._refresh,
-            "fault": self._fault, "down": self._down, "sweep": self._sweep, "nodes": self._nodes,
+            "fault": self._fault, "down": self._down, "sweep": self._sweep, "job": self._job, "nodes": self._nodes,
         }  # fmt: skip
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -239,6 +240,16 @@ class Daemon:
         reread = self.settings.reread if request.get("reload") else None
         self.manager.sweep(None if reread is None else reread())
         return {"sweeps": sweeps}
+
+    def _job(self, request: dict[str, Any]) -> dict[str, Any]:
+        """An aggregation tree for ``hosts`` (names): see :func:`~softib.live.internal_sm.jobs.job_of`."""
+        if self.manager is None or self.manager_failed:
+            raise InputError(f"{self.instance.name} has no internal subnet manager, which gives jobs trees")
+        hosts = request.get("hosts")
+        if not isinstance(hosts, list) or not hosts:
+            raise InputError("job wants hosts, a list of names")
+        guids = [int(self.fabric.node_guid[self.server.finder.adapter(str(name))]) for name in hosts]
+        return job_of(self.manager.sm, guids, bool(request.get("streaming")))
 
     def _attach(self, request: dict[str, Any]) -> dict[str, Any]:
         """Environment for a program on ``node`` (and ``port``), for ``rank`` of a job of several:

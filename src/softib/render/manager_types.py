@@ -105,4 +105,18 @@ class SmExplain(TypedDict):
     changes: list[str]
 
 
-MANAGER_DOCUMENTS: dict[str, Any] = {"sm-run": SmRun | SmDryRun, "sm-explain": SmExplain}
+class SmJob(TypedDict):
+    """softib sm job --json"""
+
+    schema: Literal["softib/sm-job/1"]
+    tree: int
+    streaming: bool
+    top: str
+    """The aggregation node where all ways meet."""
+    nodes: list[str]
+    """Aggregation nodes that take part."""
+    hosts: list[str]
+    """The one of each host, in their order."""
+
+
+MANAGER_DOCUMENTS: dict[str, Any] = {"sm-run": SmRun | SmDryRun, "sm-explain": SmExplain, "sm-job": SmJob}

@@ -182,6 +182,21 @@ def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
     return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
 
 
+def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
+    """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row is the b-th link of the switch it leads to."""
+    lids, ends = destinations(graph)
+    used = np.zeros(len(graph.peer), np.bool_)
+    needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
+    lft = np.ascontiguousarray(lft, np.uint8)
+    depend(_links(graph), Routes(lft, port_map(graph), lids, ends, _cas(graph)), used, needs)
+    return needs
+
+
+def lists_of(graph: SwitchGraph, needs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The lists ``(start, targets)`` of :func:`credit_dependencies`, as :func:`find_cycle` takes them."""
+    return _lists(graph, needs, 1)
+
+
 def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
     """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring together though cables do."""
     lids, ends = destinations(graph)

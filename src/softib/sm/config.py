@@ -13,6 +13,8 @@ from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, AggregationConfig, aggregation_config
 from softib.sm.ar_options import AR_OPTIONS, ArConfig, ar_config
 from softib.sm.congestion_options import CC_OPTIONS, CongestionConfig, congestion_config
+from softib.sm.flap_options import FLAP_OPTIONS, FlapConfig, flap_config
+from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, link_policy
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
 from softib.sm.qos_options import QOS_OPTIONS, QosConfig, qos_config
 from softib.sm.qos_policy import QosPolicy
@@ -32,6 +34,9 @@ class SmConfig:
     ``packet_life_time``: 4.096 us * 2^n. ``max_op_vls``: largest OperationalVLs code. ``subnet_prefix``: GidPrefix
     of every end port. ``priority``: of SMInfo. ``sm_key``: of SMInfo; a
     manager with another one is left alone. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
+
+    ``mkey_lease``: seconds after a wrong M_Key until a port forgets it, 0 = never; ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1).
+    ``links``: widths and speeds that ports may train to; None leaves them as devices have them. ``flaps``: when ports are isolated; None: never.
 
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a port may be full and
     limited member at once. ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
@@ -55,6 +60,8 @@ class SmConfig:
     timeout_ps: int = TIMEOUT_PS
     retries: int = RETRIES
     mkey: int = 0
+    mkey_lease: int = 0
+    mkey_protect: int = 0
     sm_key: int = 1
     sa_key: int = 1
     subnet_prefix: int = DEFAULT_GID_PREFIX
@@ -75,6 +82,8 @@ class SmConfig:
     max_op_vls: int = 5
     local_phy_errors: int = 8
     overrun_errors: int = 8
+    links: LinkPolicy | None = None
+    flaps: FlapConfig | None = None
     qos: QosConfig | None = None
     qos_policy: QosPolicy | None = None
     congestion: CongestionConfig | None = None
@@ -101,10 +110,23 @@ def config_of(fields: Mapping[str, Any]) -> SmConfig:
 
     Raises as :class:`SmConfig` does, and :class:`InputError` for an option that would have no effect.
     """
-    parts = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, *AGGREGATION_OPTIONS, "qos", "congestion_control", "aggregation")
+    parts = (
+        "link_policy",
+        *LINK_OPTIONS,
+        *FLAP_OPTIONS,
+        *QOS_OPTIONS,
+        *CC_OPTIONS,
+        *AR_OPTIONS,
+        *AGGREGATION_OPTIONS,
+        "qos",
+        "congestion_control",
+        "aggregation",
+    )
     plain = {name: value for name, value in fields.items() if name not in parts}
     return SmConfig(
         **plain,
+        links=link_policy(fields),
+        flaps=flap_config(fields),
         qos=qos_config(fields),
         congestion=congestion_config(fields),
         ar=ar_config(fields),

@@ -43,6 +43,8 @@ class Discovery:
         self.distrusted = False
         """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.rediscovery.Rediscovery` alone.)"""
         self._unawaited: set[int] = set()
+        self.answering: frozenset[tuple[int, int]] = frozenset()
+        """(NodeGUID, portnum) where somebody answered lately: the phase waits for these."""
         self._handlers = {
             int(SmpAttr.NODE_INFO): self._node_info,
             int(SmpAttr.NODE_DESC): self._node_desc,
@@ -208,6 +210,10 @@ class Discovery:
         unread = ~db.has_switch_info[tags]
         db.switch_info[tags] = data
         db.has_switch_info[tags] = True
+        stays = tags[~unread & (SwitchInfo.port_state_change.get(data) > 0)]
+        self.report.wrong_answers += [
+            (guid, "PortStateChange is set still after it was cleared") for guid in db.node_guid[stays].tolist()
+        ]
         clear = unread & self.clears & (SwitchInfo.port_state_change.get(data) > 0)
         rows = tags[clear]
         self.queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[rows]], rows, 0, data[clear])
@@ -228,8 +234,16 @@ class Discovery:
         self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
         rows = rows[~deep]
         db.port_probed[rows] = True
-        self._unawaited.update(rows[db.port_state()[rows] == PortState.INIT].tolist())
+        self._unawaited.update(self._unknown(rows[db.port_state()[rows] == PortState.INIT]))
         self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows])
+
+    def _unknown(self, rows: np.ndarray) -> list[int]:
+        """Those of ports ``rows`` behind which nobody is known to answer."""
+        if not self.answering:
+            return list(rows.tolist())
+        db = self.db
+        locations = zip(db.node_guid[db.port_node[rows]].tolist(), db.port_num[rows].tolist(), strict=True)
+        return [port for port, place in zip(rows.tolist(), locations, strict=True) if place not in self.answering]
 
     def _duplicate(self, tags: np.ndarray, nodes: np.ndarray) -> None:
         guids = self.db.node_guid[nodes]

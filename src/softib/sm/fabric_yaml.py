@@ -14,37 +14,56 @@ from softib.routing.engine import RouteOptions
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
 from softib.sm.ar_options import AR_OPTIONS, check_ar
 from softib.sm.congestion_options import CC_OPTIONS, check_cc
-from softib.sm.options import read_value
+from softib.sm.flap_options import FLAP_OPTIONS
+from softib.sm.link_options import LINK_OPTIONS, parse_link_policy
+from softib.sm.options import OPTIONS, read_value
 from softib.sm.partitions import parse_partitions
 from softib.sm.qos_options import QOS_OPTIONS
 from softib.sm.qos_policy import parse_policy
 
-__all__ = ["GUID_FILES", "check_keys", "read_guids", "route_options", "settings_of"]
+__all__ = ["GUID_FILES", "ROUTE_KEYS", "check_engine_keys", "check_keys", "read_guids", "route_options", "settings_of"]
 
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
+ENGINE_FILES = {"torus_config": "torus_config", "lfts_file": "lfts"}
+"""Likewise, where the engine reads the text itself."""
+ENGINE_NUMBERS = ("nue_max_num_vls", "data_vls", "seed")
+ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *ENGINE_NUMBERS)
+"""All that makes up :class:`RouteOptions`."""
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
-VALUES = (*QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, *AGGREGATION_OPTIONS)
+MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level")
+VALUES = (*MKEY, *LINK_OPTIONS, *FLAP_OPTIONS, *QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, *AGGREGATION_OPTIONS)
 """Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
-ELSEWHERE = ("node", "partitions", "qos_policy_file", *GUID_FILES)
-WITHOUT_EFFECT = {
-    "data_vls": "no engine here spreads paths over VLs; remove data_vls",
-    "seed": "no engine here is random; remove seed",
-}
+ELSEWHERE = ("node", "partitions", "qos_policy_file", "link_policy_file", *ROUTE_KEYS)
+ONLY_WITH = {
+    "torus_config": ("torus-2QoS",), "lfts_file": ("file",), "nue_max_num_vls": ("nue",), "data_vls": ("lash", "dfsssp", "nue"),
+}  # fmt: skip
+"""Option → the engines of which one must be asked for: nobody else reads it."""
 
 
 def check_keys(section: Mapping[str, Any]) -> None:
     """Raise :class:`InputError`, one line, for a key that would have no effect."""
     for key, value in section.items():
-        if key in WITHOUT_EFFECT and value is not None:
-            raise InputError(f"sm.{key}: {WITHOUT_EFFECT[key]}")
-        if key not in (*PLAIN, *ELSEWHERE, *VALUES, *WITHOUT_EFFECT):
+        if key == "seed" and value is not None:
+            raise InputError("sm.seed: no engine here is random; remove seed")
+        if key not in (*PLAIN, *ELSEWHERE, *VALUES):
             raise InputError(f"sm.{key}: the subnet manager has no such option")
         if key in (*QOS_OPTIONS, "qos_policy_file") and value is not None and not section.get("qos"):
             raise InputError(f"sm.{key}: has no effect without qos: true")
+        if key in ("flap_window", "flap_pause") and value is not None and not section.get("flap_threshold"):
+            raise InputError(f"sm.{key}: has no effect without flap_threshold")
     check_cc(section)
     check_ar(section)
     check_aggregation(section)
+
+
+def check_engine_keys(section: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError`, one line, for an option of an engine that ``section``, as it stands in a file, does not ask for. (The
+    command line may name another engine.)"""
+    names = [name.strip() for name in str(section.get("engine") or "").split(",")]
+    for key, engines in ONLY_WITH.items():
+        if section.get(key) is not None and not any(engine in names for engine in engines):
+            raise InputError(f"sm.{key}: read by engine {', '.join(engines)} alone; remove it, or name the engine")
 
 
 def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,11 +76,15 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
     for key in VALUES:
         if section.get(key) is not None:
-            found[key] = read_value(key, str(section[key]), f"sm.{key}")
+            ours = OPTIONS[key][0] if key in MKEY else key
+            found[ours] = read_value(key, str(section[key]), f"sm.{key}")
     if section.get("partitions"):
         found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
     if section.get("qos_policy_file"):
         found["qos_policy"] = parse_policy(_text(section["qos_policy_file"]), section["qos_policy_file"])
+    if section.get("link_policy_file"):
+        path = section["link_policy_file"]
+        found["link_policy"] = parse_link_policy(_text(path), path)
     options = route_options(section)
     if options != RouteOptions():
         found["options"] = options
@@ -69,9 +92,11 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def route_options(section: Mapping[str, Any]) -> RouteOptions:
-    """The GUID files that ``section`` names, read."""
-    lists: dict[str, Any] = {field: read_guids(section[key]) for key, field in GUID_FILES.items() if section.get(key)}
-    return RouteOptions(**lists)
+    """What ``section`` says of engines; the files that it names are read."""
+    found: dict[str, Any] = {field: read_guids(section[key]) for key, field in GUID_FILES.items() if section.get(key)}
+    found |= {field: _text(section[key]) for key, field in ENGINE_FILES.items() if section.get(key)}
+    found |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
+    return RouteOptions(**found)
 
 
 def read_guids(path: str) -> tuple[int, ...]:

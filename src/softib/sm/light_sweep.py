@@ -1,7 +1,7 @@
 """What a manager does between sweeps: short lists of requests (IBA 14.4).
 
 ``groups``: program groups that changed; ``read``: tables that an SA question waits for; ``light``: ask every switch
-whether a port changed; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
+whether a port changed; ``again``: ask some; ``aliases``: write alias GUIDs; ``poll``: a standby asks its master; ``sync``: it asks its own port who that is; ``control``: Set(SMInfo) to another manager.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ import numpy as np
 from softib.iba.constants import SmpAttr
 from softib.iba.smp import SMInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.sm.alias_mgr import queue_aliases
 from softib.sm.database import Database
 from softib.sm.election import Election, SmControl
 from softib.sm.inventory import Inventory, Need
 from softib.sm.mcast_mgr import McastManager
+from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["LightSweep"]
+
+LOOKS = ("light", "again")
 
 
 @dataclass
@@ -37,9 +41,28 @@ class LightSweep:
     """Of the own port, after ``sync``."""
     _control: SmControl | None = field(default=None)
 
-    def light(self, db: Database, queue: RequestQueue) -> None:
-        """Ask every switch for SwitchInfo."""
+    def begin(self, task: str, db: Database, queue: RequestQueue, subnet: Subnet | None, need: Need | None,
+              aliases: AliasGuids | None = None) -> None:  # fmt: skip
+        """Queue what ``task`` sends (``control`` has a call of its own). ``subnet``: what the master's last sweep left; ``need``: for ``read``."""
+        if task == "groups" and subnet is not None:
+            self.groups.queue_blocks(subnet, queue, everything=False)
+        elif task == "read" and subnet is not None and need is not None:
+            self.read = Inventory(subnet, need)
+            self.read.ask(queue)
+        elif task == "aliases" and subnet is not None:
+            queue_aliases(subnet, aliases.take() if aliases is not None else [], queue)
+        elif task == "sync":
+            self.local_port(db, queue)
+        elif task == "poll":
+            self.election.ask_one(db, queue)
+        else:
+            self.light(db, queue)
+
+    def light(self, db: Database, queue: RequestQueue, guids: set[int] | None = None) -> None:
+        """Ask every switch, or those with NodeGUIDs ``guids``, for SwitchInfo."""
         nodes = db.switches
+        if guids is not None:
+            nodes = nodes[np.isin(db.node_guid[nodes], np.array(sorted(guids), np.uint64))]
         queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes]], nodes)
 
     def local_port(self, db: Database, queue: RequestQueue) -> None:
@@ -47,27 +70,14 @@ class LightSweep:
         port = db.sm_port
         queue.get(SmpAttr.PORT_INFO, db.port_route[[port]], np.array([port]), db.port_num[[port]])
 
-    def poll(self, db: Database, queue: RequestQueue) -> None:
-        """Ask the master."""
-        self.election.ask_one(db, queue)
-
     def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, sm_info: np.ndarray) -> None:
         """Set(SMInfo)."""
         self._control, self.accepted = what, None
         self.election.control(db, queue, port, what, sm_info)
 
-    def program(self, subnet: Subnet, queue: RequestQueue) -> None:
-        """Program what changed."""
-        self.groups.queue_blocks(subnet, queue, everything=False)
-
-    def reading(self, subnet: Subnet, queue: RequestQueue, need: Need) -> None:
-        """Read tables of devices."""
-        self.read = Inventory(subnet, need)
-        self.read.ask(queue)
-
     def heard(self, phase: str, db: Database, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of ``phase``."""
-        if phase == "light":
+        if phase in LOOKS:
             self._suspect(db, tags[self._differs(db, tags, data)])
         elif phase == "poll":
             self.election.heard(tags, data)
@@ -81,8 +91,10 @@ class LightSweep:
 
     def lost(self, phase: str, db: Database, tags: np.ndarray) -> None:
         """No answer, or a bad one."""
-        if phase == "light":
+        if phase in LOOKS:
             self._suspect(db, tags)
+        elif phase == "aliases":
+            self._suspect(db, np.unique(db.port_node[tags]))
         elif phase == "groups":
             tags = np.unique(tags)
             for node in tags.tolist():

@@ -22,6 +22,7 @@ __all__ = [
     "queue_reread",
     "queue_state",
     "restarted",
+    "unchanged",
     "wanted_port_info",
 ]
 
@@ -120,6 +121,8 @@ def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: S
     P.master_sm_sl.set(new, 0)
     P.subnet_timeout.set(new, config.subnet_timeout)
     P.mkey.set(new, np.full(len(ends), config.mkey, np.uint64))
+    P.mkey_lease_period.set(new, config.mkey_lease)
+    P.mkey_protect.set(new, config.mkey_protect)
     P.gid_prefix.set(new, np.full(len(ends), config.subnet_prefix, np.uint64))
     port0 = db.port_num[ends] == 0
     # Port 0 has no link: it stands for both ends, at what it can do.
@@ -151,6 +154,15 @@ def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: Por
     image = db.port_info[rows]
     P.client_reregister.set(image, 0)
     _queue(db, queue, rows, image, int(state))
+
+
+def unchanged(image: np.ndarray) -> np.ndarray:
+    """``image`` (uint8[n, 64]) as a Set that changes nothing yet."""
+    for f in NO_CHANGE_FIELDS:
+        f.set(image, 0)
+    P.port_state.set(image, int(PortState.NO_CHANGE))
+    P.client_reregister.set(image, 0)
+    return image
 
 
 def _queue(db: Database, queue: RequestQueue, rows: np.ndarray, image: np.ndarray, state: int | np.ndarray) -> None:

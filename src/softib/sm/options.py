@@ -12,6 +12,8 @@ from softib.errors import InputError
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
 from softib.sm.congestion_options import CC_OPTIONS
+from softib.sm.flap_options import FLAP_OPTIONS
+from softib.sm.link_options import LINK_OPTIONS
 from softib.sm.qos_options import QOS_OPTIONS
 
 __all__ = ["OPTIONS", "read_options", "read_value"]
@@ -48,6 +50,8 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "lmc": ("lmc", _number(7)),
     "sm_priority": ("priority", _number(15)),
     "m_key": ("mkey", _number((1 << 64) - 1)),
+    "m_key_lease_period": ("mkey_lease", _number(0xFFFF)),
+    "m_key_protection_level": ("mkey_protect", _number(3)),
     "sm_key": ("sm_key", _number((1 << 64) - 1)),
     "sa_key": ("sa_key", _number((1 << 64) - 1)),
     "subnet_prefix": ("subnet_prefix", _number((1 << 64) - 1)),
@@ -65,9 +69,14 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "max_op_vls": ("max_op_vls", _number(5)),
     "local_phy_errors_threshold": ("local_phy_errors", _number(15)),
     "overrun_errors_threshold": ("overrun_errors", _number(15)),
+    **LINK_OPTIONS,
+    **FLAP_OPTIONS,
     "root_guid_file": ("root_guid_file", _text),
     "cn_guid_file": ("cn_guid_file", _text),
     "io_guid_file": ("io_guid_file", _text),
+    "torus_config": ("torus_config", _text),
+    "lfts_file": ("lfts_file", _text),
+    "nue_max_num_vls": ("nue_max_num_vls", _number(15)),
     "partition_config_file": ("partition_config_file", _text),
     "allow_both_pkeys": ("allow_both_pkeys", _truth),
     "reassign_lids": ("reassign_lids", _truth),

@@ -10,7 +10,7 @@ from softib.iba.constants import Method, MgmtClass, SmpAttr
 from softib.mad.gmp_requests import kind_of
 from softib.sm.database import Database
 
-__all__ = ["SweepReport", "attribute_name"]
+__all__ = ["SHOWN", "SweepReport", "attribute_name"]
 
 PS_PER_S = 1e12
 SHOWN = 20
@@ -30,7 +30,8 @@ class SweepReport:
 
     ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are (NodeGUID, port behind which
     a second device has it); ``silent_ports`` (port, why): nothing usable behind a live port; ``mute_ports`` and
-    ``mute_nodes``: a device that stopped answering. Ports are rows of the manager's database, -1 = its own.
+    ``mute_nodes``: a device that stopped answering; ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
+    (:mod:`~softib.sm.wrong_answers`). Ports are rows of the manager's database, -1 = its own.
     """
 
     nodes: int = 0
@@ -47,8 +48,11 @@ class SweepReport:
     silent_ports: list[tuple[int, str]] = field(default_factory=list)
     mute_ports: list[tuple[int, str]] = field(default_factory=list)
     mute_nodes: list[tuple[int, str, str]] = field(default_factory=list)
+    wrong_answers: list[tuple[int, str]] = field(default_factory=list)
     not_active: list[int] = field(default_factory=list)
     phase_s: dict[str, float] = field(default_factory=dict)
+    sls: list[Any] = field(default_factory=list)
+    """:class:`~softib.sm.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -76,6 +80,8 @@ class SweepReport:
         )
         _some(lines, [f"{_where(db, node)}: {attr} {why}" for node, attr, why in self.mute_nodes])
         _some(lines, [f"{db.port_name(port)}: PORT_INFO {why}" for port, why in self.mute_ports])
+        named = [(db.node_of(guid), guid, what) for guid, what in dict.fromkeys(self.wrong_answers)]
+        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {what}" for n, guid, what in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
         lines += [f"{n} times {kind} was refused" for kind, n in sorted(self.refused.items())]
         self.problems = lines

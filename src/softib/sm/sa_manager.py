@@ -106,6 +106,8 @@ class SaManager:
                 self.multicast.events.append((67, group.mgid))
             self.subscriptions.remove_ports(left)
             self.services.remove_ports(left)
+            self.sa.aliases.remove_ports(left)
+            self.sa.renamed()
         for guid in sorted(left):
             self._report_gid(OUT_OF_SERVICE, (self.config.subnet_prefix, guid))
         self._events()
@@ -113,6 +115,7 @@ class SaManager:
     def close(self) -> None:
         """No master any more: nothing is answered, nothing is remembered."""
         self.sa.close()
+        self.sa.aliases.clear()
         self.groups.clear()
         self.subscriptions.clear()
         self._restored = None

@@ -1,7 +1,9 @@
 """Ports that are up and behind which nobody answers: asked once in each sweep, and between sweeps ever more rarely.
 
 No phase of a sweep waits for them. Between sweeps each is asked for NodeInfo after one timeout, then after twice as long,
-and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of the switch that it hangs on.
+and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of the switch that it hangs on. An answer that comes late is one, too:
+the sweep that follows knows that somebody is there, and waits for it as for any other. (On a loaded machine every answer may be later than
+those few milliseconds that a discovery waits for a device which nobody knows.)
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import SmpAttr
-from softib.iba.mad_offsets import TID_AT
+from softib.iba.constants import RESPONSE_BIT, SmpAttr
+from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS, Transactor
@@ -41,6 +43,10 @@ class SilentPorts:
         self.ports: dict[Place, _Silence] = {}
         self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
         self._queried: list[Place] = []
+        self.answering: set[Place] = set()
+        """Places where somebody answered since the last sweep found nobody there."""
+        self._timed_out: dict[Place, int] = {}
+        """Place → TransactionID of its last question that was given up."""
 
     @property
     def young(self) -> bool:
@@ -56,25 +62,44 @@ class SilentPorts:
             held = before.get(place)
             questions = 1 if held is None else held.questions + 1
             self.ports[place] = _Silence(questions, now_ps + self._pause(questions))
+        self.answering.clear()
 
     def clear(self) -> None:
         """Another manager asks them from now on."""
         self.ports.clear()
+        self.answering.clear()
+        self._timed_out.clear()
         self._transactor.abandon()
 
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
         """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches that they came through."""
-        found: set[int] = set()
-        if inbox is not None and self._transactor.busy:
+        found: set[Place] = set()
+        if inbox is not None and (self._transactor.busy or self._timed_out):
             mine = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
             if mine.any():
+                found |= self._after_timeout(inbox[mine])
                 self._transactor.receive(now_ps, inbox[mine])
                 inbox = None if mine.all() else inbox[~mine]
         self._transactor.receive(now_ps)
         for done in self._transactor.completed():
-            if not done.timed_out:
-                found.update(self._queried[tag][0] for tag in done.tags.tolist())
-        return inbox, found
+            locations = [self._queried[tag] for tag in done.tags.tolist()]
+            if done.timed_out:
+                self._timed_out.update(zip(locations, done.batch.tid.tolist(), strict=True))
+            else:
+                found.update(locations)
+        self.answering |= found
+        return inbox, {guid for guid, _ in found}
+
+    def _after_timeout(self, answers: MadBatch) -> set[Place]:
+        """Places whose question was given up, and is answered now."""
+        tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
+        good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
+        good &= answers.mad[:, STATUS_AT + 1] == 0
+        came = {tid for tid, ok in zip(tids, good.tolist(), strict=True) if ok}
+        found = {place for place, tid in self._timed_out.items() if tid in came}
+        for place in found:
+            del self._timed_out[place]
+        return found & self.ports.keys()
 
     def send(self, db: Database, mkey: int, now_ps: int) -> tuple[MadBatch, int]:
         """What is due, and when to call again."""

@@ -3,6 +3,8 @@ in either VL arbitration table (IBA 7.6.6, 7.6.9)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from softib.iba.smp import PortInfo
@@ -11,9 +13,27 @@ from softib.sm.database import Database
 from softib.sm.qos_mgr import QosManager
 from softib.sm.qos_options import DROP, KINDS
 
-__all__ = ["sl_notes", "sls_in_use"]
+__all__ = ["SlTrouble", "sl_troubles", "sls_in_use"]
 
 NO_PATH = 255
+
+
+@dataclass(frozen=True)
+class SlTrouble:
+    """SL ``sl`` of ``user``: the port ``portnum`` of the node ``guid`` (``port`` shows both), and ``more`` of its ``kind``, do ``what``."""
+
+    sl: int
+    user: str
+    port: str
+    guid: int
+    portnum: int
+    kind: str
+    more: int
+    what: str
+
+    def __str__(self) -> str:
+        others = f" and {self.more} more of its kind ({self.kind})" if self.more else ""
+        return f"SL {self.sl} of {self.user}: {self.port}{others} {self.what}"
 
 
 def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
@@ -30,9 +50,9 @@ def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
     return users
 
 
-def sl_notes(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[str]:
-    """A line for each SL in use that ports of a kind drop or give no weight, as the options have it."""
-    users, notes = sls_in_use(config, path_sl), []
+def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[SlTrouble]:
+    """One for each SL in use that ports of a kind drop or give no weight, as the options have it."""
+    users, found = sls_in_use(config, path_sl), []
     several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
     for k, kind in enumerate(KINDS):
         ports = qos.ports[qos.kind[qos.ports] == k]
@@ -50,6 +70,6 @@ def sl_notes(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarra
             for which, what in ((dropped, "drops it"), (starved, f"gives its VL {vl} no weight")):
                 if which.any():
                     first, more = int(ports[np.flatnonzero(which)[0]]), int(which.sum()) - 1
-                    others = f" and {more} more of its kind ({kind})" if more else ""
-                    notes.append(f"SL {sl} of {user}: {db.port_name(first)}{others} {what}")
-    return notes
+                    guid, portnum = int(db.node_guid[db.port_node[first]]), int(db.port_num[first])
+                    found.append(SlTrouble(sl, user, db.port_name(first), guid, portnum, kind, more, what))
+    return found

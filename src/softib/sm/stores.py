@@ -25,6 +25,8 @@ class Stores:
     aggregation: dict[int, bytes] = field(default_factory=dict)
     aggregation_caps: dict[int, np.ndarray] = field(default_factory=dict)
     """NodeGUID → what an aggregation node answered to ANInfo."""
+    trained: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """(NodeGUID, portnum) → width and speed for which its link was trained anew."""
     pkeys: PkeyTables = field(default_factory=dict)
 
     def trust_nothing(self) -> None:

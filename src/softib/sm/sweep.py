@@ -9,51 +9,46 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.iba.constants import CapMask, MgmtClass, PortState, SmpAttr
+from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
-from softib.sm.aggregation_mgr import AggregationManager
-from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
-from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
 from softib.sm.discovery import Discovery
 from softib.sm.election import Election
+from softib.sm.features import GMP_PHASES, Features
+from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
 from softib.sm.mcast_mgr import McastManager
-from softib.sm.pkey_mgr import PkeyManager, members_of
-from softib.sm.qos_mgr import QosManager, needs_qos
-from softib.sm.qos_options import QosConfig
+from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
 from softib.sm.rediscovery import Rediscovery, Resume
-from softib.sm.report import SweepReport, attribute_name
+from softib.sm.report import SHOWN, SweepReport, attribute_name
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
-from softib.sm.sl_check import sl_notes
 from softib.sm.stores import Stores
+from softib.sm.wrong_answers import changed_devices, changed_neighbours, wrong_lids, wrong_tops
 
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
+    "retrain",
 )  # fmt: skip
-"""``discover`` asks; ``managers`` asks other subnet managers; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
+"""``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
+ports may train to; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
 manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
 asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
-settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees."""
-GMP_PHASES = {
-    "congestion": MgmtClass.CONG_CTRL, "sharp_info": MgmtClass.SHARP, "sharp_qps": MgmtClass.SHARP,
-    "sharp_edges": MgmtClass.SHARP, "sharp_trees": MgmtClass.SHARP,
-}  # fmt: skip
-"""Phases whose requests are of another class than subnet management."""
+settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees; ``retrain`` trains links anew whose
+policy is another."""
 
 
 class Sweep:
@@ -76,17 +71,17 @@ class Sweep:
         self.database = Database() if resume is None else resume.database.copy()
         self.report = SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
+        self.before: Database | None = None
+        """What the sweep before learned: devices that answer otherwise now are named."""
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
-        self._pkeys: PkeyManager | None = None
-        self._qos: QosManager | None = None
-        self._ar: ArManager | None = None
-        self.aggregation: AggregationManager | None = None
         self._reset = np.zeros(0, np.int64)
         """Switches that hold nothing of what was written to them."""
         self._fresh = np.zeros(0, bool)
         """bool[ports]: ports that came up anew, and those of switches that were reset."""
+        self.fallen: list[tuple[int, int]] = []
+        """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
         self.stale = False
         self.stale_switches: set[int] = set()
         """NodeGUIDs of the switches with such a port."""
@@ -95,13 +90,12 @@ class Sweep:
         self._held: ReadBack | None = None
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
+        self.features = Features(self.database, self.queue, config, stores, self.report)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
-            "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active, "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "pkeys": self._read_pkeys, "partitions": self._partitions,
-            "qos": self._program_qos, "multicast": self._multicast, "ports": self._ports, "arm": self._arm, "activate": self._activate,
-            "congestion": self._congestion, "ar_info": self._ask_ar, "ar_groups": self._ar_groups, "ar_lids": self._ar_lids,
-            "ar_on": self._ar_on, "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
-            "sharp_trees": self._sharp_trees,
+            "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active,
+            "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "ports": self._ports,
+            "arm": self._arm, "activate": self._activate, **self.features.enter,
         }  # fmt: skip
 
     def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
@@ -131,6 +125,10 @@ class Sweep:
 
     def _managers(self) -> None:
         self.discovery.finish()
+        if self.before is not None:
+            self.report.wrong_answers += changed_devices(self.before, self.database)
+            self.fallen = fallen_links(self.before, self.database)
+            self.report.notes += changed_neighbours(self.before, self.database)[:SHOWN]
         self.election.ask(self.database, self.queue)
 
     def _lids(self) -> None:
@@ -140,9 +138,7 @@ class Sweep:
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
         self._count_subnet()
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
-        if self.config.qos is not None:
-            self._qos = QosManager(db, self.config.qos, self._wanted)
-            self._qos.set_high_limit(self._wanted)
+        self.features.configured(self._wanted)
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
 
     def _reregister(self) -> np.ndarray:
@@ -174,6 +170,8 @@ class Sweep:
         self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
         for node in self._reset.tolist():
             self.groups.forget_switch(int(db.node_guid[node]))
+        assert self.routing is not None
+        self.features.routed(self.graph, self.routing, self._reset, self._fresh)
 
     def _links(self) -> None:
         rows = link_mgr.between(self.database, self._reset)
@@ -189,6 +187,8 @@ class Sweep:
         assert self.graph is not None and self.routing is not None
         if self._held is not None:
             self._held.finish()
+        if note := ucast_mgr.transition_note(self.database, self.graph, self.routing, self.store):
+            self.report.notes.append(note)
         self._update = ucast_mgr.start_update(self.database, self.graph, self.routing.lft, self.store)
         self.more_tables()
 
@@ -207,37 +207,13 @@ class Sweep:
     def _reread(self) -> None:
         link_mgr.queue_reread(self.database, self.queue, self._changed_switches)
 
-    def _read_pkeys(self) -> None:
-        if self.config.partitions is not None:
-            db, fresh = self.database, np.flatnonzero(self._fresh)
-            self.stores.forget_ports(db.node_guid[db.port_node[fresh]], db.port_num[fresh])
-            self._pkeys = PkeyManager(db, list(self.config.partitions), self.config.allow_both_pkeys, self.stores.pkeys)
-            self._pkeys.ask(self.queue)
-
-    def _partitions(self) -> None:
-        if self._pkeys is not None:
-            self._pkeys.queue_tables(self.queue)
-            self.report.notes += self._pkeys.notes
-
-    def _program_qos(self) -> None:
-        assert self.graph is not None and self.routing is not None
-        if self._qos is None and needs_qos(self.routing):
-            self._qos = QosManager(self.database, QosConfig(), self._wanted)
-            self.report.notes.append(
-                f"{self.routing.engine} gives paths SLs: SLtoVL and VL arbitration tables are programmed"
-            )
-        if self._qos is not None:
-            self._qos.queue(self.queue, self.stores.qos, self._fresh, self.graph, self.routing)
-            if self.routing.sl2vl is None:  # an engine that says VLs answers for them itself
-                self.report.notes += sl_notes(self.database, self.config, self._qos, self.routing.path_sl)
-
     def _multicast(self) -> None:
         assert self.subnet is not None
         self.groups.queue_blocks(self.subnet, self.queue, everything=True)
 
     def _ports(self) -> None:
-        if self._pkeys is not None:
-            link_mgr.enforce(self._wanted, self._pkeys.leaf)
+        if self.features.enforcing is not None:
+            link_mgr.enforce(self._wanted, self.features.enforcing)
         link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database), arm=True)
 
     def _arm(self) -> None:
@@ -246,57 +222,9 @@ class Sweep:
     def _activate(self) -> None:
         link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ACTIVE)
 
-    def _ask_ar(self) -> None:
-        assert self.graph is not None and self.routing is not None
-        for node in self._reset.tolist():
-            self.stores.ar.forget(int(self.database.node_guid[node]))
-        if self.config.ar is not None or self.stores.ar.numbers:
-            self._ar = ArManager(self.database, self.graph, self.routing, self.config.ar, self.stores.ar)
-            self._ar.ask(self.queue)
-
-    def _ar_groups(self) -> None:
-        if self._ar is not None:
-            self._ar.queue_groups(self.queue, self._reset)
-
-    def _ar_lids(self) -> None:
-        if self._ar is not None:
-            self._ar.queue_lids(self.queue)
-
-    def _ar_on(self) -> None:
-        if self._ar is not None:
-            self._ar.queue_info(self.queue)
-            self.report.notes += self._ar.notes
-
-    def _congestion(self) -> None:
-        if self.config.congestion is not None:
-            queue_congestion(self.database, self.queue, self.config.congestion, self.stores.congestion, self._fresh)
-
-    def _ask_sharp(self) -> None:
-        if self.config.aggregation is not None:
-            assert self.graph is not None and self.routing is not None
-            held = self.stores.aggregation
-            self.aggregation = AggregationManager(
-                self.database, self.graph, self.routing, self.config.aggregation, held
-            )
-            self.aggregation.ask(self.queue, self.stores.aggregation_caps, self._fresh)
-
-    def _sharp_qps(self) -> None:
-        if self.aggregation is not None:
-            self.aggregation.queue_qps(self.queue, self._fresh)
-            self.report.notes += self.aggregation.notes
-
-    def _sharp_edges(self) -> None:
-        if self.aggregation is not None:
-            self.aggregation.queue_edges(self.queue)
-
-    def _sharp_trees(self) -> None:
-        if self.aggregation is not None:
-            self.aggregation.queue_trees(self.queue)
-
     def window(self, phase: str) -> int:
         """How many requests of ``phase`` may be on their way at a time."""
-        congestion = self.config.congestion
-        return congestion.max_outstanding if phase == "congestion" and congestion is not None else self.config.window
+        return self.features.window(phase)
 
     # -- answers --
 
@@ -309,31 +237,25 @@ class Sweep:
         elif phase == "held":
             assert self._held is not None
             self._held.heard(attr, tags, data)
-        elif phase == "pkeys":
-            assert self._pkeys is not None
-            self._pkeys.heard(tags, data)
-        elif phase == "ar_info":
-            assert self._ar is not None
-            self._ar.heard(tags, data)
-        elif phase == "sharp_info":
-            assert self.aggregation is not None
-            self.aggregation.heard(tags, data, self.stores.aggregation_caps)
-        elif phase in (*GMP_PHASES, "ar_on"):
+        elif self.features.heard(phase, tags, data):
             pass
         elif phase == "reread":
             self._stale(tags[PortInfo.port_state.get(data) != self.database.port_state()[tags]])
         elif attr == SmpAttr.PORT_INFO:
             self.database.port_info[tags] = data
+            if phase == "lids":
+                self.report.wrong_answers += wrong_lids(self.database, tags, data)
         elif attr == SmpAttr.SWITCH_INFO:
             self.database.switch_info[tags] = data
+            if self.graph is not None:
+                self.report.wrong_answers += wrong_tops(self.database, tags, data, self.graph.max_lid)
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
         asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
-        if phase == "congestion":
-            self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
+        self.features.refused(phase, tags)
         kind = f"{'Get' if asks else 'Set'} {attribute_name(attr)}"
         self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
         self.lost(phase, attr, tags, "is refused")
@@ -346,21 +268,14 @@ class Sweep:
             return
         if phase == "held":
             return  # written whole
-        if phase in GMP_PHASES:
-            nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)
-            for node in nodes.tolist():
-                self.stores.congestion.forget(int(db.node_guid[node]))
-            name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
-            self.report.mute_nodes.extend((n, name, why) for n in nodes.tolist())
-            return
-        if phase.startswith("ar_"):
-            assert self.graph is not None
-            tags = self.graph.switch_node[np.unique(tags)]
-            for node in tags.tolist():
-                self.stores.ar.forget(int(db.node_guid[node]))
-        elif attr == SmpAttr.SM_INFO or phase == "pkeys":
-            return  # a port that says IsSM and has no manager is no trouble; a table that cannot be read is written whole
-        if attr == SmpAttr.LFT:
+        if phase in self.features.enter:
+            nodes = self.features.lost(phase, attr, tags, why)
+            if nodes is None:
+                return
+            tags = nodes
+        elif attr == SmpAttr.SM_INFO:
+            return  # a port that says IsSM and has no manager is no trouble
+        elif attr == SmpAttr.LFT:
             assert self.graph is not None and self._update is not None
             self._update.lost(tags)
             switches = np.unique(tags // self._update.blocks)
@@ -370,13 +285,6 @@ class Sweep:
             tags = np.unique(tags)
             for node in tags.tolist():
                 self.groups.forget_switch(int(db.node_guid[node]))
-        elif attr == SmpAttr.PKEY_TABLE:
-            self.stores.forget_ports(db.node_guid[db.port_node[tags]], db.port_num[tags])
-            tags = np.unique(db.port_node[tags])
-        elif phase == "qos":
-            tags = np.unique(db.port_node[tags])
-            for node in tags.tolist():
-                self.stores.qos.forget(int(db.node_guid[node]))
         self.discovery.lost(attr, tags, why)
 
     def _stale(self, ports: np.ndarray) -> None:
@@ -388,6 +296,8 @@ class Sweep:
     def finish(self, built: dict[tuple[int, int], int]) -> None:
         """Fill the report."""
         db, report = self.database, self.report
+        self.stale |= bool(self.features.training)
+        self.stale_switches |= self.features.training
         rows = link_mgr.linked(db)
         report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
         report.count(built)
@@ -399,6 +309,13 @@ class Sweep:
         db, report = self.database, self.report
         nodes = {node for node, _, _ in report.mute_nodes} | {int(db.port_node[port]) for port, _ in report.mute_ports}
         return set(db.node_guid[sorted(nodes)].tolist()) if nodes else set()
+
+    @property
+    def fresh_ends(self) -> set[int]:
+        """PortGUIDs of end ports that came up anew."""
+        db = self.database
+        ends = db.end_ports()
+        return set(db.port_guid[ends[self._fresh[ends]]].tolist())
 
     def members(self) -> Members:
         """Partition memberships of the subnet's end ports."""

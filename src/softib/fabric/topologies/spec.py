@@ -27,7 +27,16 @@ from softib.fabric.model import Fabric
 __all__ = ["FORMAT", "count", "is_fabric_yaml", "load_fabric_yaml"]
 
 FORMAT = "fabric.yaml"
-SM_FILES = ("partitions", "qos_policy_file", "root_guid_file", "cn_guid_file", "io_guid_file")
+SM_FILES = (
+    "partitions",
+    "qos_policy_file",
+    "root_guid_file",
+    "cn_guid_file",
+    "io_guid_file",
+    "torus_config",
+    "lfts_file",
+    "link_policy_file",
+)
 YAML_SUFFIXES = (".yaml", ".yml")
 YAML_HEAD = re.compile(rb"^(?:topology|import)[ \t]*:", re.MULTILINE)
 """A fabric.yaml has one of the two at its top level; no other format has such a line."""

@@ -29,7 +29,7 @@ class Cables(Part):
 class _Sm(Part):
     """Options of the subnet manager, under OpenSM's names where it has them.
 
-    ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file`` are files, relative to the fabric file;
+    ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file``, ``torus_config``, ``lfts_file`` are files, relative to the fabric file;
     ``node`` is the adapter on which the subnet manager runs.
     """
 
@@ -46,7 +46,14 @@ class _Sm(Part):
     )
     cn_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of the compute nodes (ftree)")
     io_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of I/O nodes (ftree)")
-    data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(None, description="reserved; an error today")
+    torus_config: StrictStr | None = Field(None, description="torus-2QoS.conf of engine torus-2QoS")
+    lfts_file: StrictStr | None = Field(None, description="tables of engine file, in the form of dump_lfts")
+    nue_max_num_vls: Annotated[StrictInt, Field(ge=0, le=15)] | None = Field(
+        None, description="VLs that nue uses; 0: as many as it needs"
+    )
+    data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
+        None, description="data VLs that lash, dfsssp and nue may use; by default 8"
+    )
     seed: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="reserved; an error today")
     qos: StrictBool | None = Field(None, description="programs SLtoVL and VL arbitration tables and VLHighLimit")
     congestion_control: StrictBool | None = Field(None, description="programs congestion control (IBA annex A10)")
@@ -54,6 +61,7 @@ class _Sm(Part):
         None, description="adaptive routing of the switches: free, bounded or off"
     )
     aggregation: StrictBool | None = Field(None, description="gives jobs aggregation trees over the aggregation nodes")
+    link_policy_file: StrictStr | None = Field(None, description="file of widths and speeds that ports may train to")
     qos_policy_file: StrictStr | None = Field(None, description="file in the form of OpenSM's qos-policy.conf")
 
 
@@ -74,11 +82,27 @@ CC_KEYS = (
     )),
 )  # fmt: skip
 """Likewise, of congestion control."""
+LINK_KEYS = (
+    "m_key",
+    "m_key_lease_period",
+    "m_key_protection_level",
+    "force_link_speed",
+    "force_link_speed_ext",
+    "force_link_width",
+    "flap_threshold",
+    "flap_window",
+    "flap_pause",
+)
 AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
 _OPTIONS: dict[str, Any] = {
     key: (Written | None, Field(None, description=f"OpenSM's option of {about}, as in its options file"))
-    for keys, about in ((QOS_KEYS, "QoS"), (CC_KEYS, "congestion control"), (AR_KEYS, "adaptive routing"))
+    for keys, about in (
+        (QOS_KEYS, "QoS"),
+        (CC_KEYS, "congestion control"),
+        (AR_KEYS, "adaptive routing"),
+        (LINK_KEYS, "keys and links"),
+    )
     for key in keys
 }
 Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)

@@ -12,8 +12,9 @@ from typing import Any
 
 from softib.errors import UnreadableFile
 from softib.sm.config import SmConfig, config_of
-from softib.sm.fabric_yaml import GUID_FILES, check_keys, settings_of
+from softib.sm.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
 from softib.sm.options import read_options
+from softib.sm.options_left_out import left_out
 
 __all__ = ["ManagerSettings"]
 
@@ -37,15 +38,25 @@ class ManagerSettings:
         """The manager's settings as the files say now. Raises :class:`~softib.errors.SoftibError` with one line where one
         cannot be read or says what is not possible, or what would have no effect."""
         check_keys(self.fallback)
+        check_engine_keys(self.fallback)
         found: dict[str, Any] = {}
         if self.options is not None:
             found, unused = read_options(_text(self.options), self.options)
-            if unused:
-                shown = ", ".join(unused[:8]) + (f" and {len(unused) - 8} more" if len(unused) > 8 else "")
-                self.note(f"{self.options}: not used here: {shown}")
-        files = {k: v for k, v in (self.fallback | found | self.given).items() if k in GUID_FILES}
-        path = self.partitions or found.pop("partition_config_file", None) or self.fallback.get("partitions")
-        found.pop("partition_config_file", None)
+            for name in dict.fromkeys(unused):
+                self.note(f"{self.options}: {left_out(name)}")
+        if (
+            not {**self.fallback, **self.given}.get("torus_config")
+            and not Path(found.get("torus_config", "/")).is_file()
+        ):
+            found.pop("torus_config", None)  # OpenSM's file names one whether it is there or not
+        files = {k: v for k, v in (self.fallback | found | self.given).items() if k in ROUTE_KEYS}
+        named = found.pop("partition_config_file", None)
+        if named and not self.partitions and not Path(named).exists():
+            self.note(
+                f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM"
+            )
+            named = None
+        path = self.partitions or named or self.fallback.get("partitions")
         section = {**self.fallback, **files, "partitions": path}
         policy = found.pop("qos_policy_file", None)
         if policy and found.get("qos", section.get("qos")):
@@ -55,7 +66,7 @@ class ManagerSettings:
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
         first = settings_of(section)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
-        return config_of({k: v for k, v in fields.items() if k not in GUID_FILES})
+        return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
 
 def _text(path: str) -> str:

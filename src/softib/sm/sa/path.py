@@ -166,7 +166,12 @@ class Paths:
         numbers = [
             np.asarray(x, np.int64) for x in (slid, dlid, np.maximum(pkey, 0), sl, mtu, RATE_OF_RANK[rank], life)
         ]
-        fields = PathFields(s.end_guid[source], s.end_guid[target], *numbers)
+        guids = [s.end_guid[source], s.end_guid[target]]
+        if len(s.alias_guid):  # a port is called as the question calls it
+            names = ("sgid", "dgid")
+            requested = [R.fields[name].get(q)[:, 1] for name in names]
+            guids = [np.where(mask & BIT[k] > 0, a, g) for k, a, g in zip(names, requested, guids, strict=True)]
+        fields = PathFields(guids[0], guids[1], *numbers)
         write_paths(np.uint64(s.config.subnet_prefix), fields, out)
         return out, good
 

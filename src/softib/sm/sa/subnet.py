@@ -74,6 +74,8 @@ class Subnet:
         self.end_lmc = db.port_lmc[self.end_port].astype(np.int64)
         self.end_guid = db.port_guid[self.end_port]
         self.end_node = db.port_node[self.end_port]
+        self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
+        """Alias GUIDs, ascending, and the PortGUID of each."""
 
     def __len__(self) -> int:
         return len(self.end_port)
@@ -96,10 +98,13 @@ class Subnet:
         return order, self.end_guid[order]
 
     def ends_of_guid(self, guid: np.ndarray) -> np.ndarray:
-        """End of each PortGUID, -1 where there is none. int64[n]"""
+        """End of each PortGUID or alias GUID, -1 where there is none. int64[n]"""
         order, sorted_guid = self._by_guid
         if not len(order):
             return np.full(len(guid), -1)
+        if len(self.alias_guid):
+            row = np.minimum(np.searchsorted(self.alias_guid, guid), len(self.alias_guid) - 1)
+            guid = np.where(self.alias_guid[row] == guid, self.alias_owner[row], guid)
         at = np.minimum(np.searchsorted(sorted_guid, guid), len(order) - 1)
         return np.where((sorted_guid[at] == guid) & (guid != 0), order[at], -1)
 

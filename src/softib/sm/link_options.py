@@ -1,0 +1,118 @@
+"""Options of link policy: OpenSM's ``force_link_…``, and a file that says widths and speeds by port (IBA 14.2.5.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from softib.errors import InputError
+
+__all__ = [
+    "ALL_EXT",
+    "ALL_SPEEDS",
+    "ALL_WIDTHS",
+    "EXT_NONE",
+    "LINK_OPTIONS",
+    "LinkPolicy",
+    "LinkRule",
+    "link_policy",
+    "parse_link_policy",
+]
+
+WIDTHS = {"1x": 1, "4x": 2, "8x": 4, "12x": 8, "2x": 16}
+SPEEDS = {"SDR": ("speed", 1), "DDR": ("speed", 2), "QDR": ("speed", 4), "FDR": ("ext", 1), "EDR": ("ext", 2), "HDR": ("ext", 4),
+          "NDR": ("ext", 8), "XDR": ("ext2", 1)}  # fmt: skip
+ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
+"""OpenSM's values for: what the port supports, and for no extended speed."""
+
+
+@dataclass(frozen=True)
+class LinkRule:
+    """Ports ``portnums`` (empty: all) of nodes whose name or NodeGUID fits ``node``; 0: leave the component as it is."""
+
+    node: str = "*"
+    portnums: frozenset[int] = frozenset()
+    width: int = 0
+    speed: int = 0
+    ext: int = 0
+    ext2: int = 0
+
+
+@dataclass(frozen=True)
+class LinkPolicy:
+    """Rules in order: the last that fits a port and names a component says it."""
+
+    rules: tuple[LinkRule, ...]
+
+
+def _bits(names: str, legal: tuple[int, ...]) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text, 0)
+        if value not in legal:
+            raise ValueError
+        return value
+
+    read.__doc__ = names
+    return read
+
+
+LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "force_link_speed": ("force_link_speed", _bits("0 (leave it), 1, 3, 5, 7 or 15 (what is supported)", (0, 1, 3, 5, 7, 15))),
+    "force_link_speed_ext": ("force_link_speed_ext", _bits("0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)", (*range(16), 30, 31))),
+    "force_link_width": ("force_link_width", _bits("0 (leave it), 1 to 31 or 255 (what is supported)", (*range(32), 255))),
+}  # fmt: skip
+"""OpenSM's options (``opensm -c`` explains the values)."""
+
+
+def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
+    """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before); None where nobody says anything."""
+    names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width"}
+    forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
+    rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())
+    return LinkPolicy(rules) if rules else None
+
+
+def parse_link_policy(text: str, name: str = "link-policy.conf") -> tuple[LinkRule, ...]:
+    """A rule a line: ``leaf-3[1-4,9] width=1x,4x speed=QDR,EDR``; a name may have ``*`` and ``?``, ``#`` begins a comment.
+
+    Raises :class:`InputError` with file and line.
+    """
+    rules = []
+    for number, line in enumerate(text.splitlines(), 1):
+        tokens = line.split("#")[0].split()
+        if tokens:
+            try:
+                rules.append(_rule(tokens))
+            except ValueError as error:
+                raise InputError(f"{name}:{number}: {error}") from None
+    return tuple(rules)
+
+
+def _rule(tokens: list[str]) -> LinkRule:
+    node, _, listed = tokens[0].partition("[")
+    portnums: set[int] = set()
+    for part in listed.rstrip("]").split(",") if listed else []:
+        first, _, last = part.partition("-")
+        if not first.isdigit() or (last and not last.isdigit()):
+            raise ValueError(f"{tokens[0]!r}: {part!r} is no port; write leaf-3[1-4,9]")
+        portnums |= set(range(int(first), int(last or first) + 1))
+    fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0}
+    for word in tokens[1:]:
+        key, _, values = word.partition("=")
+        if key not in ("width", "speed") or not values:
+            raise ValueError(f"{word!r} is not possible; write width=1x,4x or speed=QDR,EDR")
+        for value in values.split(","):
+            if key == "width" and value.lower() in WIDTHS:
+                fields["width"] |= WIDTHS[value.lower()]
+            elif key == "speed" and value.upper() in SPEEDS:
+                component, bit = SPEEDS[value.upper()]
+                fields[component] |= bit
+            else:
+                raise ValueError(f"{value!r} is no {key}; write {', '.join(WIDTHS if key == 'width' else SPEEDS)}")
+        if key == "speed":  # speeds are one list: a component that it does not name is off
+            fields["speed"] = fields["speed"] or 1
+            fields["ext"] = fields["ext"] or EXT_NONE
+    if len(tokens) < 2:
+        raise ValueError(f"{tokens[0]!r} says nothing; write width=… or speed=… behind it")
+    return LinkRule(node, frozenset(portnums), **fields)

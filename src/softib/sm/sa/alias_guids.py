@@ -1,0 +1,115 @@
+"""Alias GUIDs: more GUIDs of a port, by which it is found as by its PortGUID (Set and Delete of GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
+
+A virtual function of an adapter has one. The host asks for a GUID of its own choice, or for one that the administrator gives (0, as OpenSM and
+Linux' mlx4 driver have it). What is given is written into the port's GUIDInfo, at once and whenever the port comes up anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import GUID_BLOCK
+from softib.iba.sa import GUIDInfoRecord as R
+from softib.iba.sa import SaMethod, SaStatus, mask_of
+from softib.iba.smp import PortInfo
+from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["AliasGuids"]
+
+LOCALLY_ADMINISTERED = 0x0200_0000_0000_0000
+"""Universal/local bit of an EUI-64 (IEEE): the administrator's own GUIDs have it, then the LID and the entry."""
+NAMES = tuple(f"guid{i}" for i in range(GUID_BLOCK))
+WHERE = mask_of(R, "lid", "block")
+
+
+class AliasGuids:
+    """``tables``: PortGUID → its entries (uint64), entry 0 is the PortGUID; ``owners``: alias → PortGUID; ``changed``: (PortGUID, block) that
+    shall be written."""
+
+    def __init__(self) -> None:
+        self.tables: dict[int, np.ndarray] = {}
+        self.owners: dict[int, int] = {}
+        self.changed: dict[tuple[int, int], None] = {}
+
+    def change(self, subnet: Subnet, r: Request) -> Answer:
+        """Set or Delete of the entries that the component mask names, by the port itself or somebody trusted."""
+        if r.comp_mask & WHERE != WHERE:
+            return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
+        record = r.data[: R.size].copy()
+        end, block = int(subnet.end_of_lid[int(R.lid.get(record))]), int(R.block.get(record))
+        if end < 0 or not (r.trusted or r.end == end):
+            return Answer(SaStatus.REQ_INVALID)
+        cap = int(PortInfo.guid_cap.get(subnet.db.port_info[int(subnet.end_port[end])]))
+        if block * GUID_BLOCK >= cap:
+            return Answer(SaStatus.REQ_INVALID)
+        guid = int(subnet.end_guid[end])
+        table = self.tables.setdefault(guid, np.zeros(-(-cap // GUID_BLOCK) * GUID_BLOCK, np.uint64))
+        table[0] = guid
+        for i, name in enumerate(NAMES):
+            entry = block * GUID_BLOCK + i
+            if not r.comp_mask & mask_of(R, name) or entry == 0 or entry >= cap:
+                continue
+            wanted = (
+                0 if r.method == SaMethod.DELETE else int(R.fields[name].get(record)) or self._given(subnet, end, entry)
+            )
+            if wanted and self._taken(subnet, wanted, guid, entry):
+                continue  # the answer shows what the entry holds
+            self._enter(guid, table, entry, wanted)
+        self.changed[guid, block] = None
+        for i, name in enumerate(NAMES):
+            R.fields[name].set(record, int(table[block * GUID_BLOCK + i]))
+        return Answer(records=record[None])
+
+    def _given(self, subnet: Subnet, end: int, entry: int) -> int:
+        guid = LOCALLY_ADMINISTERED | int(subnet.end_lid[end]) << 16 | entry
+        while guid in self.owners and self.owners[guid] != int(subnet.end_guid[end]):
+            guid += 1 << 32
+        return guid
+
+    def _taken(self, subnet: Subnet, wanted: int, guid: int, entry: int) -> bool:
+        """Does another port, or another entry of this one, have that GUID?"""
+        if int(subnet.ends_of_guid(np.array([wanted], np.uint64))[0]) >= 0:
+            return not (self.owners.get(wanted) == guid and int(self.tables[guid][entry]) == wanted)
+        return wanted in self.owners
+
+    def _enter(self, guid: int, table: np.ndarray, entry: int, wanted: int) -> None:
+        self.owners.pop(int(table[entry]), None) if table[entry] else None
+        table[entry] = wanted
+        if wanted:
+            self.owners[wanted] = guid
+
+    # -- the subnet --
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """(aliases ascending, PortGUID of each), uint64[n]."""
+        aliases = np.array(sorted(self.owners), np.uint64)
+        return aliases, np.array([self.owners[a] for a in aliases.tolist()], np.uint64)
+
+    def blocks(self, guids: set[int]) -> None:
+        """Ports (PortGUIDs) that came up anew hold nothing: write theirs."""
+        for guid in sorted(guids & self.tables.keys()):
+            for block in range(len(self.tables[guid]) // GUID_BLOCK):
+                self.changed[guid, block] = None
+
+    def take(self) -> list[tuple[int, int, np.ndarray]]:
+        """(PortGUID, block, its entries) of what shall be written; nothing is left."""
+        blocks = [
+            (guid, block, self.tables[guid][block * GUID_BLOCK : (block + 1) * GUID_BLOCK])
+            for guid, block in self.changed
+            if guid in self.tables
+        ]
+        self.changed.clear()
+        return blocks
+
+    def remove_ports(self, guids: set[int]) -> None:
+        """Ports that left have none."""
+        for guid in guids & self.tables.keys():
+            for alias in self.tables.pop(guid)[1:].tolist():
+                self.owners.pop(alias, None)
+
+    def clear(self) -> None:
+        """No master any more."""
+        self.tables.clear()
+        self.owners.clear()
+        self.changed.clear()

@@ -1,0 +1,202 @@
+"""What answers one SA request, by attribute and method (IBA 15.2.5, 15.4).
+
+Kinds of records that are plain tables stand in ``_KINDS``; those with methods of their own in ``_METHODS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import MadStatus
+from softib.iba.sa import (
+    GUIDInfoRecord,
+    InformInfoRecord,
+    LFTRecord,
+    LinkRecord,
+    MFTRecord,
+    NodeRecord,
+    PathRecord,
+    PortInfoRecord,
+    SaAttr,
+    SaMethod,
+    SaStatus,
+    SMInfoRecord,
+    SwitchInfoRecord,
+)
+from softib.iba.structure import Structure
+from softib.sm.inventory import READ_FROM_DEVICES, Need
+from softib.sm.sa import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
+from softib.sm.sa.class_port_info import class_port_info
+from softib.sm.sa.match import matching, selected_components
+from softib.sm.sa.multipath import multi_path
+from softib.sm.sa.path import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
+from softib.sm.sa.request import Answer, Request
+from softib.sm.sa.state import SaState
+
+__all__ = ["MULTICAST_PREFIX", "answer_of"]
+
+A, M, E = SaAttr, SaMethod, SaStatus
+MULTICAST_PREFIX = 0xFF
+LID_BIT = 1
+"""LID is the first component of every record that is read from devices."""
+PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of record that is a table: how it is made, whether it stays the same until the next sweep, and what only
+    the trusted read (``denied``: all of it; ``hidden``: these fields)."""
+
+    record: type[Structure]
+    table: Callable[[SaState, Request], np.ndarray]
+    lasting: bool = True
+    denied: bool = False
+    hidden: tuple[str, ...] = ()
+
+
+def answer_of(a: SaState, r: Request) -> Answer:
+    """The records, the status, or what must be read before, for one request."""
+    if r.attr in READ_FROM_DEVICES:
+        return _from_devices(a, r)
+    if r.attr == A.GUID_INFO_RECORD and r.method in (M.SET, M.DELETE):
+        answer = a.aliases.change(a.administered, r)
+        a.renamed()
+        return answer
+    methods = _METHODS.get(r.attr)
+    if methods is not None:
+        function = methods.get(r.method)
+        return function(a, r) if function else Answer(MadStatus.BAD_ATTRIBUTE)
+    kind = _KINDS.get(r.attr)
+    if kind is None or r.method not in (M.GET, M.GET_TABLE):
+        return Answer(MadStatus.BAD_ATTRIBUTE)
+    return _from_table(a, kind, r)
+
+
+def _from_table(a: SaState, kind: _Kind, r: Request) -> Answer:
+    if kind.denied and not r.trusted:
+        return Answer(E.REQ_INVALID)
+    if kind.lasting:
+        if r.attr not in a.tables:
+            a.tables[r.attr] = kind.table(a, r)
+        table = a.tables[r.attr]
+    else:
+        table = kind.table(a, r)
+    query = r.data[: kind.record.size]
+    pre, skip = None, frozenset[str]()
+    if kind.record is PortInfoRecord:
+        pre, skip = port_info.bits_match(table, r.comp_mask, query, r.modifier)
+    some = table if pre is None else table[pre]
+    rows = matching(kind.record, some, r.comp_mask, query, skip)
+    records = some[rows]
+    if not r.trusted:
+        for name in kind.hidden:
+            kind.record.fields[name].set(records, 0)
+    return Answer(records=records)
+
+
+def _from_devices(a: SaState, r: Request) -> Answer:
+    if r.method not in (M.GET, M.GET_TABLE):
+        return Answer(MadStatus.BAD_ATTRIBUTE)
+    if r.attr == A.PKEY_RECORD and not r.trusted:
+        return Answer(E.REQ_INVALID)  # OpenSM's answer; those of a shared partition could be answered (IBA 15.4.1.2)
+    record = READ_FROM_DEVICES[r.attr].record
+    lid = int(record.fields["lid"].get(r.data)) if r.comp_mask & LID_BIT else 0
+    table = a.read.get(Need(r.attr, lid), a.read.get(Need(r.attr)))
+    if table is None:
+        return Answer(wait=Need(r.attr, lid))
+    query = r.data[: record.size]
+    if (
+        r.attr == A.PKEY_RECORD
+    ):  # the request has the most significant byte first, the answer the least: see the inventory
+        query = query.copy()
+        query[2:4] = query[3:1:-1].copy()
+    rows = matching(record, table, r.comp_mask, query)
+    ports = PORT_COMPONENTS & set(selected_components(record, r.comp_mask))
+    if ports:  # a CA port is the LID's own: which number is asked matters for switches only (OpenSM's rule, too)
+        others = matching(record, table, r.comp_mask, query, frozenset(ports))
+        end = a.administered.end_of_lid[record.fields["lid"].get(table[others])]
+        db = a.administered.db
+        rows = np.union1d(rows, others[~db.is_switch[a.administered.end_node[end]]])
+    return Answer(records=table[rows])
+
+
+def _class_port_info(a: SaState, r: Request) -> Answer:
+    return Answer(records=class_port_info()[None])
+
+
+def _multi_path(a: SaState, r: Request) -> Answer:
+    assert a.paths is not None
+    return multi_path(a.administered, a.paths, r)
+
+
+def _path(a: SaState, r: Request) -> Answer:
+    assert a.paths is not None
+    if np.uint64(r.comp_mask) & BIT["dgid"] and r.data[8] == MULTICAST_PREFIX:
+        return _path_to_group(a, r)
+    q, mask = r.data[None, :64], np.array([r.comp_mask], np.uint64)
+    source, target, status = a.paths.ends(q, mask)
+    if status[0]:
+        nobody = r.method == M.GET_TABLE and status[0] != E.REQ_INVALID
+        return Answer(records=PathRecord.zeros(0)) if nobody else Answer(int(status[0]))
+    most = NUMB_PATH_DEFAULT if r.method == M.GET_TABLE else 1
+    if r.method == M.GET_TABLE and mask[0] & BIT["numb_path"]:
+        most = int(PathRecord.numb_path.get(q[0])) or most
+    if r.method == M.GET and ANY in (source[0], target[0]) and len(a.subnet or ()) > 1:
+        return Answer(E.REQ_INSUFFICIENT_COMPONENTS)
+    records = a.paths.table(q, mask, int(source[0]), int(target[0]), most)
+    return Answer(E.NO_RESOURCES) if records is None else Answer(records=records)
+
+
+def _path_to_group(a: SaState, r: Request) -> Answer:
+    """A path to a multicast GID: the group's MLID and levels."""
+    assert a.paths is not None
+    group = a.multicast.groups.groups.get(r.data[8:24].tobytes())
+    if group is None or not (r.trusted or (r.end >= 0 and a.members.has(r.end, group.pkey & 0x7FFF))):
+        return Answer(records=PathRecord.zeros(0))
+    mask = np.array([r.comp_mask], np.uint64) & ~(BIT["dgid"] | BIT["dlid"])
+    source, _, status = a.paths.ends(r.data[None, :64], mask)
+    if status[0] or source[0] == ANY:
+        return Answer(int(status[0]) or E.REQ_INSUFFICIENT_COMPONENTS)
+    return Answer(records=path_to_group(a.administered, group, int(source[0]))[None])
+
+
+def _sm_info(a: SaState) -> np.ndarray:
+    assert a.subnet is not None
+    return sminfo.table(a.subnet, a.sm_info(), a.other_managers)
+
+
+_KINDS: dict[int, _Kind] = {
+    A.NODE_RECORD: _Kind(NodeRecord, lambda a, r: node.table(a.administered)),
+    A.PORT_INFO_RECORD: _Kind(PortInfoRecord, lambda a, r: port_info.table(a.administered), hidden=("mkey",)),
+    A.SWITCH_INFO_RECORD: _Kind(SwitchInfoRecord, lambda a, r: switch_info.table(a.administered)),
+    A.LFT_RECORD: _Kind(LFTRecord, lambda a, r: lft.table(a.administered)),
+    A.SM_INFO_RECORD: _Kind(SMInfoRecord, lambda a, r: _sm_info(a), lasting=False),
+    A.LINK_RECORD: _Kind(LinkRecord, lambda a, r: link.table(a.administered)),
+    A.GUID_INFO_RECORD: _Kind(GUIDInfoRecord, lambda a, r: guid_info.table(a.administered, a.aliases)),
+    A.MFT_RECORD: _Kind(MFTRecord, lambda a, r: mft.table(a.administered, a.multicast.groups), lasting=False),
+    A.INFORM_INFO_RECORD: _Kind(InformInfoRecord, lambda a, r: inform_info.table(a.subscriptions), lasting=False),
+}
+"""Kinds of records that are tables, by attribute."""
+
+_METHODS: dict[int, dict[int, Callable[[SaState, Request], Answer]]] = {
+    A.CLASS_PORT_INFO: {M.GET: _class_port_info},
+    A.PATH_RECORD: {M.GET: _path, M.GET_TABLE: _path},
+    A.MULTI_PATH_RECORD: {M.GET_MULTI: _multi_path},
+    A.INFORM_INFO: {M.SET: lambda a, r: inform_info.subscribe(a.administered, a.subscriptions, r)},
+    A.MC_MEMBER_RECORD: {
+        M.SET: lambda a, r: a.multicast.join(a.administered, a.members, r),
+        M.DELETE: lambda a, r: a.multicast.leave(a.administered, a.members, r),
+        M.GET: lambda a, r: a.multicast.list(a.administered, a.members, r),
+        M.GET_TABLE: lambda a, r: a.multicast.list(a.administered, a.members, r),
+    },
+    A.SERVICE_RECORD: {
+        M.SET: lambda a, r: a.services.register(a.administered, a.members, r),
+        M.DELETE: lambda a, r: a.services.delete(r),
+        M.GET: lambda a, r: a.services.list(r),
+        M.GET_TABLE: lambda a, r: a.services.list(r),
+    },
+}
+"""Attributes with rules of their own: method → what answers."""

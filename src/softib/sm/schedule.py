@@ -1,0 +1,129 @@
+"""What shall be looked at, and when: sweeps that were called for, light sweeps, polls, and devices that are asked once more.
+
+A port sends no trap sooner than SubnetTimeOut after the one before (IBA 14.2.5.1, o14-2): a link that comes back within that time is told late. So
+the switches that a sweep was about are asked for PortStateChange a few times until a trap of theirs could have come.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.mad.transactor import NEVER_PS
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.sa.subnet import Subnet
+from softib.sm.state import SmState
+
+__all__ = ["Schedule"]
+
+RECHECK_PS = 2 * 10**12
+"""When a master looks again whether a higher manager that discovered is ready to take over."""
+AGAIN_PARTS = (8, 4, 2, 1, 0.8)
+"""Switches that a sweep was about are asked again an eighth of SubnetTimeOut later, a quarter …, and once when it is over."""
+SUBNET_TIMEOUT_UNIT_PS = 4_096_000
+TROUBLE_PS, MOST_TROUBLES = 10**12, 6
+"""When devices that did not answer everything are asked again: after 2 s, 4 s … 64 s."""
+
+
+@dataclass
+class Schedule:
+    """``sweep``: one shall begin at once, of the ``whole`` subnet or of the ``suspects`` (NodeGUIDs) alone. ``look_ps``: the next light
+    sweep of a master, the next poll of a standby. ``touched`` (NodeGUIDs) are asked again at the times ``relook_ps``."""
+
+    sweep: bool = True
+    whole: bool = True
+    suspects: set[int] = field(default_factory=set)
+    look_ps: int = 0
+    recheck_ps: int = NEVER_PS
+    trouble_ps: int = NEVER_PS
+    touched: set[int] = field(default_factory=set)
+    relook_ps: list[int] = field(default_factory=list)
+    _queried: set[int] = field(default_factory=set)
+    _by_itself: bool = False
+    _troubles: int = 0
+
+    def call(self) -> None:
+        """Look at the whole subnet."""
+        self.sweep = self.whole = True
+
+    def suspect(self, nodes: set[int]) -> None:
+        """Look at these nodes (NodeGUIDs)."""
+        self.sweep = True
+        self.suspects |= nodes
+
+    def suspect_lids(self, lids: tuple[int, ...], db: Database, subnet: Subnet | None) -> None:
+        """Devices with these LIDs said that something changed. ``db`` is the current sweep's, ``subnet`` what the last one left."""
+        self.sweep = True
+        for lid in lids:
+            ports = np.flatnonzero((db.port_lid == lid) & (lid > 0))
+            if len(ports):
+                self.suspects.add(int(db.node_guid[db.port_node[ports[0]]]))
+            elif subnet is not None and (end := int(subnet.end_of_lid[lid])) >= 0:
+                self.suspects.add(int(subnet.db.node_guid[subnet.end_node[end]]))
+            else:
+                self.whole = True
+
+    def begun(self) -> None:
+        """The sweep that was called for has begun."""
+        self._queried = self.suspects
+        self.sweep, self.whole, self.suspects = False, False, set()
+
+    def found_relooking(self, nodes: set[int]) -> None:
+        """:attr:`touched` switches changed once more. The sweep that follows is not one after which they are asked again: a switch that says so for
+        ever would keep the manager busy."""
+        self.suspect(nodes)
+        self._by_itself = True
+
+    def relook(self, now_ps: int) -> bool:
+        """Is it time to ask :attr:`touched` switches?"""
+        due = bool(self.relook_ps) and now_ps >= self.relook_ps[0]
+        while self.relook_ps and now_ps >= self.relook_ps[0]:
+            self.relook_ps.pop(0)
+        return due
+
+    def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
+        """A sweep of the master is over; ``troubled``: devices did not answer everything; ``wrong``: those (NodeGUIDs) that
+        answered what cannot be."""
+        self.look_ps = now_ps + config.sweep_interval_ps
+        if self._queried - wrong and not self._by_itself:
+            whole_ps = SUBNET_TIMEOUT_UNIT_PS << config.subnet_timeout
+            self.touched, self.relook_ps = (
+                self._queried - wrong,
+                [now_ps + int(whole_ps / part) for part in AGAIN_PARTS],
+            )
+        self._by_itself = False
+        self._troubles = min(self._troubles + 1, MOST_TROUBLES) if troubled else 0
+        self.trouble_ps = now_ps + (TROUBLE_PS << self._troubles) if troubled else NEVER_PS
+
+    def recheck(self, now_ps: int, higher: bool) -> None:
+        """A higher manager that still discovers will stand by in a moment; nothing tells when."""
+        self.recheck_ps = now_ps + RECHECK_PS if higher else NEVER_PS
+
+    def due_ps(self, state: SmState, config: SmConfig, replication_ps: int) -> int:
+        """When the switches, or the master, shall be asked again."""
+        if state == SmState.STANDBY:
+            return min(self.look_ps, replication_ps)
+        if state != SmState.MASTER:
+            return NEVER_PS
+        look_ps = self.look_ps if config.sweep_interval_ps else NEVER_PS
+        return min(look_ps, self.recheck_ps, self.trouble_ps, *self.relook_ps[:1])
+
+    def look(self, now_ps: int, state: SmState, config: SmConfig) -> bool:
+        """Is a light sweep, or a poll, due? The next one is a pause later."""
+        polls = state == SmState.STANDBY
+        if now_ps < self.look_ps or not (polls or (state == SmState.MASTER and config.sweep_interval_ps)):
+            return False
+        self.look_ps = now_ps + (config.polling_timeout_ps if polls else config.sweep_interval_ps)
+        return True
+
+    def overdue(self, now_ps: int) -> bool:
+        """Is a sweep due that nobody called for? It is called for now."""
+        if now_ps >= self.recheck_ps:
+            self.recheck_ps, self.sweep = NEVER_PS, True
+        elif now_ps >= self.trouble_ps:
+            self.trouble_ps, self.sweep = NEVER_PS, True
+        else:
+            return False
+        return True

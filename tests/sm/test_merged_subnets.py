@@ -1,0 +1,64 @@
+"""Two running subnets, each with a manager of its own, are cabled together: one master remains, and no LID is held twice (IBA 14.4.1, 4.1.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.fabric.topologies.registry import generate
+from softib.iba.constants import PortState
+from softib.sm.config import SmConfig
+from tests.sm.asking import Several
+
+S = 10**12
+
+
+def halves():
+    """A tree whose spine cables between two halves of the leaves are unplugged; returns it and these cables (one end each)."""
+    f = generate("fat-tree", radix=8, levels=2)
+    left = {f.find_node(f"leaf-{i}") for i in (1, 2, 3, 4)} | {f.find_node(f"spine-{i}") for i in (1, 2)}
+    switch = f.is_switch[f.port_node]
+    ports = np.flatnonzero(f.linked & switch & switch[np.maximum(f.port_peer, 0)])
+    across = [
+        p
+        for p in ports.tolist()
+        if p < f.port_peer[p] and (int(f.port_node[p]) in left) != (int(f.port_node[f.port_peer[p]]) in left)
+    ]
+    return f, left, across
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_two_running_halves_that_are_cabled_together_hold_no_lid_twice(seed):
+    f, left, across = halves()
+    hosts = [int(p) for p in np.flatnonzero(f.linked & ~f.is_switch[f.port_node])]
+    mine = [p for p in hosts if int(f.port_node[f.port_peer[p]]) in left]
+    theirs = [p for p in hosts if int(f.port_node[f.port_peer[p]]) not in left]
+    config = {"sweep_interval_ps": 2 * S, "polling_timeout_ps": S, "polling_retries": 2, "window": 256, "chunk": 256}
+    priority = (3, 5) if seed else (5, 3)
+    s = Several(
+        f,
+        a=(mine[0], SmConfig(priority=priority[0], **config)),
+        b=(theirs[0], SmConfig(priority=priority[1], **config)),
+    )
+    for port in across:
+        s.plane.set_link(port, False, 0)
+    s.start("a")
+    s.start("b")
+    s.run(5)
+    assert (s.state("a"), s.state("b")) == ("MASTER", "MASTER"), "two subnets"
+    ends = f.end_ports()
+    before = f.lid[ends].astype(int).copy()
+    assert len(set(before.tolist())) < len(before), "both began with LID 1"
+    for port in across:
+        s.plane.set_link(port, True, s.now_ps)
+    s.run(30)
+    assert sorted((s.state("a"), s.state("b"))) == ["MASTER", "STANDBY"]
+    assert s.state("b" if seed else "a") == "MASTER", "the higher priority"
+    lids = f.lid[f.end_ports()].tolist()
+    assert len(set(lids)) == len(lids) and min(lids) > 0, "a LID is held twice"
+    assert (f.port_state[f.linked] == PortState.ACTIVE).all()
+    winner = s.sm["b" if seed else "a"]
+    assert winner.report.nodes == f.sizes.nodes and not winner.report.problems
+    kept = theirs if seed else mine
+    rows = np.isin(f.end_ports(), kept)
+    assert (f.lid[f.end_ports()][rows] == before[rows]).all(), "the master's own hosts keep theirs"
