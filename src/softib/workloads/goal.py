@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.errors import InputError
-from softib.workloads.goal_binary import is_binary, read_binary
+from softib.workloads.goal_binary import is_binary, portals_text, read_binary
 from softib.workloads.portals import Counters
 from softib.workloads.schedule import Kind, Schedule
 from softib.workloads.schedule_builder import Builder
@@ -36,7 +36,10 @@ _COMMENT = re.compile(rb"/\*.*?\*/", re.S)
 def read_goal(path: Path, data: bytes) -> Schedule:
     """The schedule in ``data``, the content of ``path``, text or binary. Raises :class:`InputError` with file, line, and what would be right."""
     if is_binary(data):
-        return read_binary(path, data)
+        text = portals_text(path, data)
+        if text is None:
+            return read_binary(path, data)
+        data = text
     return _Text(path).read(_COMMENT.sub(lambda hit: b"\n" * hit[0].count(b"\n"), data))
 
 

@@ -1,7 +1,7 @@
 """GOAL schedules in binary: what LogGOPSim's and LogGOPSim2's ``txt2bin`` write.
 
 A file is a number (4223), ranks, a table of begins and ends, and for each rank its operations, the first of them that wait for nothing, and lists of who waits for
-each. LogGOPSim2's operations are longer: theirs have counters and handlers of Portals.
+each. LogGOPSim2's operations are longer: theirs have counters of Portals (17 octets, its first files) and handlers (65 octets).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.workloads.schedule import Kind, Schedule
 
-__all__ = ["is_binary", "read_binary"]
+__all__ = ["is_binary", "portals_text", "read_binary"]
 
 MAGIC = 4223
 HEADER = np.dtype([("magic", "<u8"), ("ranks", "<u4"), ("cpus", "u1"), ("nics", "u1")])
@@ -24,6 +24,9 @@ _COMMON = [("waits", "<u4"), ("type", "u1"), ("peer", "<u4"), ("size", "<u8"), (
 SHORT = np.dtype(_COMMON)
 LONG = np.dtype([*_COMMON, ("portals", "V65")])
 """An operation of LogGOPSim, and one of LogGOPSim2."""
+PORTALS = np.dtype([*_COMMON, ("options", "<u4"), ("unknown", "u1"), ("reaches", "<u4"), ("when", "<u4"), ("ct", "<u4")])
+"""An operation of LogGOPSim2's first files; what a type does not use keeps the value of the operation before."""
+PUT, APPEND, TEST, TRIGGERED_PUT = 4, 6, 7, 8
 KINDS = {1: Kind.SEND, 2: Kind.RECV, 3: Kind.COMPUTE}
 PS_PER_NS = 1000
 
@@ -35,21 +38,12 @@ def is_binary(data: bytes) -> bool:
 
 def read_binary(path: Path, data: bytes) -> Schedule:
     """The schedule in ``data``. Raises :class:`InputError` where it ends early, or its parts do not fit together."""
-    if len(data) < HEADER.itemsize:
-        raise InputError(f"{path}: {len(data)} octets are no binary GOAL schedule")
-    ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
-    table_end = HEADER.itemsize + 16 * ranks
-    if ranks < 1 or len(data) < table_end:
-        raise InputError(f"{path}: a binary GOAL schedule of {ranks:,} ranks is longer than {len(data):,} octets")
-    table = np.frombuffer(data, "<u8", 2 * ranks, HEADER.itemsize).reshape(ranks, 2).astype(np.int64) + AFTER_MAGIC
+    ranks, table = _table(path, data)
     columns: list[np.ndarray] = []
     owners, needs, starts = [], [], []
     base = 0
     for rank in range(ranks):
-        begin, end = (int(v) for v in table[rank])
-        if not table_end <= begin <= end <= len(data):
-            raise InputError(f"{path}: rank {rank} lies at {begin:,} to {end:,} of {len(data):,} octets")
-        ops, lists = _rank(path, rank, data[begin:end])
+        ops, lists = _rank(path, rank, _octets(path, rank, table, data))
         for count, at, start in (("followers", "at", False), ("starters", "starters_at", True)):
             many = ops[count].astype(np.int64)
             source = np.repeat(np.arange(len(ops)), many)
@@ -64,22 +58,81 @@ def read_binary(path: Path, data: bytes) -> Schedule:
     return _schedule(path, ranks, columns, np.concatenate(owners), np.concatenate(needs), np.concatenate(starts))
 
 
+def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
+    """(ranks, begin and end of each)."""
+    if len(data) < HEADER.itemsize:
+        raise InputError(f"{path}: {len(data)} octets are no binary GOAL schedule")
+    ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
+    table_end = HEADER.itemsize + 16 * ranks
+    if ranks < 1 or len(data) < table_end:
+        raise InputError(f"{path}: a binary GOAL schedule of {ranks:,} ranks is longer than {len(data):,} octets")
+    table = np.frombuffer(data, "<u8", 2 * ranks, HEADER.itemsize).reshape(ranks, 2).astype(np.int64) + AFTER_MAGIC
+    return ranks, table
+
+
+def _octets(path: Path, rank: int, table: np.ndarray, data: bytes) -> bytes:
+    """What stands in the file for ``rank``."""
+    begin, end = (int(v) for v in table[rank])
+    if not HEADER.itemsize + 16 * len(table) <= begin <= end <= len(data):
+        raise InputError(f"{path}: rank {rank} lies at {begin:,} to {end:,} of {len(data):,} octets")
+    return data[begin:end]
+
+
+def portals_text(path: Path, data: bytes) -> bytes | None:
+    """A schedule with operations of Portals as text, which says the same; None for one without."""
+    ranks, table = _table(path, data)
+    lines = [f"num_ranks {ranks}"]
+    for rank in range(ranks):
+        held = _octets(path, rank, table, data)
+        found = _fitting(held, PORTALS)
+        if found is None:
+            return None
+        lines += [f"rank {rank} {{", *_lines(path, rank, *found), "}"]
+    return "\n".join(lines).encode()
+
+
+def _lines(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> list[str]:
+    forms = {
+        1: "send {size}b to {peer} tag {tag}", 2: "recv {size}b from {peer} tag {tag}", 3: "calc {size}", PUT: "put {size}b to {peer} ct {ct} tag {tag}",
+        APPEND: "append {size}b to priority_list allowed {peer} ct {ct} tag {tag}", TEST: "test {when} for {reaches}",
+        TRIGGERED_PUT: "tput {size}b to {peer} when {when} reaches {reaches} ct {ct} tag {tag}",
+    }  # fmt: skip
+    lines, waits = [], []
+    for i, op in enumerate(ops):
+        if int(op["type"]) not in forms:
+            raise InputError(f"{path}: rank {rank} has an operation of type {op['type']}, which is not known here")
+        lines.append(f"l{i}: " + forms[int(op["type"])].format(**{name: int(op[name]) for name in PORTALS.names or ()}))
+        for many, at, word in (("followers", "at", "requires"), ("starters", "starters_at", "irequires")):
+            waits += [f"l{follower} {word} l{i}" for follower in lists[op[at] : int(op[at]) + int(op[many])].tolist()]
+    return lines + waits
+
+
 def _rank(path: Path, rank: int, data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """(operations, lists of who waits) of one rank: of the two lengths of an operation that which fits."""
     if len(data) < 8:
         raise InputError(f"{path}: rank {rank} ends early")
+    for kind in (SHORT, LONG):
+        found = _fitting(data, kind)
+        if found is not None:
+            return found
+    count = int(np.frombuffer(data, "<u4", 1)[0])
+    raise InputError(f"{path}: rank {rank}: {count:,} operations do not fill {len(data):,} octets in any known form")
+
+
+def _fitting(data: bytes, kind: np.dtype) -> tuple[np.ndarray, np.ndarray] | None:
+    """(operations, lists of who waits), where ``data`` is a rank with operations of ``kind``."""
+    if len(data) < 8:
+        return None
     count, roots = np.frombuffer(data, "<u4", 2).tolist()
     at = 8 + 4 * roots
-    for kind in (SHORT, LONG):
-        lists_at = at + kind.itemsize * count
-        if lists_at > len(data) or (len(data) - lists_at) % 4:
-            continue
-        ops = np.frombuffer(data, kind, count, at)
-        lists = np.frombuffer(data, "<u4", offset=lists_at)
-        followers = int(ops["followers"].sum(dtype=np.int64) + ops["starters"].sum(dtype=np.int64))
-        if followers == len(lists) and int(ops["waits"].sum(dtype=np.int64)) == followers:
-            return ops, lists
-    raise InputError(f"{path}: rank {rank}: {count:,} operations do not fill {len(data):,} octets in either known form")
+    lists_at = at + kind.itemsize * count
+    if lists_at > len(data) or (len(data) - lists_at) % 4:
+        return None
+    ops = np.frombuffer(data, kind, count, at)
+    lists = np.frombuffer(data, "<u4", offset=lists_at)
+    followers = int(ops["followers"].sum(dtype=np.int64) + ops["starters"].sum(dtype=np.int64))
+    fits = followers == len(lists) and int(ops["waits"].sum(dtype=np.int64)) == followers
+    return (ops, lists) if fits else None
 
 
 def _schedule(

@@ -220,7 +220,7 @@ def _trace(job: jobs.Trace, at: Place) -> list[Part]:
     from softib.workloads.schedule_messages import Overheads, part_of, place
     from softib.workloads.traces import read_trace
 
-    schedule = read_trace(Path(job.file))
+    schedule = read_trace(Path(job.file), job.ranks or len(at.rows) * job.ranks_per_host)
     host = place(schedule, at.rows, job.ranks_per_host)
     cost = Overheads(
         send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit

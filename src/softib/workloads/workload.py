@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
-TRACES = (".goal", ".bin")
+TRACES = (".goal", ".bin", ".et")
 OF_FILES = ("matrix", "trace")
 """Patterns whose first word is a file."""
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
