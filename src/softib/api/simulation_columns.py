@@ -110,7 +110,8 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
         }  # fmt: skip
     if run is not None:
         made |= {
-            "messages": len(run.messages), "bytes": int(run.messages.size.sum()), "work": dict(run.outcome.work),
+            "messages": int((~run.messages.computes).sum()), "computations": int(run.messages.computes.sum()),
+            "bytes": int(run.messages.size[~run.messages.computes].sum()), "work": dict(run.outcome.work),
             "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
             "latency_us": s.percentiles_us, "jobs": _jobs(s, run), "slowest": _slowest(run), "ports": s.busy_ports,
             "other_engines": s.other_engines, "remedies": s.remedies if main else [], **s._failures,

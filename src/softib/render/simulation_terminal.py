@@ -25,8 +25,9 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     line = lambda *parts: console.print(text(" ".join(parts)))
     console.print(text(f"{s['workload']} on {s['fabric'] or s['source']}", "bold"))
     took = f"{_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s"
-    done = text(f"{s['messages']:,} messages completed: {took}", "green")
-    console.print(done if s["good"] else text(f"Not all of {s['messages']:,} messages completed: {took}", "bold red"))
+    computed = f" and {s['computations']:,} computations" if s.get("computations") else ""
+    done = text(f"{s['messages']:,} messages{computed} completed: {took}", "green")
+    console.print(done if s["good"] else text(f"Not all of {s['messages']:,} messages{computed} completed: {took}", "bold red"))
     line(f"{s['layer']} layer, tables: {s['engine']}, seed {s['seed']}")
     _ethernet(s, console)
     for why in s["why_not"]:

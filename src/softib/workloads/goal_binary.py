@@ -13,7 +13,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.workloads.schedule import Kind, Schedule
 
-__all__ = ["is_binary", "portals_text", "read_binary"]
+__all__ = ["is_binary", "portals_text", "read_binary", "write_binary"]
 
 MAGIC = 4223
 HEADER = np.dtype([("magic", "<u8"), ("ranks", "<u4"), ("cpus", "u1"), ("nics", "u1")])
@@ -163,3 +163,38 @@ def _schedule(
 def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
     """Tags; a receive from any tag has all bits set."""
     return np.where((kind == Kind.RECV) & (tag == 0xFFFFFFFF), -1, tag.astype(np.int64))
+
+
+def write_binary(s: Schedule) -> bytes:
+    """``s`` as LogGOPSim's ``txt2bin`` writes it; times are rounded to nanoseconds. Raises :class:`InputError` for tags, sizes and processors that have no room there."""
+    if len(s) and (int(s.tag.max()) >= 0xFFFFFFFF or int(s.processor.max()) > 255):
+        raise InputError(f"{s.name}: tags over {0xFFFFFFFE:,} and processors over 255 have no room in a binary schedule; write text")
+    n = len(s)
+    owner = np.repeat(np.arange(n), np.diff(s.first))
+    order = np.lexsort((owner, s.on_start, s.needs))
+    follower, needed, starts = owner[order], s.needs[order], s.on_start[order]
+    begins = np.searchsorted(s.rank, np.arange(s.ranks + 1))
+    lists_begin = np.searchsorted(needed, begins)
+    ops = np.zeros(n, SHORT)
+    ops["waits"] = np.diff(s.first)
+    ops["type"] = np.array([next(k for k, v in KINDS.items() if v == kind) for kind in Kind], np.uint8)[s.kind]
+    computes = s.kind == Kind.COMPUTE
+    ops["peer"] = np.where(computes, 0, s.peer).astype(np.int64) & 0xFFFFFFFF
+    ops["size"] = np.where(computes, (s.compute_ps + PS_PER_NS // 2) // PS_PER_NS, s.size)
+    ops["tag"] = s.tag & 0xFFFFFFFF
+    ops["cpu"] = s.processor
+    ops["followers"] = np.bincount(needed[~starts], minlength=n)
+    ops["starters"] = np.bincount(needed[starts], minlength=n)
+    ops["at"] = np.searchsorted(needed, np.arange(n)) - lists_begin[s.rank]
+    ops["starters_at"] = ops["at"] + ops["followers"]
+    parts, table, at = [], np.zeros((s.ranks, 2), "<u8"), HEADER.itemsize + 16 * s.ranks - AFTER_MAGIC
+    for r in range(s.ranks):
+        mine = slice(begins[r], begins[r + 1])
+        roots = np.flatnonzero(np.diff(s.first)[mine] == 0).astype("<u4")
+        head = np.array([begins[r + 1] - begins[r], len(roots)], "<u4").tobytes() + roots.tobytes()
+        part = head + ops[mine].tobytes() + (follower[lists_begin[r] : lists_begin[r + 1]] - begins[r]).astype("<u4").tobytes()
+        table[r] = at, at + len(part)
+        at += len(part)
+        parts.append(part)
+    header = np.array([(MAGIC, s.ranks, int(s.processor.max(initial=0)) + 1, 1)], HEADER)
+    return header.tobytes() + table.tobytes() + b"".join(parts)

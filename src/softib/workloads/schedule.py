@@ -29,7 +29,8 @@ class Schedule:
     ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`); ``size`` int64
     octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
     operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
-    set, when that one has begun. ``label`` says where an operation stands, for messages to people.
+    set, when that one has begun. ``label`` says where an operation stands, for messages to people. ``acknowledged``: a send has ended when its sender knows that it arrived, as the
+    completions of a queue pair say, not when it was handed over.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Schedule:
     needs: np.ndarray
     on_start: np.ndarray
     labels: tuple[str, ...] = field(default=(), repr=False)
+    acknowledged: bool = False
 
     def __len__(self) -> int:
         return len(self.rank)

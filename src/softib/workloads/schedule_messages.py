@@ -96,6 +96,8 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads) -> tuple[Part, np.nd
     opcode[rts_row[j]] = opcode[fin_row[j]] = Opcode.SEND
     ended = op.copy()
     ended[deferred] = fin_row[deferred]
+    if s.acknowledged:
+        ended[eager] = message_row[eager]
     # Queue pairs: one for each pair of ranks and direction of posting; processors; a memory line for each rank.
     qp = np.empty(rows, np.int64)
     qp[:n] = s.rank.astype(np.int64) * 256 + s.processor
