@@ -107,7 +107,10 @@ def test_everybody_has_what_the_collective_promises(name, n):
     known = [{r} for r in range(n)]
     sends = ops.kind == Kind.SEND
     for step in range(int(ops.step.max(initial=-1)) + 1):
-        moved = [(int(p), set(known[int(r)])) for r, p in zip(ops.rank[sends & (ops.step == step)], ops.peer[sends & (ops.step == step)], strict=True)]
+        moved = [
+            (int(p), set(known[int(r)]))
+            for r, p in zip(ops.rank[sends & (ops.step == step)], ops.peer[sends & (ops.step == step)], strict=True)
+        ]
         for to, what in moved:
             known[to] |= what
     everybody = set(range(n))
@@ -118,7 +121,13 @@ def test_everybody_has_what_the_collective_promises(name, n):
     else:
         assert all(one == everybody for one in known)
     sent = int(ops.size[sends].sum())
-    least = {"all-reduce": 2 * (n - 1) * size, "reduce": (n - 1) * size, "all-gather": n * (n - 1) * size, "gather": (n - 1) * size, "broadcast": (n - 1) * size}
+    least = {
+        "all-reduce": 2 * (n - 1) * size,
+        "reduce": (n - 1) * size,
+        "all-gather": n * (n - 1) * size,
+        "gather": (n - 1) * size,
+        "broadcast": (n - 1) * size,
+    }
     if name in least:
         assert sent == least[name]
 
@@ -192,7 +201,21 @@ def test_a_rank_that_nobody_answers_and_one_that_is_missing(tmp_path):
 
 def test_any_octets_are_read_or_refused(tmp_path):
     """200 damaged copies of a trace: a schedule, or one line."""
-    good = et(*(node(k, 4 + k % 4, data=bytes([k - 1]) if k > 1 else b"", micros=k, comm_dst=1, comm_src=1, comm_size=9, comm_type=0) for k in range(1, 9)))
+    good = et(
+        *(
+            node(
+                k,
+                4 + k % 4,
+                data=bytes([k - 1]) if k > 1 else b"",
+                micros=k,
+                comm_dst=1,
+                comm_src=1,
+                comm_size=9,
+                comm_type=0,
+            )
+            for k in range(1, 9)
+        )
+    )
     rng = np.random.default_rng(7)
     for _ in range(200):
         damaged = bytearray(good)

@@ -35,14 +35,17 @@ class Recording:
 
     def close(self, notice: Notice) -> None:
         """The program has ended. The last of all ranks writes the schedule. Raises :class:`InputError` where it cannot be written."""
-        with (self.folder / "lock").open("w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            (self.folder / f"{self.rank}.done").touch()
-            last = len(list(self.folder.glob("*.done"))) >= self.ranks
+        last = True
+        try:
+            with (self.folder / "lock").open("w") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                (self.folder / f"{self.rank}.done").touch()
+                last = len(list(self.folder.glob("*.done"))) >= self.ranks
+                if last:
+                    notice(_write(self.path, self.folder))
+        finally:
             if last:
-                notice(_write(self.path, self.folder))
-        if last:
-            shutil.rmtree(self.folder, ignore_errors=True)
+                shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def recording_to(path: str | os.PathLike[str]) -> Recording:
@@ -56,7 +59,9 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
     if target.suffix not in SUFFIXES:
         raise InputError(f"{target}: a recording is written as text (app.goal) or binary (app.bin)")
     if os.environ.get(VARIABLE):
-        raise InputError(f"{target}: this program is already being recorded by the softib run around it; leave one --record out")
+        raise InputError(
+            f"{target}: this program is already being recorded by the softib run around it; leave one --record out"
+        )
     job = job_of(os.environ)
     together = job is not None and job.size > 1
     number = os.getppid() if together else os.getpid()
@@ -65,7 +70,9 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
         folder.mkdir(exist_ok=together)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}") from None
-    return Recording(target, folder, job.rank if job is not None and together else 0, job.size if job is not None and together else 1)
+    return Recording(
+        target, folder, job.rank if job is not None and together else 0, job.size if job is not None and together else 1
+    )
 
 
 def _write(path: Path, folder: Path) -> str:
@@ -84,6 +91,10 @@ def _write(path: Path, folder: Path) -> str:
             path.write_text(write_goal(s, made.notes), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-    left = [f"{n:,} {what}" for n, what in ((made.unknown, "to queue pairs that were not recorded"), (made.own, "of a rank to itself")) if n]
+    left = [
+        f"{n:,} {what}"
+        for n, what in ((made.unknown, "to queue pairs that were not recorded"), (made.own, "of a rank to itself"))
+        if n
+    ]
     rest = f"; left out: {', '.join(left)}" if left else ""
     return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}"

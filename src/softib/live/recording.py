@@ -35,7 +35,9 @@ def _thread(path: Path) -> Thread | None:
     if bytes(head["magic"]) != MAGIC or head["version"] != HEADER.constant("RECORD_VERSION"):
         raise InputError(f"{path}: not written by this version of softib")
     if head["lost"]:
-        raise InputError(f"{path}: {int(head['lost']):,} events found no room; give --record a file where there is more")
+        raise InputError(
+            f"{path}: {int(head['lost']):,} events found no room; give --record a file where there is more"
+        )
     events = np.fromfile(path, event_type, offset=HEAD_OCTETS)
     ended = events["type"] == 0
     events = events[: int(np.argmax(ended)) if ended.any() else len(events)]

@@ -27,7 +27,9 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     took = f"{_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s"
     computed = f" and {s['computations']:,} computations" if s.get("computations") else ""
     done = text(f"{s['messages']:,} messages{computed} completed: {took}", "green")
-    console.print(done if s["good"] else text(f"Not all of {s['messages']:,} messages{computed} completed: {took}", "bold red"))
+    console.print(
+        done if s["good"] else text(f"Not all of {s['messages']:,} messages{computed} completed: {took}", "bold red")
+    )
     line(f"{s['layer']} layer, tables: {s['engine']}, seed {s['seed']}")
     _ethernet(s, console)
     for why in s["why_not"]:

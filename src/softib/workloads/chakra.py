@@ -84,7 +84,9 @@ def rank_files(path: Path) -> list[Path]:
     if len(found) > 1:
         for rank in range(max(found)):
             if rank not in found:
-                raise InputError(f"{path.parent / stem}: rank {rank} of {max(found) + 1:,} has no file {stem}.{rank}{suffix}")
+                raise InputError(
+                    f"{path.parent / stem}: rank {rank} of {max(found) + 1:,} has no file {stem}.{rank}{suffix}"
+                )
     return [found[rank] for rank in sorted(found)]
 
 

@@ -40,7 +40,9 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
         try:
             found.append(make(row))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-            raise InputError(f"{path}: node {k + 1} of the file is none of Chakra's ({type(error).__name__}: {error})") from None
+            raise InputError(
+                f"{path}: node {k + 1} of the file is none of Chakra's ({type(error).__name__}: {error})"
+            ) from None
     return found
 
 
@@ -67,7 +69,11 @@ def _pytorch(row: dict[str, Any]) -> Node:
         if name is not None:
             node.type = NodeType.COMM_COLL
             assert node.attributes is not None
-            node.attributes |= {"comm_type": COLLECTIVES.index(name), "comm_size": _octets(values[0]), "pg_name": str(values[GROUP])}
+            node.attributes |= {
+                "comm_type": COLLECTIVES.index(name),
+                "comm_size": _octets(values[0]),
+                "pg_name": str(values[GROUP]),
+            }
     return node
 
 

@@ -130,7 +130,9 @@ class _Rank:
         size, tag = self._number(node, "comm_size", 0, True), self._number(node, "comm_tag", 0, False)
         if not (-1 <= tag < COLLECTIVE_TAGS and -1 <= peer < 1 << 31):
             raise self.wrong(node, f"tag {tag} and rank {peer}: one of them is too large")
-        return self.build.message(Kind.SEND if sends else Kind.RECV, self.rank, peer, size, tag, processor=STREAM, label=label)
+        return self.build.message(
+            Kind.SEND if sends else Kind.RECV, self.rank, peer, size, tag, processor=STREAM, label=label
+        )
 
     def _number(self, node: Node, key: str, default: int, needed: bool) -> int:
         value = node.get(key, None if needed else default)
@@ -185,7 +187,11 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand)
                     raise InputError(
                         f"{name}: rank {call.rank}, node {call.node.number}: {key} {call.node.get(key)} where rank {first.rank} has {first.node.get(key)}"
                     )
-        key_ = (COLLECTIVES[first.node.get("comm_type")], first.node.get("comm_size"), int(first.node.get("comm_root", 0)))
+        key_ = (
+            COLLECTIVES[first.node.get("comm_type")],
+            first.node.get("comm_size"),
+            int(first.node.get("comm_root", 0)),
+        )
         if key_ not in made:
             made[key_] = by(key_[0], len(ranks), key_[1], key_[2])
         _write(build, together, made[key_], tag)
@@ -207,7 +213,9 @@ def _write(build: Builder, together: Sequence[_Call], ops: Operations, tag: int)
             if at != step and now:
                 before, now = now, []
             step = at
-            row = build.message(Kind(kind), call.rank, together[peer].rank, size, tag + at, processor=STREAM, label=label)
+            row = build.message(
+                Kind(kind), call.rank, together[peer].rank, size, tag + at, processor=STREAM, label=label
+            )
             for on in before:
                 build.need(row, on)
             now.append(row)

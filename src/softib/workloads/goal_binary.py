@@ -24,7 +24,9 @@ _COMMON = [("waits", "<u4"), ("type", "u1"), ("peer", "<u4"), ("size", "<u8"), (
 SHORT = np.dtype(_COMMON)
 LONG = np.dtype([*_COMMON, ("portals", "V65")])
 """An operation of LogGOPSim, and one of LogGOPSim2."""
-PORTALS = np.dtype([*_COMMON, ("options", "<u4"), ("unknown", "u1"), ("reaches", "<u4"), ("when", "<u4"), ("ct", "<u4")])
+PORTALS = np.dtype(
+    [*_COMMON, ("options", "<u4"), ("unknown", "u1"), ("reaches", "<u4"), ("when", "<u4"), ("ct", "<u4")]
+)
 """An operation of LogGOPSim2's first files; what a type does not use keeps the value of the operation before."""
 PUT, APPEND, TEST, TRIGGERED_PUT = 4, 6, 7, 8
 KINDS = {1: Kind.SEND, 2: Kind.RECV, 3: Kind.COMPUTE}
@@ -168,7 +170,9 @@ def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
 def write_binary(s: Schedule) -> bytes:
     """``s`` as LogGOPSim's ``txt2bin`` writes it; times are rounded to nanoseconds. Raises :class:`InputError` for tags, sizes and processors that have no room there."""
     if len(s) and (int(s.tag.max()) >= 0xFFFFFFFF or int(s.processor.max()) > 255):
-        raise InputError(f"{s.name}: tags over {0xFFFFFFFE:,} and processors over 255 have no room in a binary schedule; write text")
+        raise InputError(
+            f"{s.name}: tags over {0xFFFFFFFE:,} and processors over 255 have no room in a binary schedule; write text"
+        )
     n = len(s)
     owner = np.repeat(np.arange(n), np.diff(s.first))
     order = np.lexsort((owner, s.on_start, s.needs))
@@ -192,7 +196,11 @@ def write_binary(s: Schedule) -> bytes:
         mine = slice(begins[r], begins[r + 1])
         roots = np.flatnonzero(np.diff(s.first)[mine] == 0).astype("<u4")
         head = np.array([begins[r + 1] - begins[r], len(roots)], "<u4").tobytes() + roots.tobytes()
-        part = head + ops[mine].tobytes() + (follower[lists_begin[r] : lists_begin[r + 1]] - begins[r]).astype("<u4").tobytes()
+        part = (
+            head
+            + ops[mine].tobytes()
+            + (follower[lists_begin[r] : lists_begin[r + 1]] - begins[r]).astype("<u4").tobytes()
+        )
         table[r] = at, at + len(part)
         at += len(part)
         parts.append(part)

@@ -49,7 +49,13 @@ def recorded_schedule(name: str, threads: list[Thread], collectives: tuple[str, 
         reader.read(thread)
         notes += [(row, f"{word} {_name(collectives, n)} {octets}") for row, word, n, octets in reader.notes]
     made = replace(build.schedule(name), acknowledged=True)
-    return Recorded(made, len(found.every), found.unknown, found.own, {int(build.place[row]): text for row, text in notes if row < len(build)})
+    return Recorded(
+        made,
+        len(found.every),
+        found.unknown,
+        found.own,
+        {int(build.place[row]): text for row, text in notes if row < len(build)},
+    )
 
 
 def _name(collectives: tuple[str, ...], number: int) -> str:

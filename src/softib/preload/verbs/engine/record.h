@@ -14,11 +14,18 @@
 
 #define SOFTIB_RECORD_VERSION 1
 
-#define SOFTIB_EVENT_POST 1     /* a send request: qpn, peer, octets, opcode (enum ibv_wr_opcode) */
-#define SOFTIB_EVENT_RECEIVED 2 /* the completion of a receive was polled: qpn, peer (of datagrams), octets, opcode (enum ibv_wc_opcode) */
-#define SOFTIB_EVENT_SENT 3     /* that of a send request: qpn, octets: requests of this QP that are complete */
-#define SOFTIB_EVENT_QP 4       /* a QP was made: qpn, opcode (enum ibv_qp_type) */
-#define SOFTIB_EVENT_BEGIN 5    /* of a collective: qpn is its number, octets what the call says of its size */
+/*
+ * POST: a send request: qpn, peer, octets, opcode (enum ibv_wr_opcode)
+ * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), octets, opcode (enum ibv_wc_opcode)
+ * SENT: that of a send request: qpn, octets: requests of this QP that are complete
+ * QP: one was made: qpn, opcode (enum ibv_qp_type)
+ * BEGIN, END: of a collective: qpn is its number, octets what the call says of its size
+ */
+#define SOFTIB_EVENT_POST 1
+#define SOFTIB_EVENT_RECEIVED 2
+#define SOFTIB_EVENT_SENT 3
+#define SOFTIB_EVENT_QP 4
+#define SOFTIB_EVENT_BEGIN 5
 #define SOFTIB_EVENT_END 6
 
 struct softib_record_head {
