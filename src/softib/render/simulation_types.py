@@ -99,3 +99,38 @@ class Simulate(Simulation):
     """The timeline of one message."""
     counters: NotRequired[dict[str, dict[str, int]]]
     """PortCounters that the run added, by port."""
+
+
+class Replay(TypedDict):
+    """``softib simulate --layer loggops --json``: a program by the LogGOPS layer."""
+
+    schema: str
+    """softib/replay/1"""
+    source: str
+    """what was given"""
+    fabric: str
+    """the fabric's name"""
+    program: str
+    """the trace's name"""
+    layer: str
+    """loggops"""
+    engine: str
+    """whose forwarding tables"""
+    simulated_us: float
+    """virtual time of the end"""
+    wall_s: float
+    """seconds that it took"""
+    ranks: int
+    """ranks of the program"""
+    operations: int
+    """sends, receives and computations"""
+    messages: int
+    """messages between ranks"""
+    bytes: int
+    """octets that they carry"""
+    computed_us: float
+    """time that a rank computes, on average"""
+    first_rank_ends_us: float
+    """when the first rank had ended"""
+    last_rank_ends_us: float
+    """when the last rank had ended"""

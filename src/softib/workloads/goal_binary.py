@@ -42,22 +42,33 @@ def read_binary(path: Path, data: bytes) -> Schedule:
     """The schedule in ``data``. Raises :class:`InputError` where it ends early, or its parts do not fit together."""
     ranks, table = _table(path, data)
     columns: list[np.ndarray] = []
-    owners, needs, starts = [], [], []
+    follows: list[np.ndarray] = []
+    starts: list[np.ndarray] = []
     base = 0
     for rank in range(ranks):
         ops, lists = _rank(path, rank, _octets(path, rank, table, data))
-        for count, at, start in (("followers", "at", False), ("starters", "starters_at", True)):
-            many = ops[count].astype(np.int64)
-            source = np.repeat(np.arange(len(ops)), many)
-            place = np.repeat(ops[at].astype(np.int64) - np.cumsum(many) + many, many) + np.arange(int(many.sum()))
-            if len(place) and (place.max() >= len(lists) or lists[place].max() >= len(ops)):
-                raise InputError(f"{path}: rank {rank}: an operation that is not there waits for another")
-            owners.append(base + lists[place].astype(np.int64))
-            needs.append(base + source)
-            starts.append(np.full(len(place), start))
+        row, start = _followers(path, rank, ops, lists)
+        follows.append(row + base)
+        starts.append(start)
         columns.append(ops)
         base += len(ops)
-    return _schedule(path, ranks, columns, np.concatenate(owners), np.concatenate(needs), np.concatenate(starts))
+    return _schedule(path, ranks, columns, np.concatenate(follows), np.concatenate(starts))
+
+
+def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Who waits for each operation, in their order: first those that wait for its end, then those that wait for its begin (bool)."""
+    ends, starters = ops["followers"].astype(np.int64), ops["starters"].astype(np.int64)
+    begin = np.cumsum(ends) - ends
+    if len(lists) and lists.max() >= len(ops):
+        raise InputError(f"{path}: rank {rank}: an operation that is not there waits for another")
+    if not starters.any() and (ops["at"][ends > 0] == begin[ends > 0]).all():
+        return lists.astype(np.int64), np.zeros(len(lists), bool)
+    both = np.stack([ends, starters], axis=1).ravel()
+    place = np.repeat(np.stack([ops["at"], ops["starters_at"]], axis=1).ravel().astype(np.int64) - (np.cumsum(both) - both), both)
+    place += np.arange(len(place))
+    if len(place) and (place.min() < 0 or place.max() >= len(lists)):
+        raise InputError(f"{path}: rank {rank}: an operation that is not there waits for another")
+    return lists[place].astype(np.int64), np.repeat(np.tile([False, True], len(ops)), both)
 
 
 def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
@@ -137,9 +148,9 @@ def _fitting(data: bytes, kind: np.dtype) -> tuple[np.ndarray, np.ndarray] | Non
     return (ops, lists) if fits else None
 
 
-def _schedule(
-    path: Path, ranks: int, columns: list[np.ndarray], owner: np.ndarray, needs: np.ndarray, starts: np.ndarray
-) -> Schedule:
+def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.ndarray, starts: np.ndarray) -> Schedule:
+    from softib.sim.loggops_kernels import turned
+
     rank = np.repeat(np.arange(ranks), [len(c) for c in columns]).astype(np.int32)
     join = lambda name: np.concatenate([c[name] for c in columns])
     types = join("type")
@@ -154,11 +165,16 @@ def _schedule(
     size = join("size").astype(np.int64)
     if (size < 0).any():
         raise InputError(f"{path}: {int(join('size').max()):,} octets or ns are more than a run can count")
-    by = np.argsort(owner, kind="stable")
+    n = len(rank)
+    begins = np.zeros(n + 1, np.int64)
+    np.cumsum(join("followers").astype(np.int64) + join("starters"), out=begins[1:])
+    first, at = np.zeros(n + 2, np.int64), np.empty(len(follows), np.int64)
+    turned(follows, np.arange(len(follows)), first, at)
+    needs = np.repeat(np.arange(n), np.diff(begins))[at]
     return Schedule(
         path.stem, ranks, rank, kind, np.where(computes, -1, join("peer").astype(np.int64)).astype(np.int32), np.where(computes, 0, size),
         _tags(join("tag"), kind), np.where(computes, size * PS_PER_NS, 0), join("cpu").astype(np.int32),
-        np.searchsorted(owner[by], np.arange(len(rank) + 1)).astype(np.int64), needs[by], starts[by],
+        first[:-1], needs, starts[at],
     )  # fmt: skip
 
 
@@ -192,9 +208,10 @@ def write_binary(s: Schedule) -> bytes:
     ops["at"] = np.searchsorted(needed, np.arange(n)) - lists_begin[s.rank]
     ops["starters_at"] = ops["at"] + ops["followers"]
     parts, table, at = [], np.zeros((s.ranks, 2), "<u8"), HEADER.itemsize + 16 * s.ranks - AFTER_MAGIC
+    waits_for_nothing = ops["waits"] == 0
     for r in range(s.ranks):
         mine = slice(begins[r], begins[r + 1])
-        roots = np.flatnonzero(np.diff(s.first)[mine] == 0).astype("<u4")
+        roots = np.flatnonzero(waits_for_nothing[mine]).astype("<u4")
         head = np.array([begins[r + 1] - begins[r], len(roots)], "<u4").tobytes() + roots.tobytes()
         part = (
             head

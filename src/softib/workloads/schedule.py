@@ -57,8 +57,14 @@ class Schedule:
         return f"rank {int(self.rank[i])}, {self.labels[i] if self.labels else f'operation {number + 1}'}"
 
     def check(self) -> None:
-        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not there, a rank that sends to itself, a negative size or
-        time, and operations that wait for each other in a circle."""
+        """Raise :class:`InputError` as :meth:`check_values`, and for operations that wait for each other in a circle."""
+        self.check_values()
+        circle = _in_a_circle(self)
+        if circle >= 0:
+            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
+
+    def check_values(self) -> None:
+        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not there, a rank that sends to itself, a negative size or time."""
         sends = self.kind != Kind.COMPUTE
         receives = self.kind == Kind.RECV
         anybody = receives & (self.peer == ANY)
@@ -71,9 +77,6 @@ class Schedule:
         for wrong, what in rules:
             if wrong.any():
                 raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {what}")
-        circle = _in_a_circle(self)
-        if circle >= 0:
-            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
         """(operations that wait, operations whose end they wait for): what waits for a begin waits for what that one waits for."""
@@ -148,29 +151,14 @@ def matched(s: Schedule) -> np.ndarray:
 
 def _pairs(s: Schedule, sends: np.ndarray, receives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Places in ``sends`` and in ``receives`` that match: k-th with k-th of the same source, destination and tag."""
-    keys = np.concatenate([
-        np.stack([s.rank[sends], s.peer[sends], s.tag[sends]], axis=1), np.stack([s.peer[receives], s.rank[receives], s.tag[receives]], axis=1),
-    ]).astype(np.int64)  # fmt: skip
-    if not len(keys):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    order = np.lexsort((np.arange(len(keys)), keys[:, 2], keys[:, 1], keys[:, 0]))
-    new = np.ones(len(keys), bool)
-    new[1:] = (keys[order][1:] != keys[order][:-1]).any(axis=1)
-    group = np.empty(len(keys), np.int64)
-    group[order] = np.cumsum(new) - 1
-    a, b = group[: len(sends)], group[len(sends) :]
-    first, second = a * (len(keys) + 1) + _nth(a), b * (len(keys) + 1) + _nth(b)
-    _, at_send, at_receive = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    return at_send, at_receive
+    from softib.sim.loggops import matches
 
-
-def _nth(group: np.ndarray) -> np.ndarray:
-    """How many of the same group stand before each."""
-    order = np.argsort(group, kind="stable")
-    begins = np.searchsorted(group[order], group[order])
-    out = np.empty(len(group), np.int64)
-    out[order] = np.arange(len(group)) - begins
-    return out
+    both = lambda a, b: np.concatenate([a[sends], b[receives]])
+    found = matches(
+        both(s.rank, s.peer), both(s.peer, s.rank), both(s.tag, s.tag), np.arange(len(sends) + len(receives)) < len(sends)
+    )[: len(sends)]
+    at = np.flatnonzero(found >= 0)
+    return at, found[at] - len(sends)
 
 
 def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndarray) -> None:
