@@ -33,12 +33,16 @@ def trace(operations: int, side: int, seed: int) -> Schedule:
     rank, rest = np.divmod(row, steps * OPERATIONS)
     step, which = np.divmod(rest, OPERATIONS)
     x, y = rank % side, rank // side
-    to = np.stack([y * side + (x + 1) % side, y * side + (x - 1) % side, (y + 1) % side * side + x, (y - 1) % side * side + x])
+    to = np.stack(
+        [y * side + (x + 1) % side, y * side + (x - 1) % side, (y + 1) % side * side + x, (y - 1) % side * side + x]
+    )
     kind = np.where(which == 0, Kind.COMPUTE, np.where(which <= NEIGHBOURS, Kind.SEND, Kind.RECV)).astype(np.uint8)
     side_of = np.where(which == 0, 0, (which - 1) % NEIGHBOURS)
     opposite = side_of ^ 1
     tag = np.where(kind == Kind.SEND, side_of, opposite)
-    size = rng.choice([64, 1024, 8192, 65536], (steps, NEIGHBOURS))[step, np.where(kind == Kind.SEND, side_of, opposite)]
+    size = rng.choice([64, 1024, 8192, 65536], (steps, NEIGHBOURS))[
+        step, np.where(kind == Kind.SEND, side_of, opposite)
+    ]
     peer = np.where(which == 0, -1, to[side_of, row])
     compute = np.where(which == 0, rng.integers(1_000, 20_000, n) * 1000, 0)
     base = row - which
@@ -66,9 +70,9 @@ def timed(what: str, work: Callable[[], Any], operations: int, shown: bool = Tru
 def once(operations: int, seed: int, text: bool, shown: bool) -> float:
     """One trace written, read and run; seconds of CPU time for reading and running."""
     import softib
-    from softib.workloads.traces import read_trace
     from softib.workloads.goal import write_goal
     from softib.workloads.goal_binary import write_binary
+    from softib.workloads.traces import read_trace
 
     side = 32 if operations > 100_000 else 4
     made = trace(operations, side, seed)
@@ -80,13 +84,17 @@ def once(operations: int, seed: int, text: bool, shown: bool) -> float:
         else:
             path.write_bytes(write_binary(made))
         if shown:
-            print(f"{len(made):,} operations of {made.ranks:,} ranks, {len(made.needs):,} dependencies, {path.stat().st_size:,} bytes of {'text' if text else 'binary'}")
+            print(
+                f"{len(made):,} operations of {made.ranks:,} ranks, {len(made.needs):,} dependencies, {path.stat().st_size:,} bytes of {'text' if text else 'binary'}"
+            )
         del made
         program, reading = timed("reading", lambda: read_trace(path), operations, shown)
         found, running = timed("fabric, matching, running", lambda: softib.replay(fabric, program), operations, shown)
     if shown:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"{'together':32} {reading + running:7.2f} s  {operations / (reading + running) / 1e6:7.2f} M events/s; {found.simulated_us:,.0f} us of virtual time, peak {peak:.2f} GB")
+        print(
+            f"{'together':32} {reading + running:7.2f} s  {operations / (reading + running) / 1e6:7.2f} M events/s; {found.simulated_us:,.0f} us of virtual time, peak {peak:.2f} GB"
+        )
     return reading + running
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.sim.loggops import Loggops, loggops
-from softib.workloads.schedule import Kind, Schedule, matched
+from softib.workloads.schedule import Schedule, meetings
 from softib.workloads.schedule_messages import Overheads
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ class Replayed:
 def replayed(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Replayed:
     """Run ``s``. Raises :class:`InputError` as :func:`~softib.workloads.schedule_messages.part_of` does, with rank and operation."""
     s.check_values()
-    receive = matched(s)
-    meets = receive.copy()
-    sends = np.flatnonzero(s.kind == Kind.SEND)
-    meets[receive[sends]] = sends
+    meets = meetings(s)
     first, needs = s.first, s.needs
     if s.on_start.any():
         owner, needs = s.on_ends()
@@ -51,9 +48,14 @@ def replayed(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Re
         "rank": s.rank, "kind": s.kind, "peer": s.peer, "size": s.size, "compute_ps": s.compute_ps, "processor": s.processor, "meets": meets,
         "first": first, "needs": needs,
     }  # fmt: skip
-    ps = tuple(round(v) for v in (cost.send_ns * 1e3, cost.receive_ns * 1e3, cost.memory_ns * 1e3, cost.memory_ps * 1e3, s.acknowledged))
+    ps = tuple(
+        round(v)
+        for v in (cost.send_ns * 1e3, cost.receive_ns * 1e3, cost.memory_ns * 1e3, cost.memory_ps * 1e3, s.acknowledged)
+    )
     outcome = loggops(plane, columns, host, (ps[0], ps[1], ps[2], ps[3], ps[4]), cost.eager_limit)
     if not outcome.done:
         i = int(np.argmax(outcome.ended_ps < 0))
-        raise InputError(f"{s.name}: {s.where(i)}: it waits for ever: for itself, by way of what it requires or of other ranks")
+        raise InputError(
+            f"{s.name}: {s.where(i)}: it waits for ever: for itself, by way of what it requires or of other ranks"
+        )
     return Replayed(s, host, outcome)

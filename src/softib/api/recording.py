@@ -81,8 +81,9 @@ def _write(path: Path, folder: Path) -> str:
     from softib.workloads.goal import write_goal
     from softib.workloads.goal_binary import write_binary
     from softib.workloads.recorded import recorded_schedule
+    from softib.workloads.recorded_posts import Thread
 
-    made = recorded_schedule(str(path), threads_in(folder))
+    made = recorded_schedule(str(path), [Thread(**vars(t)) for t in threads_in(folder)])
     s = made.schedule
     try:
         if path.suffix == ".bin":

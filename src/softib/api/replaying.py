@@ -87,7 +87,11 @@ def replay(
     plane, hosts = Plane(made.fabric), hosts_of(made.fabric)
     job = _job("bench" if isinstance(program, Schedule) else os.fspath(program), options or {})
     rows = rows_of(job, hosts)
-    schedule = program if isinstance(program, Schedule) else read_trace(_path(job.file), job.ranks or len(rows) * job.ranks_per_host)
+    schedule = (
+        program
+        if isinstance(program, Schedule)
+        else read_trace(_path(job.file), job.ranks or len(rows) * job.ranks_per_host)
+    )
     host = hosts.end[place(schedule, rows, job.ranks_per_host)]
     found = replayed(plane, schedule, host, overheads_of(job))
     return Replay(fabric, found, made.part.tables or made.part.engine, time.perf_counter() - began)

@@ -139,7 +139,9 @@ def _sensitivity(s: Simulation) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for text in SENSITIVITY:
         key, factor = text.split("=")
-        found.setdefault(key, {})["half" if factor == "0.5" else "double"] = s.variants[text].simulated_us / s.simulated_us
+        found.setdefault(key, {})["half" if factor == "0.5" else "double"] = (
+            s.variants[text].simulated_us / s.simulated_us
+        )
     return found
 
 

@@ -10,7 +10,16 @@ from softib.errors import InputError, UnknownName
 if TYPE_CHECKING:
     from softib.sim.paths import Scale
 
-__all__ = ["CHANGES", "OF_PACKETS", "SENSITIVITY", "scale_of", "changes_of", "check_network", "manager_settings", "variants_of"]
+__all__ = [
+    "CHANGES",
+    "OF_PACKETS",
+    "SENSITIVITY",
+    "changes_of",
+    "check_network",
+    "manager_settings",
+    "scale_of",
+    "variants_of",
+]
 
 CHANGES = ("engine", "ar", "cc", "vl", "network", "latency", "bandwidth", "congestion")
 """What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network

@@ -43,7 +43,11 @@ SMS = ("internal", "off")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
               help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, or several with commas. Repeatable.")  # fmt: skip
-@click.option("--sensitivity", is_flag=True, help="Run it with latency, bandwidth and congestion halved and doubled: what does it depend on?")
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Run it with latency, bandwidth and congestion halved and doubled: what does it depend on?",
+)
 @click.option("--cores", type=click.IntRange(min=0), default=1, show_default=True,
               help="Processors for the packet layer (0: all); the result is the same.")  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
@@ -140,7 +144,9 @@ def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
     for key in given:
         source = context.get_parameter_source(key)
         if key not in OF_REPLAY and source is not None and source.name == "COMMANDLINE":
-            raise click.UsageError(f"--layer loggops takes --engine, --lfts and --json; leave --{key.replace('_', '-')} out")
+            raise click.UsageError(
+                f"--layer loggops takes --engine, --lfts and --json; leave --{key.replace('_', '-')} out"
+            )
     found = softib.replay(fabric, workload, engine=given["engine"], lfts=given["lfts"])
     if given["as_json"]:
         print_json(found.to_json())

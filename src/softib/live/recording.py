@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from softib.errors import InputError
 from softib.live.c_header import CHeader
-from softib.workloads.recorded_posts import Thread
 
-__all__ = ["HEADER", "threads_in"]
+__all__ = ["HEADER", "RecordedThread", "threads_in"]
 
 HEADER = CHeader("verbs/engine/record.h")
 MAGIC = b"SOFTIBr"
@@ -19,13 +19,29 @@ HEAD_OCTETS = 65536
 NO_RANK = 0xFFFFFFFF
 
 
-def threads_in(folder: Path) -> list[Thread]:
+@dataclass(frozen=True)
+class RecordedThread:
+    """Events of one thread by column, times in ns; ``rank`` as the launcher says, or None."""
+
+    pid: int
+    tid: int
+    rank: int | None
+    ns: np.ndarray
+    compute: np.ndarray
+    type: np.ndarray
+    opcode: np.ndarray
+    qpn: np.ndarray
+    peer: np.ndarray
+    octets: np.ndarray
+
+
+def threads_in(folder: Path) -> list[RecordedThread]:
     """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` where a file was cut, or had no room."""
     found = [one for path in sorted(folder.glob("*.events")) if (one := _thread(path)) is not None]
     return sorted(found, key=lambda t: (int(t.ns[0]) if len(t.ns) else 0, t.pid, t.tid))
 
 
-def _thread(path: Path) -> Thread | None:
+def _thread(path: Path) -> RecordedThread | None:
     """One file; None where its thread wrote no event."""
     head_type, event_type = (HEADER.types()[f"softib_record_{name}"] for name in ("head", "event"))
     size = path.stat().st_size
@@ -46,7 +62,7 @@ def _thread(path: Path) -> Thread | None:
     ticks, ns = (np.asarray(head[name], np.float64) for name in ("ticks", "ns"))
     rate = (ns[1] - ns[0]) / max(ticks[1] - ticks[0], 1.0)
     since = (events["ticks"] - head["ticks"][0]).astype(np.int64)
-    return Thread(
+    return RecordedThread(
         int(head["pid"]), int(head["tid"]), None if head["rank"] == NO_RANK else int(head["rank"]), int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
         np.round(events["compute"] * rate).astype(np.int64), events["type"].astype(np.uint8), events["opcode"].astype(np.int64),
         events["qpn"].astype(np.int64), events["peer"].astype(np.int64), events["octets"].astype(np.int64),

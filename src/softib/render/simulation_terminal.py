@@ -25,10 +25,15 @@ def print_replay(s: dict[str, Any], console: Console) -> None:
     """Print the figures of :meth:`softib.Replay.to_json`."""
     console.print(text(f"{s['program']} on {s['fabric'] or s['source']}", "bold"))
     console.print(
-        text(f"{s['operations']:,} operations of {s['ranks']:,} ranks completed: {_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s", "green")
+        text(
+            f"{s['operations']:,} operations of {s['ranks']:,} ranks completed: {_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s",
+            "green",
+        )
     )
     console.print(text(f"loggops layer, tables: {s['engine']}; no congestion between switches is in it"))
-    console.print(text(f"{s['messages']:,} messages, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on average"))
+    console.print(
+        text(f"{s['messages']:,} messages, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on average")
+    )
     console.print(text(f"ranks end from {_us(s['first_rank_ends_us'])} to {_us(s['last_rank_ends_us'])}"))
 
 

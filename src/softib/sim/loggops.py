@@ -37,15 +37,14 @@ def _slots(n: int) -> np.ndarray:
     return np.full(1 << max(2 * n, 16).bit_length(), -1, np.int32)
 
 
-def matches(source: np.ndarray, target: np.ndarray, tag: np.ndarray, sends: np.ndarray) -> np.ndarray:
-    """The row that each send or receive (``sends``: bool) meets, k-th with k-th of the same source, target and tag; -1 where there is none (int64)."""
-    from softib.sim.loggops_kernels import groups, match
+def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarray) -> np.ndarray:
+    """The row that each send or receive meets, k-th with k-th of the same source, target and tag; -1 where there is none, and of computations (int64)."""
+    from softib.sim.loggops_kernels import match
 
-    n = len(source)
+    n = len(kind)
     found = np.full(n, -1, np.int64)
-    group = np.empty(n, np.int32)
-    many = groups(source.astype(np.int64), target.astype(np.int64), tag.astype(np.int64), _slots(n), np.empty(n, np.int64), group)
-    match(group, sends, np.full((many, 2), -1, np.int64), np.full(n, -1, np.int64), found)
+    room = lambda *shape: np.empty(shape, np.int64)
+    match(kind, rank.astype(np.int64), peer.astype(np.int64), tag, _slots(n), room(n), room(n, 2), room(n), found)
     return found
 
 
@@ -64,7 +63,9 @@ def loggops(
     sends = np.flatnonzero(kind == 0)
     source, target = rank[sends].astype(np.int64), columns["peer"][sends].astype(np.int64)
     representative, group = np.empty(len(sends), np.int64), np.empty(len(sends), np.int32)
-    many = groups(source, target, np.zeros(len(sends), np.int64), _slots(min(len(sends), 1 << 24)), representative, group)
+    many = groups(
+        source, target, np.zeros(len(sends), np.int64), _slots(min(len(sends), 1 << 24)), representative, group
+    )
     one = representative[:many]
     pairs = _pairs(plane, hosts[source[one]], hosts[target[one]])
     pair = np.zeros(n, np.int32)
@@ -74,8 +75,12 @@ def loggops(
     left = np.diff(first).astype(np.int32) + (kind == 1)
     ready, ended = np.zeros(n, np.int64), np.full(n, -1, np.int64)
     program = Program(rank, kind, size, columns["compute_ps"], columns["processor"], columns["meets"], begin[:-1], to, left, ready, ended, pair)  # fmt: skip
-    queue = Queue(np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64))
-    busy = Busy(np.zeros((int(rank.max(initial=0)) + 1) * PROCESSORS, np.int64), *np.zeros((2, len(plane.ends)), np.int64))
+    queue = Queue(
+        np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64)
+    )
+    busy = Busy(
+        np.zeros((int(rank.max(initial=0)) + 1) * PROCESSORS, np.int64), *np.zeros((2, len(plane.ends)), np.int64)
+    )
     _, end = run(program, pairs, Costs(np.array(costs, np.int64), np.array([eager], np.int64)), queue, busy)
     return Loggops(ended, int(end))
 
@@ -94,10 +99,24 @@ def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
         laid = plane.lay(made)
         if laid.why.any():
             i = int(np.argmax(laid.why != 0))
-            a, b = (plane.fabric.node_name(int(plane.fabric.port_node[plane.ends[int(side[away[i]])]])) for side in (source, target))
+            a, b = (
+                plane.fabric.node_name(int(plane.fabric.port_node[plane.ends[int(side[away[i]])]]))
+                for side in (source, target)
+            )
             raise InputError(f"no path from {a} to {b}: {WHY[int(laid.why[i])]}")
         timing = plane.timing(made, laid)
         column[away], answer[away], mtu[away] = timing.forth_ps, timing.answer_ps, np.maximum(laid.mtu, 1)
         if len(away):
             rate[away] = np.minimum.reduceat(plane.gbps[laid.port[laid.channel] >> 4], laid.first[:-1])
-    return Pairs(source.astype(np.int64), target.astype(np.int64), 8000.0 / rate, small, following, large, answer, mtu, local, np.array([inline]))
+    return Pairs(
+        source.astype(np.int64),
+        target.astype(np.int64),
+        8000.0 / rate,
+        small,
+        following,
+        large,
+        answer,
+        mtu,
+        local,
+        np.array([inline]),
+    )

@@ -54,12 +54,35 @@ def groups(a, b, c, slots, representative, group):
 
 
 @kernel
-def match(group, sends, head, next_of, found):
-    """k-th send with k-th receive of a group: ``found[i]`` is the other of row i (-1: none). ``head`` (-1) by group: first and last that wait."""
-    for i in range(len(group)):
-        g = group[i]
+def match(kind, rank, peer, tag, slots, representative, head, next_of, found):
+    """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by
+    group and row."""
+    n, mask = 0, len(slots) - 1
+    for i in range(len(kind)):
+        if kind[i] == COMPUTE:
+            continue
+        a, b = rank[i], peer[i]
+        if kind[i] == RECV:
+            a, b = b, a
+        key = (a * 0x9E3779B1 + b * 0x85EBCA77 + tag[i] * 0xC2B2AE3D) & 0x7FFFFFFFFFFFFFFF
+        at = (key ^ (key >> 29)) & mask
+        g = -1
+        while g < 0:
+            g = slots[at]
+            if g < 0:
+                g = n
+                slots[at] = g
+                representative[g] = i
+                head[g, 0] = -1
+                n += 1
+            else:
+                r = representative[g]
+                same = rank[r] == a and peer[r] == b if kind[r] == SEND else rank[r] == b and peer[r] == a
+                if not same or tag[r] != tag[i]:
+                    g = -1
+                    at = (at + 1) & mask
         first = head[g, 0]
-        if first >= 0 and sends[first] != sends[i]:
+        if first >= 0 and kind[first] != kind[i]:
             found[i] = first
             found[first] = i
             head[g, 0] = next_of[first]
@@ -69,6 +92,7 @@ def match(group, sends, head, next_of, found):
             else:
                 next_of[head[g, 1]] = i
             head[g, 1] = i
+            next_of[i] = -1
 
 
 @kernel
@@ -112,7 +136,9 @@ def drop_first(q):
         if down >= n:
             break
         other = down + 1
-        if other < n and (q.when[other] < q.when[down] or (q.when[other] == q.when[down] and q.what[other] < q.what[down])):
+        if other < n and (
+            q.when[other] < q.when[down] or (q.when[other] == q.when[down] and q.what[other] < q.what[down])
+        ):
             down = other
         if when < q.when[down] or (when == q.when[down] and what < q.what[down]):
             break
@@ -200,7 +226,9 @@ def run(p, pairs, costs, q, busy):
         elif p.kind[i] == SEND:
             end = send(p, pairs, costs, q, busy, i, now)
             done += 1 if end >= 0 else 0
-        elif p.size[p.receive[i]] > costs.eager[0] and not pairs.local[p.pair[p.receive[i]]]:  # announced: the receiver READs it
+        elif (
+            p.size[p.receive[i]] > costs.eager[0] and not pairs.local[p.pair[p.receive[i]]]
+        ):  # announced: the receiver READs it
             k = p.pair[p.receive[i]]
             push(q, now + beside(pairs, k, 1), 2 * n + p.receive[i])
         else:

@@ -206,7 +206,8 @@ def _write(build: Builder, together: Sequence[_Call], ops: Operations, tag: int)
     begins = np.searchsorted(ops.rank, np.arange(len(together) + 1)).tolist()
     columns = (ops.kind.tolist(), ops.peer.tolist(), ops.size.tolist(), ops.step.tolist())
     for place, call in enumerate(together):
-        before, now, step = [call.begin], [], -1
+        before, step = [call.begin], -1
+        now: list[int] = []
         label = f"node {call.node.number}"
         for i in range(begins[place], begins[place + 1]):
             kind, peer, size, at = (c[i] for c in columns)

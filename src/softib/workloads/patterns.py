@@ -68,7 +68,9 @@ def overheads_of(job: jobs.Trace) -> Overheads:
     """What a trace's messages cost beside the adapter."""
     from softib.workloads.schedule_messages import Overheads
 
-    return Overheads(send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit)
+    return Overheads(
+        send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
+    )
 
 
 def parts_of(job: jobs.Job, hosts: Hosts, seed: int) -> list[Part]:

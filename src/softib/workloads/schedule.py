@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.errors import InputError
 
-__all__ = ["ANY", "Kind", "Schedule", "matched"]
+__all__ = ["ANY", "Kind", "Schedule", "matched", "meetings"]
 
 ANY = -1
 """Of ``peer`` and ``tag`` of a receive: from anybody, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
@@ -117,48 +117,37 @@ def matched(s: Schedule) -> np.ndarray:
     A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and fits: which message comes first is not known before a run. Raises
     :class:`InputError` for a send or receive that nobody answers, and for sizes that do not fit.
     """
-    n = len(s)
-    found = np.full(n, -1, np.int64)
-    sends, receives = np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(s.kind == Kind.RECV)
-    wild = (s.peer[receives] == ANY) | (s.tag[receives] == ANY)
-    plain = receives[~wild]
-    send_at, receive_at = _pairs(s, sends, plain)
-    found[sends[send_at]] = plain[receive_at]
+    return np.where(s.kind == Kind.SEND, meetings(s), -1)
+
+
+def meetings(s: Schedule) -> np.ndarray:
+    """As :func:`matched`, and of each receive its send (int64[n], -1 for computations)."""
+    from softib.sim.loggops import matches
+
+    wild = (s.kind == Kind.RECV) & ((s.peer == ANY) | (s.tag == ANY))
+    kind = np.where(wild, Kind.COMPUTE, s.kind).astype(np.uint8)
+    found = matches(kind, s.rank, s.peer, s.tag)
     if wild.any():
-        _any_source(s, found, sends, receives[wild])
-    lonely = sends[found[sends] < 0]
-    if len(lonely):
-        i = int(lonely[0])
+        _any_source(s, found, np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(wild))
+    alone = (found < 0) & (s.kind != Kind.COMPUTE)
+    lonely = alone & (s.kind == Kind.SEND)
+    if lonely.any():
+        i = int(np.argmax(lonely))
         raise InputError(
             f"{s.name}: {s.where(i)}: nobody receives this message to rank {int(s.peer[i])} with tag {int(s.tag[i])}"
         )
-    taken = np.zeros(n, bool)
-    taken[found[sends]] = True
-    waiting = receives[~taken[receives]]
-    if len(waiting):
-        i = int(waiting[0])
+    if alone.any():
+        i = int(np.argmax(alone))
         raise InputError(
             f"{s.name}: {s.where(i)}: it waits for ever: nobody sends it a message with tag {int(s.tag[i])}"
         )
-    short = s.size[sends] > s.size[found[sends]]
+    short = (s.kind == Kind.SEND) & (s.size > s.size[found])
     if short.any():
-        i = int(sends[np.argmax(short)])
+        i = int(np.argmax(short))
         raise InputError(
             f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[found[i]]):,} ({s.where(int(found[i]))})"
         )
     return found
-
-
-def _pairs(s: Schedule, sends: np.ndarray, receives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places in ``sends`` and in ``receives`` that match: k-th with k-th of the same source, destination and tag."""
-    from softib.sim.loggops import matches
-
-    both = lambda a, b: np.concatenate([a[sends], b[receives]])
-    found = matches(
-        both(s.rank, s.peer), both(s.peer, s.rank), both(s.tag, s.tag), np.arange(len(sends) + len(receives)) < len(sends)
-    )[: len(sends)]
-    at = np.flatnonzero(found >= 0)
-    return at, found[at] - len(sends)
 
 
 def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndarray) -> None:
@@ -172,5 +161,5 @@ def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndar
         fits = [i for i in able if s.size[i] <= s.size[r]]
         if able:
             i = (fits or able)[0]
-            found[i] = r
+            found[i], found[r] = r, i
             left[int(s.rank[r])].remove(i)

@@ -86,7 +86,7 @@ def read(source: Workload | str | os.PathLike[str]) -> Workload:
     if isinstance(source, Workload):
         return source
     text = os.fspath(source)
-    if Path(text).suffix in TRACES:
+    if Path(text).suffix in TRACES and not text.startswith("trace:"):
         return Workload(text, (job_of("trace", {"file": text}, text),))
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file

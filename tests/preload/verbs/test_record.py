@@ -13,7 +13,7 @@ import pytest
 import softib
 from softib.workloads.schedule import Kind, Schedule, matched
 from softib.workloads.traces import read_trace
-from tests.preload.verbs.applications import A, B, Applications
+from tests.preload.verbs.applications import A, Applications, B
 
 pytestmark = pytest.mark.stock
 
