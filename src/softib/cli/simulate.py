@@ -98,7 +98,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
 
     WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
     jobs. Patterns: permutation, shift, all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
-    message-rate, matrix, multicast, aggregation, trace (a GOAL schedule, or its file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
+    message-rate, matrix, multicast, aggregation, trace (a GOAL schedule or Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
     completed, 2 when the question was wrong.
     """
     import softib

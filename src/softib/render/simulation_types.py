@@ -47,6 +47,8 @@ class Simulation(TypedDict):
     why_not: list[str]
     notes: list[str]
     messages: int
+    """Those that moved: computations are none."""
+    computations: NotRequired[int]
     phases: NotRequired[int]
     """Only of a workload that the fluid layer answers by phases, with the two below."""
     phases_by_message: NotRequired[int]
@@ -95,6 +97,8 @@ class Simulate(Simulation):
     what_if: NotRequired[WhatIf]
     variants: NotRequired[list[dict[str, Any]]]
     """The run as it is and all of ``--what-if``, side by side."""
+    sensitivity: NotRequired[dict[str, dict[str, float]]]
+    """With ``--sensitivity``: time with latency, bandwidth, congestion at ``half`` and ``double``, over that without."""
     trace: NotRequired[dict[str, Any]]
     """The timeline of one message."""
     counters: NotRequired[dict[str, dict[str, int]]]

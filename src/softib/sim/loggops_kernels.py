@@ -194,11 +194,13 @@ def beside(pairs, k, size):
 
 @kernel
 def inject(p, pairs, q, busy, i, now):
-    """The adapter begins to send message i when it is free; the message arrives later."""
+    """The adapter begins to send message i when it is free, one of a single packet at once, between those of others; it arrives later."""
     k = p.pair[i]
     host = pairs.host_from[k]
     began, took = max(now, busy.sends[host]), on_wire(pairs, k, p.size[i])
     busy.sends[host] = began + took
+    if p.size[i] <= pairs.mtu[k]:
+        began = now
     push(q, began + took + beside(pairs, k, p.size[i]), len(p.rank) + i)
 
 
@@ -262,11 +264,13 @@ def send(p, pairs, costs, q, busy, i, now):
 
 @kernel
 def arrive(p, pairs, costs, q, busy, i, now):
-    """Message i comes in at the adapter of its receiver, one after another; when its send has ended, -1: before."""
+    """Message i comes in at the adapter of its receiver, one after another, single packets between them; when its send has ended, -1: before."""
     k, r = p.pair[i], p.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, p.size[i])
     there = max(busy.receives[host], now - took) + took
     busy.receives[host] = there
+    if p.size[i] <= pairs.mtu[k]:
+        there = now
     if p.size[i] > costs.eager[0]:
         ends(p, q, r, works(p, busy, r, there, costs.ps[RECEIVE_PS]))
         ends(p, q, i, there + beside(pairs, k, 1))
