@@ -112,7 +112,7 @@ def test_sensitivity_names_what_a_program_depends_on(fabric, tmp_path):
     )
     (tmp_path / "small.goal").write_text(PING.format(n=8).replace("5000", "0").replace("700", "0"))
     found = {
-        name: softib.simulate(fabric, str(tmp_path / f"{name}.goal"), sensitivity=True).to_json()["sensitivity"]
+        name: softib.simulate(fabric, str(tmp_path / f"{name}.goal"), what_if="sensitivity").to_json()["sensitivity"]
         for name in ("big", "still", "small")
     }
     assert found["big"]["bandwidth"]["half"] == pytest.approx(2, rel=0.02) and found["big"]["bandwidth"][
@@ -127,7 +127,7 @@ def test_sensitivity_names_what_a_program_depends_on(fabric, tmp_path):
 
 def test_congestion_is_of_links_between_switches(fabric):
     """Eight hosts on four leaves, all to the next leaf: with half the rate between switches it takes twice as long, to the same leaf nothing changes."""
-    far = softib.simulate(fabric, "shift:1MB,k=2", sensitivity=True).to_json()["sensitivity"]["congestion"]
+    far = softib.simulate(fabric, "shift:1MB,k=2", what_if="sensitivity").to_json()["sensitivity"]["congestion"]
     near = softib.simulate(fabric, "incast:1MB,senders=1,target=host-0001,hosts=0-1", what_if="congestion=2")
     assert far["double"] == pytest.approx(2, rel=0.05)
     assert near.what_if.simulated_us == near.simulated_us

@@ -293,7 +293,7 @@ def simulate(
     source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
     engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
     what_if: str | Sequence[str] | None = None, record: Record | None = None,
-    faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (), sensitivity: bool = False,
+    faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:  # fmt: skip
     """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
     time.
@@ -301,7 +301,7 @@ def simulate(
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
     change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
-    job an SL of its own; ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors. ``sensitivity`` asks for these three, each halved and doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
+    job an SL of its own; ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors. ``"sensitivity"`` means each of these three halved and doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
     ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
     layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
     "management": {"sm": "off"}}``. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
@@ -319,7 +319,7 @@ def simulate(
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
-    texts += [text for text in SENSITIVITY if sensitivity and text not in texts]
+    texts = [one for text in texts for one in (SENSITIVITY if text == "sensitivity" else (text,))]
     wanted = [(text, changes_of(text, layer)) for text in texts]
     first = {} if network == "infiniband" else {"network": network}
     check_network(first, layer)

@@ -28,7 +28,7 @@ OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 FACTORS = ("latency", "bandwidth", "congestion")
 SENSITIVITY = tuple(f"{key}={factor}" for key in FACTORS for factor in ("0.5", "2"))
-"""What :func:`softib.simulate` changes with ``sensitivity``."""
+"""What ``sensitivity`` as a what-if changes."""
 VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",)}
 
 

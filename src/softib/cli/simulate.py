@@ -116,7 +116,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
     )
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
-        what_if=given["what_if"], record=record, sensitivity=given["sensitivity"],
+        what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])], record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
     )  # fmt: skip
     if given["alone"]:
