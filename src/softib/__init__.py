@@ -32,20 +32,26 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.diagnosing import Jobs, diagnose, jobs_on
+    from softib.api.exporting import Exporter
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
     from softib.api.managing import PlannedChanges, UmadManager
+    from softib.api.observing import Observed, observe
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.replaying import Replay, replay
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
+    from softib.api.scaling import scaling
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
+    from softib.api.top_view import TopView
+    from softib.api.web import serve
 
 __version__ = "0.1.0"
 
@@ -58,11 +64,17 @@ _LAZY = {
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
+    "scaling": "scaling",
     "Server": "serving",
+    "serve": "web",
+    "Exporter": "exporting",
+    **dict.fromkeys(("Observed", "observe"), "observing"),
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
+    "TopView": "top_view",
+    **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "diagnosing"),
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
@@ -76,14 +88,17 @@ __all__ = [
     "Changes",
     "Drawing",
     "Explanation",
+    "Exporter",
     "Fabric",
     "Finding",
     "Findings",
     "InputError",
+    "Jobs",
     "Kind",
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Observed",
     "Parameter",
     "PeerError",
     "PlannedChanges",
@@ -101,6 +116,7 @@ __all__ = [
     "SoftibError",
     "SoftibWarning",
     "Starter",
+    "TopView",
     "TopologyError",
     "UmadManager",
     "UnknownFormat",
@@ -110,11 +126,14 @@ __all__ = [
     "bring_up",
     "check",
     "compile_kernels",
+    "diagnose",
     "diff",
     "doctor",
     "engines",
     "generate",
+    "jobs_on",
     "load",
+    "observe",
     "on_compiling",
     "predict",
     "replay",
@@ -122,6 +141,8 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "scaling",
+    "serve",
     "simulate",
     "topologies",
     "up",
