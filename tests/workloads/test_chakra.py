@@ -19,7 +19,7 @@ from softib.workloads.schedule import Kind, matched
 from softib.workloads.schedule_builder import Builder
 from softib.workloads.traces import read_trace
 from tests.sim.packet.fabrics import tree
-from tests.workloads.test_goal import on_hosts
+from tests.workloads.programs import on_hosts
 
 PACKED = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
 """Steps of n - 1 that the ring or the pairwise exchange takes."""
@@ -152,14 +152,14 @@ def test_nodes_wait_for_data_and_control_dependencies_and_gpu_computes_beside_th
 def test_another_library_s_algorithms_go_in_at_one_place():
     """All to rank 0 and back, instead of a ring."""
     call = Node(1, "x", NodeType.COMM_COLL, attributes={"comm_type": 0, "comm_size": 100})
-    asked = []
+    calls = []
 
     def star(collective, ranks, size, root=0):
-        asked.append((collective, ranks, size, root))
+        calls.append((collective, ranks, size, root))
         return expand("gather", ranks, size, 0)
 
     s = schedule_of("x", [[call]] * 3, star)
-    assert asked == [("all-reduce", 3, 100, 0)] and s.octets == 200
+    assert calls == [("all-reduce", 3, 100, 0)] and s.octets == 200
 
 
 WRONG = (

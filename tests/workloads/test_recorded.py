@@ -18,7 +18,7 @@ from softib.workloads.recorded_posts import Event, Thread
 from softib.workloads.schedule import Kind, matched
 from softib.workloads.schedule_messages import Overheads, part_of
 from tests.sim.packet.fabrics import tree
-from tests.workloads.test_goal import on_hosts, same
+from tests.workloads.programs import on_hosts, same
 
 RC, UD = 2, 4
 WRITE, SEND, READ = 0, 2, 4
@@ -52,7 +52,7 @@ def test_a_round_trip_waits_for_what_was_polled():
     b = thread(8, qp(10, 6), (400, 0, Event.RECEIVED, 128, 6, 0, 64), (700, 300, Event.POST, SEND, 6, 5, 32))
     found = recorded_schedule("x", [a, b])
     s = found.schedule
-    assert (found.messages, found.unknown, found.own, s.octets, s.acknowledged) == (2, 0, 0, 96, True)
+    assert (found.messages, found.unknown, found.local, s.octets, s.acknowledged) == (2, 0, 0, 96, True)
     matched(s)
     rows = [(int(s.rank[i]), Kind(int(s.kind[i])).name, int(s.size[i]), int(s.compute_ps[i])) for i in range(len(s))]
     recv, calc, send = (rows.index(w) for w in ((1, "RECV", 64, 0), (1, "COMPUTE", 0, 300_000), (1, "SEND", 32, 0)))
@@ -132,7 +132,7 @@ def test_what_nobody_recorded_is_counted_and_left_out():
         (30, 0, Event.POST, 8, 5, 6, 0),
     )
     found = recorded_schedule("x", [a, thread(8, qp(1, 6))])
-    assert (found.messages, found.unknown, found.own) == (0, 1, 1)
+    assert (found.messages, found.unknown, found.local) == (0, 1, 1)
     with pytest.raises(InputError, match="nothing was recorded"):
         recorded_schedule("x.goal", [])
 

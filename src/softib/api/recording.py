@@ -94,7 +94,7 @@ def _write(path: Path, folder: Path) -> str:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
     left = [
         f"{n:,} {what}"
-        for n, what in ((made.unknown, "to queue pairs that were not recorded"), (made.own, "of a rank to itself"))
+        for n, what in ((made.unknown, "to queue pairs that were not recorded"), (made.local, "of a rank to itself"))
         if n
     ]
     rest = f"; left out: {', '.join(left)}" if left else ""

@@ -184,7 +184,7 @@ def on_wire(pairs, k, size):
 
 
 @kernel
-def beside(pairs, k, size):
+def other_ps(pairs, k, size):
     """ps of a message of ``size`` octets beside its time on the wire."""
     if size <= pairs.inline[0]:
         return pairs.small_ps[k]
@@ -201,7 +201,7 @@ def inject(p, pairs, q, busy, i, now):
     busy.sends[host] = began + took
     if p.size[i] <= pairs.mtu[k]:
         began = now
-    push(q, began + took + beside(pairs, k, p.size[i]), len(p.rank) + i)
+    push(q, began + took + other_ps(pairs, k, p.size[i]), len(p.rank) + i)
 
 
 @kernel
@@ -232,7 +232,7 @@ def run(p, pairs, costs, q, busy):
             p.size[p.receive[i]] > costs.eager[0] and not pairs.local[p.pair[p.receive[i]]]
         ):  # announced: the receiver READs it
             k = p.pair[p.receive[i]]
-            push(q, now + beside(pairs, k, 1), 2 * n + p.receive[i])
+            push(q, now + other_ps(pairs, k, 1), 2 * n + p.receive[i])
         else:
             end = works(p, busy, i, now, costs.ps[RECEIVE_PS])
             ends(p, q, i, end)
@@ -249,7 +249,7 @@ def send(p, pairs, costs, q, busy, i, now):
     if pairs.local[k]:
         one_less(p, q, p.receive[i], end + costs.ps[MEMORY_PS] + p.size[i] * costs.ps[MEMORY_OCTETS_PS] // 1000)
     elif p.size[i] > costs.eager[0]:
-        one_less(p, q, p.receive[i], end + beside(pairs, k, 1))
+        one_less(p, q, p.receive[i], end + other_ps(pairs, k, 1))
         return -1
     else:
         if end == now:
@@ -273,7 +273,7 @@ def arrive(p, pairs, costs, q, busy, i, now):
         there = now
     if p.size[i] > costs.eager[0]:
         ends(p, q, r, works(p, busy, r, there, costs.ps[RECEIVE_PS]))
-        ends(p, q, i, there + beside(pairs, k, 1))
+        ends(p, q, i, there + other_ps(pairs, k, 1))
         return p.ended[i]
     one_less(p, q, r, there)
     if costs.ps[ACKNOWLEDGED]:

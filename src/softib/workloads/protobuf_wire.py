@@ -20,10 +20,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     """(value, place behind it). Raises ValueError where it ends early or has more than 64 bits."""
     value = shift = 0
     while at < len(data) and shift < 70:
-        octet = data[at]
+        byte = data[at]
         at += 1
-        value |= (octet & 127) << shift
-        if octet < 128:
+        value |= (byte & 127) << shift
+        if byte < 128:
             if value >> 64:
                 break
             return value, at

@@ -22,13 +22,13 @@ PS_PER_NS = 1000
 
 @dataclass(frozen=True)
 class Recorded:
-    """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not recorded or to multicast groups, ``own`` ones of a rank to itself.
+    """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not recorded or to multicast groups, ``local`` ones of a rank to itself.
     ``notes``: by operation, what its rank begins or ends there: a library's collective."""
 
     schedule: Schedule
     messages: int
     unknown: int
-    own: int
+    local: int
     notes: dict[int, str]
 
 
@@ -53,7 +53,7 @@ def recorded_schedule(name: str, threads: list[Thread], collectives: tuple[str, 
         made,
         len(found.every),
         found.unknown,
-        found.own,
+        found.local,
         {int(build.place[row]): text for row, text in notes if row < len(build)},
     )
 
@@ -78,9 +78,9 @@ def _arrival(build: Builder, m: Message, adapter: int) -> None:
     if m.opcode not in ANSWERED:
         m.arrives = build.message(Kind.RECV, m.target, m.source, m.octets, m.tag)
         return
-    asked = build.message(Kind.RECV, m.target, m.source, 0, m.tag, processor=adapter)
+    request = build.message(Kind.RECV, m.target, m.source, 0, m.tag, processor=adapter)
     answer = build.message(Kind.SEND, m.target, m.source, m.octets, m.tag, processor=adapter)
-    build.need(answer, asked)
+    build.need(answer, request)
     m.answer = build.message(Kind.RECV, m.source, m.target, m.octets, m.tag)
 
 

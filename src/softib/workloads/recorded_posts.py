@@ -69,7 +69,7 @@ class Posts:
     """
 
     def __init__(self, threads: list[Thread], ranks: dict[int, int]):
-        self.unknown = self.own = 0
+        self.unknown = self.local = 0
         self.every: list[Message] = []
         self.of_thread: dict[tuple[int, int], list[Message | None]] = {(t.pid, t.tid): [] for t in threads}
         self.queues: dict[tuple[int, int, int], list[Message | None]] = {}
@@ -117,7 +117,7 @@ class Posts:
         moves = opcode in RECEIVED_BY or opcode in ANSWERED or opcode in PLAIN
         if not moves or target in (-1, rank):
             self.unknown += moves and target < 0
-            self.own += moves and target == rank
+            self.local += moves and target == rank
             return None
         tag = self._tags.setdefault((thread, qpn, self.maker(qpn, ns)[2], peer, age), len(self._tags))
         m = Message(ns, rank, target, opcode, octets, tag)
