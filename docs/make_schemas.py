@@ -24,6 +24,8 @@ TYPES = {
     **manager_types.MANAGER_DOCUMENTS,
     "route": routing_types.Route, "report": report_types.Report,
     "simulate": simulation_types.Simulate, "replay": simulation_types.Replay,
+    "compare": simulation_types.Compare,
+    "sweep": simulation_types.Sweep,
 }  # fmt: skip
 
 for _module in (document_types, manager_types, report_types, routing_types, running_types, simulation_types):

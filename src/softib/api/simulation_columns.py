@@ -124,6 +124,8 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
         made["trace"] = s.trace
     if main and (found_ratios := _sensitivity(s)):
         made["sensitivity"] = found_ratios
+    if s.others:
+        made["fabrics"] = [_other(name, other) for name, other in s.others.items()]
     if s.what_if is not None:
         made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if, main=False)}
         made["variants"] = [_variant("as it is", s, s), *(_variant(text, v, s) for text, v in s.variants.items())]
@@ -145,6 +147,11 @@ def _sensitivity(s: Simulation) -> dict[str, dict[str, float]]:
     return found
 
 
+def _other(name: str, s: Simulation) -> dict[str, Any]:
+    """The run of another fabric of the workload."""
+    return {"name": name, "over": s._runs.network, **as_json(s, main=False)}
+
+
 def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
     """One column of runs side by side."""
     run = s._run
@@ -162,7 +169,7 @@ def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
 
 def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     """Jobs with percentiles of their latencies, and what each does alone where that was run."""
-    from softib.analysis.slowdown import job_percentiles_ps
+    from softib.analysis.slowdown import job_percentiles_ps, request_figures
     from softib.workloads.gpu_figures import gpu_figures
 
     found = _rows(jobs(run))
@@ -170,6 +177,8 @@ def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     for k, row in enumerate(found):
         row |= of_gpus[k] if k < len(of_gpus) else {}
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
+        if asked := request_figures(run, k):
+            row["requests"] = asked
         if row["job"] in s.jobs_alone:
             row["alone"] = s.jobs_alone[row["job"]]
     return found

@@ -1,4 +1,4 @@
-"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``."""
+"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ __all__ = [
     "variants_of",
 ]
 
-CHANGES = ("engine", "ar", "cc", "vl", "network", "latency", "bandwidth", "congestion")
+CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
 """What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network
-(``roce``, ``tcp``); factors of latency, of the rate of all links, and of how narrow links between switches are."""
+(``roce``, ``tcp``); the generation of the links; all jobs of a file of several fabrics on the first one; factors of latency, of the rate of all links, and of how narrow links between switches are."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 FACTORS = ("latency", "bandwidth", "congestion")
 SENSITIVITY = tuple(f"{key}={factor}" for key in FACTORS for factor in ("0.5", "2"))
 """What ``sensitivity`` as a what-if changes."""
-VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",)}
+VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": ("one",)}
 
 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
     """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change or what ``layer`` does not know."""
     from softib.analysis.routed import check_choice
+    from softib.iba.rates import speed_named
 
     found: dict[str, str] = {}
     # A list of engines has commas of its own: what is no change of its own belongs to the value before.
@@ -59,6 +60,8 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
         found[key] = value
     check_choice(found.get("engine"), None)
     check_network(found, layer)
+    if "generation" in found:
+        speed_named(found["generation"])
     return found
 
 
