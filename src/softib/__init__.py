@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
+    from softib.api.replaying import Replay, replay
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.scaling import scaling
@@ -61,6 +62,7 @@ _LAZY = {
     **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
     **dict.fromkeys(("PlannedChanges", "UmadManager"), "managing"),
     **dict.fromkeys(("Prediction", "Remedy", "Report", "Routing"), "results"),
+    **dict.fromkeys(("Replay", "replay"), "replaying"),
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
@@ -109,6 +111,7 @@ __all__ = [
     "Problem",
     "Record",
     "Remedy",
+    "Replay",
     "Report",
     "Routing",
     "RunningFabric",
@@ -140,6 +143,7 @@ __all__ = [
     "observe",
     "on_compiling",
     "predict",
+    "replay",
     "report",
     "route",
     "running",

@@ -13,10 +13,10 @@ from softib.sim.messages import Opcode, messages
 from softib.workloads.goal import read_goal, write_goal
 from softib.workloads.hosts import hosts_of
 from softib.workloads.schedule import ANY, Kind, matched
-from softib.workloads.schedule_messages import Overheads, part_of, place
 from softib.workloads.traces import read_trace
 from softib.workloads.workload import read
 from tests.sim.packet.fabrics import tree
+from tests.workloads.programs import on_hosts, same
 
 
 def real(folder: Path, name: str):
@@ -26,29 +26,8 @@ def real(folder: Path, name: str):
     return read_goal(path, path.read_bytes())
 
 
-def on_hosts(s, fabric, rows, each=1, **cost):
-    """(messages, row that ends each operation) with the ranks on hosts ``rows``."""
-    hosts = hosts_of(fabric)
-    part, ended = part_of(s, place(s, np.asarray(rows), each), Overheads(**cost))
-    by = np.argsort(part.waits, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(part.waits, minlength=len(part.src)))])
-    made = messages(
-        hosts.end[part.src], hosts.end[part.dst], part.size, opcode=part.opcode, qp=part.qp, delay_ps=part.delay_ps, first=first,
-        needs=part.needs[by],
-    )  # fmt: skip
-    return made, ended
-
-
 def text(content: str):
     return read_goal(Path("given.goal"), content.encode())
-
-
-def same(a, b) -> None:
-    for column in ("rank", "kind", "peer", "size", "tag", "compute_ps", "processor", "first"):
-        assert np.array_equal(getattr(a, column), getattr(b, column)), column
-    for i in range(len(a)):
-        part = slice(a.first[i], a.first[i + 1])
-        assert sorted(a.needs[part]) == sorted(b.needs[part])
 
 
 def test_a_binary_schedule_is_its_text(shared_data):

@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.analysis.simulated_messages import MAX_SL, with_groups, with_reductions, with_stated_sls
 from softib.errors import InputError, UnknownName
-from softib.sim.paths import WHY, Plane, packets_of, wire_octets
+from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
 from softib.sim.socket_reads import without_reads
 from softib.workloads.hosts import Hosts, hosts_of
 
@@ -37,13 +37,15 @@ PERCENTILES = (50, 90, 99, 99.9)
 class Ask:
     """What a run writes down beside its outcome. ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the
     run); packet layer: frames of ``ports`` (rows), the timeline of ``trace`` (a row, or ``SOURCE->DESTINATION#n``, the n-th from 1 on).
-    ``jobs_apart``: each job gets a service level of its own, and with it a VL as the fabric's tables map it."""
+    ``jobs_apart``: each job gets a service level of its own, and with it a VL as the fabric's tables map it. ``scale``: the fabric is slower or faster (fluid and static
+    layers)."""
 
     samples: bool = False
     sample_ps: int = 0
     ports: tuple[int, ...] = ()
     trace: str | int | None = None
     jobs_apart: bool = False
+    scale: Scale | None = None
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def simulated(
         raise InputError(
             "frames and timelines of a run with faults are not written down; leave the faults or these out"
         )
-    plane, hosts = Plane(fabric), hosts_of(fabric)
+    plane, hosts = Plane(fabric, scale=ask.scale), hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
     made, jobs = workload.messages(hosts, seed)

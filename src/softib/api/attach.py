@@ -13,6 +13,7 @@ from softib.api.progress import Notice
 from softib.errors import InputError, SoftibError
 
 if TYPE_CHECKING:
+    from softib.api.recording import Recording
     from softib.live.instances import Instance
 
 __all__ = ["Attachment", "attachment_of", "run_here"]
@@ -22,7 +23,8 @@ __all__ = ["Attachment", "attachment_of", "run_here"]
 class Attachment:
     """How a program is attached. ``stock``: by ``libumad2sim.so`` of ibsim-utils; ``tune``: set what makes UCX, OpenMPI, MPICH and
     libfabric use the HCAs; ``exclusive``: alone on its ports; ``mount``: show ``/sys/class/infiniband`` in a mount namespace;
-    ``refresh_s``: seconds between refreshes of its files; ``environment``: further variables of the program."""
+    ``refresh_s``: seconds between refreshes of its files; ``environment``: further variables of the program; ``record``: a GOAL schedule (``.goal``
+    or ``.bin``) to which what it sends, receives and computes is written."""
 
     stock: bool = False
     tune: bool = True
@@ -30,6 +32,13 @@ class Attachment:
     mount: bool = False
     refresh_s: float | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    record: str | os.PathLike[str] | None = None
+
+
+def _recording(path: str | os.PathLike[str]) -> Recording:
+    from softib.api.recording import recording_to
+
+    return recording_to(path)
 
 
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
@@ -55,6 +64,8 @@ def run_here(
     from softib.live.launch.silent_hcas import Watch, communicates
     from softib.live.launch.tuning import tuned
 
+    if manner.record is not None and manner.stock:
+        raise InputError("what a program sends is recorded by our own library; leave out the stock one")
     alive = living(instance)
     path = find_program(program[0])
     place = attachment_of(instance, node, port)
@@ -67,6 +78,9 @@ def run_here(
     env = {**place["env"], **manner.environment, "SOFTIB_PLACE": place["place"]}
     if manner.tune and not manner.stock:
         env |= tuned(folder, os.environ)
+    recording = None if manner.record is None else _recording(manner.record)
+    if recording is not None:
+        env |= recording.environment
     watch = Watch(folder, refresh) if not manner.stock and communicates(Path(path), program, os.environ) else None
     if watch is not None:
         watch.begin()
@@ -74,6 +88,8 @@ def run_here(
     with port_locks(instance.folder, place, clients, program[0], manner.exclusive):
         how = Manner(manner.stock, manner.mount, manner.refresh_s, refresh, alive)
         code = run_attached(path, tuple(program), env, how)
+    if recording is not None:
+        recording.close(notice)
     if watch is not None and code == 0 and alive():
         line = watch.line(place["place"], manner.tune, os.environ)
         if line is not None:

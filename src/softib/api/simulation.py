@@ -12,7 +12,7 @@ from softib.api.fabric import Fabric, as_fabric
 from softib.api.frames import frame
 from softib.api.shown import Suggests
 from softib.api.simulation_runs import Made, Record, Runs, port_row, write_file
-from softib.api.what_if import changes_of, check_network, text_of, variants_of
+from softib.api.what_if import SENSITIVITY, changes_of, check_network, text_of, variants_of
 from softib.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -271,7 +271,11 @@ class Simulation(Suggests):
         return [(name, np.sort(took[(run.messages.job == k) & (took >= 0)]) / 1e6) for k, name in enumerate(run.jobs)]
 
     def __repr__(self) -> str:
-        n = f"{self._phases.flows:,}" if self._phases is not None else f"{len(self._details.messages):,}"
+        n = (
+            f"{self._phases.flows:,}"
+            if self._phases is not None
+            else f"{int((~self._details.messages.computes).sum()):,}"
+        )
         flaw = "" if self.good else ", not all completed"
         doubt = "" if self.valid else ", the layer's model does not hold"
         return (
@@ -301,7 +305,7 @@ def simulate(
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
     change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
-    job an SL of its own, ``generation=XDR`` keeps the graph and takes links of that generation. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
+    job an SL of its own; ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
     ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
     layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
     "management": {"sm": "off"}}``. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
@@ -318,6 +322,7 @@ def simulate(
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
+    texts = [one for text in texts for one in (SENSITIVITY if text == "sensitivity" else (text,))]
     wanted = [(text, changes_of(text, layer)) for text in texts]
     first = {} if network == "infiniband" else {"network": network}
     check_network(first, layer)

@@ -110,7 +110,8 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
         }  # fmt: skip
     if run is not None:
         made |= {
-            "messages": len(run.messages), "bytes": int(run.messages.size.sum()), "work": dict(run.outcome.work),
+            "messages": int((~run.messages.computes).sum()), "computations": int(run.messages.computes.sum()),
+            "bytes": int(run.messages.size[~run.messages.computes].sum()), "work": dict(run.outcome.work),
             "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
             "latency_us": s.percentiles_us, "jobs": _jobs(s, run), "slowest": _slowest(run), "ports": s.busy_ports,
             "other_engines": s.other_engines, "remedies": s.remedies if main else [], **s._failures,
@@ -121,12 +122,29 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
         made["over_time"] = s.over_time
     if main and s._runs.record.trace is not None:
         made["trace"] = s.trace
+    if main and (found_ratios := _sensitivity(s)):
+        made["sensitivity"] = found_ratios
     if s.others:
         made["fabrics"] = [_other(name, other) for name, other in s.others.items()]
     if s.what_if is not None:
         made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if, main=False)}
         made["variants"] = [_variant("as it is", s, s), *(_variant(text, v, s) for text, v in s.variants.items())]
     return made
+
+
+def _sensitivity(s: Simulation) -> dict[str, dict[str, float]]:
+    """Time with each factor over that without, where all of them were run."""
+    from softib.api.what_if import SENSITIVITY
+
+    if not s.simulated_us or any(text not in s.variants for text in SENSITIVITY):
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for text in SENSITIVITY:
+        key, factor = text.split("=")
+        found.setdefault(key, {})["half" if factor == "0.5" else "double"] = (
+            s.variants[text].simulated_us / s.simulated_us
+        )
+    return found
 
 
 def _other(name: str, s: Simulation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, result_of
-from softib.api.what_if import OF_PACKETS, manager_settings
+from softib.api.what_if import OF_PACKETS, manager_settings, scale_of
 from softib.errors import InputError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Runs:
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
         run = simulated(
             found, work, self.layer, engine=named, seed=self.seed, options=options, progress=self.record.progress,
-            ask=self._ask(found.fabric, changes is None, changed.get("vl") == "jobs"),
+            ask=replace(self._ask(found.fabric, changes is None, changed.get("vl") == "jobs"), scale=scale_of(changed)),
         )  # fmt: skip
         run.outcome.wall_s = time.perf_counter() - began
         return Made(run, None, shown, run.outcome.wall_s, named)

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError, UnknownName
 
-__all__ = ["CHANGES", "OF_PACKETS", "changes_of", "check_network", "manager_settings", "variants_of"]
+if TYPE_CHECKING:
+    from softib.sim.paths import Scale
 
-CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics")
+__all__ = [
+    "CHANGES",
+    "OF_PACKETS",
+    "SENSITIVITY",
+    "changes_of",
+    "check_network",
+    "manager_settings",
+    "scale_of",
+    "variants_of",
+]
+
+CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
 """What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network
-(``roce``, ``tcp``); the generation of the links; all jobs of a file of several fabrics on the first one."""
+(``roce``, ``tcp``); the generation of the links; all jobs of a file of several fabrics on the first one; factors of latency, of the rate of all links, and of how narrow links between switches are."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
+FACTORS = ("latency", "bandwidth", "congestion")
+SENSITIVITY = tuple(f"{key}={factor}" for key in FACTORS for factor in ("0.5", "2"))
+"""What ``sensitivity`` as a what-if changes."""
 VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": ("one",)}
 
 
@@ -38,6 +53,8 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
             raise UnknownName("change of a what-if", key, CHANGES)
         if key in OF_PACKETS and layer != "packet":
             raise InputError(f"what-if {key}={value}: only packets know that; add --layer packet")
+        if key in FACTORS:
+            check_factor(key, value, layer)
         if key in VALUES and value not in VALUES[key]:
             raise UnknownName(f"value of {key}", value, VALUES[key])
         found[key] = value
@@ -46,6 +63,25 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
     if "generation" in found:
         speed_named(found["generation"])
     return found
+
+
+def check_factor(key: str, value: str, layer: str) -> None:
+    """Raise :class:`InputError` for a factor that is none, or of a layer that does not know it."""
+    try:
+        factor = float(value)
+    except ValueError:
+        factor = 0.0
+    if not 0.001 <= factor <= 1000:
+        raise InputError(f"what-if {key}={value}: a factor is a number from 0.001 to 1000, such as {key}=2")
+    if layer == "packet":
+        raise InputError(f"what-if {key}={value}: the packet layer takes the fabric as it is; leave out --layer packet")
+
+
+def scale_of(changes: Mapping[str, str]) -> Scale:
+    """The factors among ``changes``."""
+    from softib.sim.paths import Scale
+
+    return Scale(**{key: float(changes[key]) for key in FACTORS if key in changes})
 
 
 def check_network(changes: Mapping[str, str], layer: str) -> None:

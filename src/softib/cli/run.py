@@ -33,6 +33,12 @@ from softib.cli.output import print_notice
     is_flag=True,
     help="Be alone on NODE: refused while another program runs there, and refuses others meanwhile.",
 )
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write what PROGRAM sends, receives and computes as a GOAL schedule (.goal text, .bin binary) for softib simulate.",
+)
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
     "--refresh", type=click.FloatRange(0.05, 3600), metavar="S",
@@ -44,7 +50,7 @@ from softib.cli.output import print_notice
 @click.argument("program", nargs=-1, shell_complete=completing.files)
 def command(
     fabric: str | None, node: str | None, port: int | None, stock_preload: bool, pace: bool, strict: bool, ns: bool,
-    refresh: float | None, sysfs: bool, exclusive: bool, no_tuning: bool, program: tuple[str, ...],
+    refresh: float | None, sysfs: bool, exclusive: bool, no_tuning: bool, record: str | None, program: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run PROGRAM attached to NODE: everything over libibumad and libibverbs sees that host's adapters, and nothing else.
 
@@ -67,11 +73,11 @@ def command(
         raise click.UsageError("no program; say softib run -- CMD …")
     if ns and stock_preload:
         raise click.UsageError("--ns goes with our own library; leave out --stock-preload")
-    if stock_preload and (pace or strict):
+    if stock_preload and (pace or strict or record):
         raise click.UsageError(
-            "--pace and --strict are about RDMA devices of our own library; leave out --stock-preload"
+            "--pace, --strict and --record are about RDMA devices of our own library; leave out --stock-preload"
         )
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
-    how = softib.Attachment(stock_preload, not no_tuning, exclusive, ns, every_s, more)
+    how = softib.Attachment(stock_preload, not no_tuning, exclusive, ns, every_s, more, record)
     return softib.RunningFabric(fabric).call(program, node=node, port=port, how=how, notice=print_notice)

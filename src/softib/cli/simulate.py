@@ -24,7 +24,7 @@ from softib.cli.sweep import swept
 if TYPE_CHECKING:
     import softib
 
-LAYERS = ("static", "fluid", "packet")
+LAYERS = ("static", "loggops", "fluid", "packet")
 SMS = ("internal", "off")
 
 
@@ -32,7 +32,7 @@ SMS = ("internal", "off")
 @click.argument("source", shell_complete=completing.sources)
 @click.argument("workload", shell_complete=completing.files)
 @click.option("--layer", type=click.Choice(LAYERS), default="fluid", show_default=True,
-              help="packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links.")  # fmt: skip
+              help="packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links; loggops: traces, without congestion.")  # fmt: skip
 @click.option(
     "--engine",
     metavar="E",
@@ -44,6 +44,11 @@ SMS = ("internal", "off")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
               help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, or several with commas. Repeatable.")  # fmt: skip
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Run it with latency, bandwidth and congestion halved and doubled: what does it depend on?",
+)
 @click.option("--cores", type=click.IntRange(min=0), default=1, show_default=True,
               help="Processors for the packet layer (0: all); the result is the same.")  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
@@ -107,7 +112,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
 
     WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
     jobs. Patterns: permutation, shift, all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
-    message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule, or its file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
+    message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule or Chakra traces, or their file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
     completed, 2 when the question was wrong.
     """
     import softib
@@ -119,13 +124,15 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
+    if given["layer"] == "loggops":
+        return _replay(fabric, workload, given)
     sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
     record = softib.Record(
         samples=sampled, ports=given["ports"], trace=given["trace"], progress=Progress(), cores=given["cores"]
     )
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
-        what_if=given["what_if"], record=record,
+        what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])], record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
     )  # fmt: skip
     if given["alone"]:
@@ -140,6 +147,28 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         for place in given["counters"]:
             click.echo(f"\n# Port counters: {place}\n{found.perfquery(place)}")
     return 0 if found.good else 1
+
+
+OF_REPLAY = ("layer", "engine", "lfts", "as_json")
+
+
+def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
+    """A trace by the LogGOPS layer."""
+    import softib
+
+    context = click.get_current_context()
+    for key in given:
+        source = context.get_parameter_source(key)
+        if key not in OF_REPLAY and source is not None and source.name == "COMMANDLINE":
+            raise click.UsageError(
+                f"--layer loggops takes --engine, --lfts and --json; leave --{key.replace('_', '-')} out"
+            )
+    found = softib.replay(fabric, workload, engine=given["engine"], lfts=given["lfts"])
+    if given["as_json"]:
+        print_json(found.to_json())
+    else:
+        found.print()
+    return 0
 
 
 def _write(found: softib.Simulation, given: dict[str, Any]) -> None:

@@ -12,12 +12,29 @@ from softib.render.trace_text import trace_lines
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["print_simulation"]
+__all__ = ["print_replay", "print_simulation"]
 
 SLOWEST = PORTS = FLOWS = 3
 NETWORKS = {"roce": "RoCEv2 over Ethernet", "tcp": "TCP over Ethernet"}
+LEAST_CHANGE = 0.02
 LEAST_GAIN = 0.8
 """Another engine is worth a line where its busiest link carries at most this share."""
+
+
+def print_replay(s: dict[str, Any], console: Console) -> None:
+    """Print the figures of :meth:`softib.Replay.to_json`."""
+    console.print(text(f"{s['program']} on {s['fabric'] or s['source']}", "bold"))
+    console.print(
+        text(
+            f"{s['operations']:,} operations of {s['ranks']:,} ranks completed: {_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s",
+            "green",
+        )
+    )
+    console.print(text(f"loggops layer, tables: {s['engine']}; no congestion between switches is in it"))
+    console.print(
+        text(f"{s['messages']:,} messages, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on average")
+    )
+    console.print(text(f"ranks end from {_us(s['first_rank_ends_us'])} to {_us(s['last_rank_ends_us'])}"))
 
 
 def print_simulation(s: dict[str, Any], console: Console) -> None:
@@ -25,8 +42,11 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     line = lambda *parts: console.print(text(" ".join(parts)))
     console.print(text(f"{s['workload']} on {s['fabric'] or s['source']}", "bold"))
     took = f"{_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s"
-    done = text(f"{s['messages']:,} messages completed: {took}", "green")
-    console.print(done if s["good"] else text(f"Not all of {s['messages']:,} messages completed: {took}", "bold red"))
+    computed = f" and {s['computations']:,} computations" if s.get("computations") else ""
+    done = text(f"{s['messages']:,} messages{computed} completed: {took}", "green")
+    console.print(
+        done if s["good"] else text(f"Not all of {s['messages']:,} messages{computed} completed: {took}", "bold red")
+    )
     line(f"{s['layer']} layer, tables: {s['engine']}, seed {s['seed']}")
     _ethernet(s, console)
     for why in s["why_not"]:
@@ -169,7 +189,10 @@ def _other(s: dict[str, Any], console: Console) -> None:
         console.print(text("other engines: " + ", ".join(
             f"{e}'s busiest link between switches has {r:.0%} of what it has now" for e, r in better.items()
         )))  # fmt: skip
+    _sensitivity(s, console)
     for v in s.get("variants", ())[1:]:
+        if s.get("sensitivity") and v["change"].partition("=")[0] in s["sensitivity"]:
+            continue
         console.print()
         tail = (
             f", p99 {_us(v['latency_us']['p99'])} instead of {_us(s['latency_us']['p99'])}" if v["latency_us"] else ""
@@ -183,6 +206,21 @@ def _other(s: dict[str, Any], console: Console) -> None:
     if other and ("ethernet" in s or "ethernet" in other):
         _ethernet(other, console)
         _side_by_side(s, other, console)
+
+
+def _sensitivity(s: dict[str, Any], console: Console) -> None:
+    """How the completion changes with each factor, and what that says."""
+    found = s.get("sensitivity")
+    if not found:
+        return
+    console.print()
+    console.print(text(f"{'sensitivity':>12}{'half':>12}{'double':>12}", "bold"))
+    for key, ratio in found.items():
+        console.print(text(f"{key:>12}{ratio['half'] - 1:>+12.1%}{ratio['double'] - 1:>+12.1%}"))
+    most = max(found, key=lambda key: max(abs(ratio - 1) for ratio in found[key].values()))
+    change = max((abs(ratio - 1) for ratio in found[most].values()), default=0.0)
+    small = f"less than {LEAST_CHANGE:.0%} in any of these: the network does not matter to this workload"
+    console.print(text(f"changes {small}" if change < LEAST_CHANGE else f"depends on {most} most"))
 
 
 def _fabrics(s: dict[str, Any], console: Console) -> None:

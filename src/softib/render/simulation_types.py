@@ -47,6 +47,8 @@ class Simulation(TypedDict):
     why_not: list[str]
     notes: list[str]
     messages: int
+    """Those that moved: computations are none."""
+    computations: NotRequired[int]
     phases: NotRequired[int]
     """Only of a workload that the fluid layer answers by phases, with the two below."""
     phases_by_message: NotRequired[int]
@@ -105,10 +107,47 @@ class Simulate(Simulation):
     what_if: NotRequired[WhatIf]
     variants: NotRequired[list[dict[str, Any]]]
     """The run as it is and all of ``--what-if``, side by side."""
+    sensitivity: NotRequired[dict[str, dict[str, float]]]
+    """With ``--sensitivity``: time with latency, bandwidth, congestion at ``half`` and ``double``, over that without."""
     trace: NotRequired[dict[str, Any]]
     """The timeline of one message."""
     counters: NotRequired[dict[str, dict[str, int]]]
     """PortCounters that the run added, by port."""
+
+
+class Replay(TypedDict):
+    """``softib simulate --layer loggops --json``: a program by the LogGOPS layer."""
+
+    schema: str
+    """softib/replay/1"""
+    source: str
+    """what was given"""
+    fabric: str
+    """the fabric's name"""
+    program: str
+    """the trace's name"""
+    layer: str
+    """loggops"""
+    engine: str
+    """whose forwarding tables"""
+    simulated_us: float
+    """virtual time of the end"""
+    wall_s: float
+    """seconds that it took"""
+    ranks: int
+    """ranks of the program"""
+    operations: int
+    """sends, receives and computations"""
+    messages: int
+    """messages between ranks"""
+    bytes: int
+    """octets that they carry"""
+    computed_us: float
+    """time that a rank computes, on average"""
+    first_rank_ends_us: float
+    """when the first rank had ended"""
+    last_rank_ends_us: float
+    """when the last rank had ended"""
 
 
 class JobOver(TypedDict):

@@ -65,6 +65,16 @@ class Laid:
         return len(self.port)
 
 
+@dataclass(frozen=True)
+class Scale:
+    """Factors for a what-if: ``latency`` of all that a message takes beside its octets on links, ``bandwidth`` of all links, and ``congestion``: links between switches carry
+    that many times less than those of the hosts allow."""
+
+    latency: float = 1.0
+    bandwidth: float = 1.0
+    congestion: float = 1.0
+
+
 class Plane:
     """What data meets in ``fabric`` as it stands: end ports, links that are up, tables, rates and delays.
 
@@ -72,8 +82,8 @@ class Plane:
     Making one is the expensive part of a short run; a layer takes it in the fabric's place.
     """
 
-    def __init__(self, fabric: Fabric, path_sl: np.ndarray | None = None):
-        self.fabric, self.path_sl = fabric, path_sl
+    def __init__(self, fabric: Fabric, path_sl: np.ndarray | None = None, scale: Scale | None = None):
+        self.fabric, self.path_sl, self.scale = fabric, path_sl, scale or Scale()
         self.ends = end_ports(fabric)
         self._last: tuple[Messages, Laid] | None = None
 
@@ -84,7 +94,13 @@ class Plane:
         linked = self.fabric.linked
         if not known.any() and linked.any():
             raise InputError("no link of this fabric has a known speed: traffic on it takes no known time")
-        return np.where(linked & (known == 0), known[known > 0].min(initial=np.inf), known)
+        rate = np.where(linked & (known == 0), known[known > 0].min(initial=np.inf), known) * self.scale.bandwidth
+        if self.scale.congestion != 1:
+            f = self.fabric
+            inside = (f.switch_of_node[f.port_node] >= 0) & (f.port_peer >= 0)
+            inside &= f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0
+            rate = np.where(inside, rate / self.scale.congestion, rate)
+        return rate
 
     @cached_property
     def table(self) -> Any:
@@ -144,6 +160,9 @@ class Plane:
         """What messages take beside their octets."""
         into = self.ends[np.where(m.opcode == Opcode.READ, m.src, m.dst)]
         found = timing_of(self.profile, m, laid, self.gbps[into], self.half_ps)
+        if self.scale.latency != 1:
+            longer = lambda ps: np.round(ps * self.scale.latency).astype(np.int64)
+            found = Timing(longer(found.request_ps), longer(found.forth_ps), longer(found.answer_ps))
         if not (computes := m.computes).any():
             return found
         return Timing(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from softib.errors import InputError
-from softib.workloads.goal_binary import is_binary, read_binary
+from softib.workloads.goal_binary import is_binary, portals_text, read_binary
 from softib.workloads.portals import Counters
 from softib.workloads.schedule import Kind, Schedule
 from softib.workloads.schedule_builder import Builder
@@ -21,6 +23,8 @@ from softib.workloads.schedule_builder import Builder
 __all__ = ["read_goal", "write_goal"]
 
 PS_PER_NS = 1000
+ACKNOWLEDGED = "// softib: a send ends when it is acknowledged"
+"""The first line of what softib records, a comment for others: :attr:`Schedule.acknowledged`."""
 _OP = re.compile(
     r"(?:(?P<label>\w+)\s*:\s*)?(?:"
     r"(?P<what>send|recv)\s+(?P<size>\d+)b\s+(?:to|from)\s+(?P<peer>\d+|-1)(?:\s+tag\s+(?P<tag>\d+|-1))?"
@@ -36,7 +40,10 @@ _COMMENT = re.compile(rb"/\*.*?\*/", re.S)
 def read_goal(path: Path, data: bytes) -> Schedule:
     """The schedule in ``data``, the content of ``path``, text or binary. Raises :class:`InputError` with file, line, and what would be right."""
     if is_binary(data):
-        return read_binary(path, data)
+        text = portals_text(path, data)
+        if text is None:
+            return read_binary(path, data)
+        data = text
     return _Text(path).read(_COMMENT.sub(lambda hit: b"\n" * hit[0].count(b"\n"), data))
 
 
@@ -70,7 +77,7 @@ class _Text:
         if self.rank >= 0:
             raise InputError(f"{self.path}: rank {self.rank} does not end: a }} is missing")
         self.counters.close(self.build, self.path)
-        return self.build.schedule(self.path.stem)
+        return replace(self.build.schedule(self.path.stem), acknowledged=data.startswith(ACKNOWLEDGED.encode()))
 
     def _line(self, text: str) -> None:
         if self.build is None:
@@ -138,14 +145,17 @@ class _Text:
             self.labels[label] = row
 
 
-def write_goal(s: Schedule) -> str:
-    """``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are rounded to nanoseconds."""
-    lines = [f"num_ranks {s.ranks}", ""]
+def write_goal(s: Schedule, notes: Mapping[int, str] | None = None) -> str:
+    """``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are rounded to nanoseconds. ``notes``: comments before operations."""
+    lines = [*([ACKNOWLEDGED] if s.acknowledged else []), f"num_ranks {s.ranks}", ""]
+    notes = notes or {}
     begins = np.searchsorted(s.rank, np.arange(s.ranks + 1)).tolist()
     used = Counter(s.processor.tolist())
     for r in range(s.ranks):
         lines.append(f"rank {r} {{")
         for i in range(begins[r], begins[r + 1]):
+            if i in notes:
+                lines.append(f"// {notes[i]}")
             name, cpu = f"l{i - begins[r] + 1}", f" cpu {s.processor[i]}" if len(used) > 1 else ""
             if s.kind[i] == Kind.COMPUTE:
                 lines.append(f"{name}: calc {round(int(s.compute_ps[i]) / PS_PER_NS)}{cpu}")

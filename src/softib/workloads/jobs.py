@@ -145,10 +145,13 @@ class Matrix(Job):
 
 
 class Trace(Job):
-    """a program that was recorded or generated: a GOAL schedule, text or binary; what each rank sends, receives and computes"""
+    """a program that was recorded or generated: a GOAL schedule or Chakra traces; what each rank sends, receives and computes"""
 
     pattern: Literal["trace"] = "trace"
-    file: str = Field(description="the schedule")
+    file: str = Field(description="the schedule, or the trace of one rank: those of the others stand beside it")
+    ranks: Number | None = Field(
+        None, description="of a Chakra trace of one rank alone: ranks that run it; default: as many as the hosts take"
+    )
     ranks_per_host: Number = Field(1, description="ranks on each host, in order")
     send_overhead: Time = Field(0, description="of the processor for each message sent")
     receive_overhead: Time = Field(0, description="of the processor for each message received")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from softib.errors import InputError, LimitError
 from softib.workloads import jobs
 from softib.workloads.hosts import Hosts
 
-__all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "parts_of"]
+if TYPE_CHECKING:
+    from softib.workloads.schedule_messages import Overheads
+
+__all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "overheads_of", "parts_of", "rows_of"]
 
 MAX_MESSAGES = 20_000_000
 """Messages of one workload: some 4 GB of columns and paths."""
@@ -58,11 +61,25 @@ class Place:
         return int(self.rows[default]) if text is None else self.hosts.row(text)
 
 
+def rows_of(job: jobs.Job, hosts: Hosts) -> np.ndarray:
+    """Rows of the hosts that ``job`` runs on. Raises :class:`InputError` for names of none."""
+    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
+    return np.arange(len(hosts)) if given is None else hosts.chosen(given)
+
+
+def overheads_of(job: jobs.Trace) -> Overheads:
+    """What a trace's messages cost beside the adapter."""
+    from softib.workloads.schedule_messages import Overheads
+
+    return Overheads(
+        send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
+    )
+
+
 def parts_of(job: jobs.Job, hosts: Hosts, seed: int) -> list[Part]:
     """The messages of ``job``. Raises :class:`InputError` where there are too few hosts, :class:`LimitError` for more messages than
     :data:`MAX_MESSAGES`."""
-    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
-    rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
+    rows = rows_of(job, hosts)
     pattern = str(getattr(job, "pattern", ""))
     if len(rows) < (1 if pattern in OF_TARGETS and job.targets is not None else 2):  # type: ignore[attr-defined]
         raise InputError(f"{pattern} on {len(rows)} host{'' if len(rows) == 1 else 's'}: it takes at least two")
@@ -221,15 +238,12 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
 
 
 def _trace(job: jobs.Trace, at: Place) -> list[Part]:
-    from softib.workloads.schedule_messages import Overheads, part_of, place
+    from softib.workloads.schedule_messages import part_of, place
     from softib.workloads.traces import read_trace
 
-    schedule = read_trace(Path(job.file))
+    schedule = read_trace(Path(job.file), job.ranks or len(at.rows) * job.ranks_per_host)
     host = place(schedule, at.rows, job.ranks_per_host)
-    cost = Overheads(
-        send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
-    )
-    part, _ = part_of(schedule, host, cost)
+    part, _ = part_of(schedule, host, overheads_of(job))
     check_count(len(part.src), f"the operations of {job.file}")
     return [part]
 

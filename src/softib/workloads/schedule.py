@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.errors import InputError
 
-__all__ = ["ANY", "Kind", "Schedule", "matched"]
+__all__ = ["ANY", "Kind", "Schedule", "matched", "meetings"]
 
 ANY = -1
 """Of ``peer`` and ``tag`` of a receive: from anybody, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
@@ -29,7 +29,8 @@ class Schedule:
     ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`); ``size`` int64
     octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
     operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
-    set, when that one has begun. ``label`` says where an operation stands, for messages to people.
+    set, when that one has begun. ``label`` says where an operation stands, for messages to people. ``acknowledged``: a send has ended when its sender knows that it arrived, as the
+    completions of a queue pair say, not when it was handed over.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Schedule:
     needs: np.ndarray
     on_start: np.ndarray
     labels: tuple[str, ...] = field(default=(), repr=False)
+    acknowledged: bool = False
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -55,8 +57,14 @@ class Schedule:
         return f"rank {int(self.rank[i])}, {self.labels[i] if self.labels else f'operation {number + 1}'}"
 
     def check(self) -> None:
-        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not there, a rank that sends to itself, a negative size or
-        time, and operations that wait for each other in a circle."""
+        """Raise :class:`InputError` as :meth:`check_values`, and for operations that wait for each other in a circle."""
+        self.check_values()
+        circle = _in_a_circle(self)
+        if circle >= 0:
+            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
+
+    def check_values(self) -> None:
+        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not there, a rank that sends to itself, a negative size or time."""
         sends = self.kind != Kind.COMPUTE
         receives = self.kind == Kind.RECV
         anybody = receives & (self.peer == ANY)
@@ -69,9 +77,6 @@ class Schedule:
         for wrong, what in rules:
             if wrong.any():
                 raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {what}")
-        circle = _in_a_circle(self)
-        if circle >= 0:
-            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
         """(operations that wait, operations whose end they wait for): what waits for a begin waits for what that one waits for."""
@@ -112,63 +117,37 @@ def matched(s: Schedule) -> np.ndarray:
     A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and fits: which message comes first is not known before a run. Raises
     :class:`InputError` for a send or receive that nobody answers, and for sizes that do not fit.
     """
-    n = len(s)
-    found = np.full(n, -1, np.int64)
-    sends, receives = np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(s.kind == Kind.RECV)
-    wild = (s.peer[receives] == ANY) | (s.tag[receives] == ANY)
-    plain = receives[~wild]
-    send_at, receive_at = _pairs(s, sends, plain)
-    found[sends[send_at]] = plain[receive_at]
+    return np.where(s.kind == Kind.SEND, meetings(s), -1)
+
+
+def meetings(s: Schedule) -> np.ndarray:
+    """As :func:`matched`, and of each receive its send (int64[n], -1 for computations)."""
+    from softib.sim.loggops import matches
+
+    wild = (s.kind == Kind.RECV) & ((s.peer == ANY) | (s.tag == ANY))
+    kind = np.where(wild, Kind.COMPUTE, s.kind).astype(np.uint8)
+    found = matches(kind, s.rank, s.peer, s.tag)
     if wild.any():
-        _any_source(s, found, sends, receives[wild])
-    lonely = sends[found[sends] < 0]
-    if len(lonely):
-        i = int(lonely[0])
+        _any_source(s, found, np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(wild))
+    alone = (found < 0) & (s.kind != Kind.COMPUTE)
+    lonely = alone & (s.kind == Kind.SEND)
+    if lonely.any():
+        i = int(np.argmax(lonely))
         raise InputError(
             f"{s.name}: {s.where(i)}: nobody receives this message to rank {int(s.peer[i])} with tag {int(s.tag[i])}"
         )
-    taken = np.zeros(n, bool)
-    taken[found[sends]] = True
-    waiting = receives[~taken[receives]]
-    if len(waiting):
-        i = int(waiting[0])
+    if alone.any():
+        i = int(np.argmax(alone))
         raise InputError(
             f"{s.name}: {s.where(i)}: it waits for ever: nobody sends it a message with tag {int(s.tag[i])}"
         )
-    short = s.size[sends] > s.size[found[sends]]
+    short = (s.kind == Kind.SEND) & (s.size > s.size[found])
     if short.any():
-        i = int(sends[np.argmax(short)])
+        i = int(np.argmax(short))
         raise InputError(
             f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[found[i]]):,} ({s.where(int(found[i]))})"
         )
     return found
-
-
-def _pairs(s: Schedule, sends: np.ndarray, receives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places in ``sends`` and in ``receives`` that match: k-th with k-th of the same source, destination and tag."""
-    keys = np.concatenate([
-        np.stack([s.rank[sends], s.peer[sends], s.tag[sends]], axis=1), np.stack([s.peer[receives], s.rank[receives], s.tag[receives]], axis=1),
-    ]).astype(np.int64)  # fmt: skip
-    if not len(keys):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    order = np.lexsort((np.arange(len(keys)), keys[:, 2], keys[:, 1], keys[:, 0]))
-    new = np.ones(len(keys), bool)
-    new[1:] = (keys[order][1:] != keys[order][:-1]).any(axis=1)
-    group = np.empty(len(keys), np.int64)
-    group[order] = np.cumsum(new) - 1
-    a, b = group[: len(sends)], group[len(sends) :]
-    first, second = a * (len(keys) + 1) + _nth(a), b * (len(keys) + 1) + _nth(b)
-    _, at_send, at_receive = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    return at_send, at_receive
-
-
-def _nth(group: np.ndarray) -> np.ndarray:
-    """How many of the same group stand before each."""
-    order = np.argsort(group, kind="stable")
-    begins = np.searchsorted(group[order], group[order])
-    out = np.empty(len(group), np.int64)
-    out[order] = np.arange(len(group)) - begins
-    return out
 
 
 def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndarray) -> None:
@@ -182,5 +161,5 @@ def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndar
         fits = [i for i in able if s.size[i] <= s.size[r]]
         if able:
             i = (fits or able)[0]
-            found[i] = r
+            found[i], found[r] = r, i
             left[int(s.rank[r])].remove(i)

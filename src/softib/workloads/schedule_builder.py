@@ -17,6 +17,8 @@ class Builder:
         self._rows: list[tuple[int, int, int, int, int, int, int]] = []
         self._labels: list[str] = []
         self._needs: list[tuple[int, int, bool]] = []
+        self.place = np.zeros(0, np.int64)
+        """Of each row, its place in the last :meth:`schedule`."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -45,6 +47,7 @@ class Builder:
         order = np.argsort(rows[:, 0], kind="stable")
         place = np.empty(len(rows), np.int64)
         place[order] = np.arange(len(rows))
+        self.place = place
         needs = np.array(self._needs, np.int64).reshape(-1, 3)
         owner = place[needs[:, 0]]
         by = np.argsort(owner, kind="stable")

@@ -16,6 +16,7 @@ from softib.errors import InputError
 from softib.sim.messages import Opcode
 from softib.workloads.patterns import Part
 from softib.workloads.schedule import Kind, Schedule, matched
+from softib.workloads.schedule_order import posting_order
 
 __all__ = ["Overheads", "part_of", "place"]
 
@@ -96,6 +97,8 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads) -> tuple[Part, np.nd
     opcode[rts_row[j]] = opcode[fin_row[j]] = Opcode.SEND
     ended = op.copy()
     ended[deferred] = fin_row[deferred]
+    if s.acknowledged:
+        ended[eager] = message_row[eager]
     # Queue pairs: one for each pair of ranks and direction of posting; processors; a memory line for each rank.
     qp = np.empty(rows, np.int64)
     qp[:n] = s.rank.astype(np.int64) * 256 + s.processor
@@ -105,9 +108,23 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads) -> tuple[Part, np.nd
     qp[at] = base + np.where(local[i], s.rank[i], s.ranks + 2 * np.where(deferred[i], back, pair) + deferred[i])
     qp[rts_row[j]] = base + s.ranks + 2 * (s.rank[j].astype(np.int64) * s.ranks + s.peer[j])
     qp[fin_row[j]] = base + s.ranks + 2 * (s.peer[j].astype(np.int64) * s.ranks + s.rank[j])
+    if s.acknowledged:  # recorded: each tag is a queue pair
+        qp[at] += (s.tag[i] + 1) * (base + 2 * s.ranks * (s.ranks + 1))
     qp = np.unique(qp, return_inverse=True)[1]
     owners, needed = _dependencies(s, receive_of, ended, (message_row, rts_row, fin_row), deferred)
-    return Part(src, dst, size, qp, owners, needed, opcode=opcode, delay_ps=delay, name=s.name), ended
+    operation = np.concatenate([op, i, j, j])
+    place, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
+    if circle >= 0:
+        raise InputError(
+            f"{s.name}: {s.where(int(operation[circle]))}: it waits for ever: for itself, by way of other ranks"
+        )
+    columns = [np.empty_like(c) for c in (src, dst, size, qp, opcode, delay)]
+    for column, old in zip(columns, (src, dst, size, qp, opcode, delay), strict=True):
+        column[place] = old
+    src, dst, size, qp, opcode, delay = columns
+    return Part(src, dst, size, qp, place[owners], place[needed], opcode=opcode, delay_ps=delay, name=s.name), place[
+        ended
+    ]
 
 
 def _dependencies(

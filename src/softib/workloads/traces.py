@@ -15,13 +15,23 @@ REFUSED = (
     (DUMPI, "a DUMPI trace"),
     (b"# htor's PMPI Tracer", "a trace of liballprof"),
     (b"# collprof", "a trace of liballprof"),
+    (b"hostname=", "the head of a DUMPI trace"),
+    (b"version=", "a DUMPI trace as text"),
 )
 """Beginnings of forms that are not read."""
 MOST_BYTES = 1 << 32
 
 
-def read_trace(path: Path) -> Schedule:
-    """The schedule of the file ``path``. Raises :class:`InputError` for a file that cannot be read, one line with what would be right."""
+CHAKRA = (".et", ".json")
+
+
+def read_trace(path: Path, ranks: int = 2) -> Schedule:
+    """The schedule of the file ``path``; a Chakra trace of one rank alone becomes that of ``ranks`` ranks. Raises :class:`InputError` for a file that cannot be read, one
+    line with what would be right."""
+    if path.suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
+        from softib.workloads.chakra_schedule import read_chakra
+
+        return read_chakra(path, ranks)
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InputError(f"{path}: {path.stat().st_size:,} bytes; a trace has at most {MOST_BYTES:,}")

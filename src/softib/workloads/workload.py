@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
-TRACES = (".goal", ".bin")
+TRACES = (".goal", ".bin", ".et")
 OF_FILES = ("matrix", "trace")
 """Patterns whose first word is a file."""
 OF_HOSTS = ("hosts", "targets")
@@ -103,7 +103,7 @@ def read(source: Workload | str | os.PathLike[str]) -> Workload:
     if isinstance(source, Workload):
         return source
     text = os.fspath(source)
-    if Path(text).suffix in TRACES:
+    if Path(text).suffix in TRACES and not text.startswith("trace:"):
         return Workload(text, (job_of("trace", {"file": text}, text),))
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file

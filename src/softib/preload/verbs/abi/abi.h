@@ -219,4 +219,15 @@ void va_free_builder(struct ve_qp *q);
 /* Checks a request against its QP: 0 or errno. */
 int va_check(const struct ve_qp *q, const struct ve_wr *wr);
 
+int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
+int va_next_poll(struct ibv_cq_ex *ex);
+
+/* The same, of a program that is recorded (engine/record.h). */
+void va_record_ops(struct ibv_context_ops *ops);
+int va_record_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
+int va_record_next_poll(struct ibv_cq_ex *ex);
+/* A request that was taken over; a new QP. */
+void va_record_request(const struct ve_qp *q, const struct ve_wr *wr);
+void va_record_qp(const struct ve_qp *q);
+
 #endif

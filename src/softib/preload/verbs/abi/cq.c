@@ -2,6 +2,7 @@
 #include "abi.h"
 #include "../engine/complete.h"
 #include "../engine/poll_batch.h"
+#include "../engine/record.h"
 #include "../engine/send.h"
 #include "../engine/strict.h"
 #include "../engine/timer.h"
@@ -256,7 +257,7 @@ static int look(struct va_cq *c)
     return 0;
 }
 
-static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
     struct va_cq *c = (struct va_cq *)ex;
     int error;
@@ -275,7 +276,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
     return error;
 }
 
-static int next_poll(struct ibv_cq_ex *ex)
+int va_next_poll(struct ibv_cq_ex *ex)
 {
     return look((struct va_cq *)ex);
 }
@@ -344,8 +345,8 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 /* What was not asked for stays NULL, as a driver leaves it. */
 void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
 {
-    ex->start_poll = start_poll;
-    ex->next_poll = next_poll;
+    ex->start_poll = ve_recording ? va_record_start_poll : va_start_poll;
+    ex->next_poll = ve_recording ? va_record_next_poll : va_next_poll;
     ex->end_poll = end_poll;
     ex->read_opcode = read_opcode;
     ex->read_vendor_err = read_vendor_err;

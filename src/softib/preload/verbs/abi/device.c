@@ -2,6 +2,7 @@
 #include "abi.h"
 #include "../engine/events.h"
 #include "../engine/quiesce.h"
+#include "../engine/record.h"
 #include "../engine/sq_sched.h"
 #include "../engine/timer.h"
 
@@ -31,6 +32,7 @@ static void forget(void)
     va_engine.waiting = NULL;
     va_engine.tagged = NULL;
     va_engine.timer_runs = false;
+    ve_record_forget();
     pthread_mutex_init(&va_engine.lock, NULL);
     ve_quiesce_begin(&va_engine);
     vm_renumber(&va_engine.w, sv_fabric_process(), started());
@@ -71,6 +73,7 @@ static int join(void)
     pthread_mutex_init(&va_engine.lock, NULL);
     ve_quiesce_begin(&va_engine);
     ve_modes_read();
+    ve_record_begin();
     sv_fabric_at_fork(forget);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* peers copy from and to this memory; one user's only */
     n = sv_devices(&of);

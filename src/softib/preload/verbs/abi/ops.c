@@ -1,5 +1,6 @@
 /* The tables behind libibverbs' inline functions. What a context does not have stays NULL: the header says EOPNOTSUPP then. */
 #include "abi.h"
+#include "../engine/record.h"
 #include "../engine/timer.h"
 
 #include <errno.h>
@@ -31,6 +32,8 @@ void va_fill_ops(struct verbs_context *v)
     ops->post_srq_recv = va_post_srq_recv;
     ops->post_send = va_post_send;
     ops->post_recv = va_post_recv;
+    if (ve_recording)
+        va_record_ops(ops);
     v->query_port = va_query_port;
     v->advise_mr = va_advise_mr;
     v->alloc_null_mr = va_alloc_null_mr;

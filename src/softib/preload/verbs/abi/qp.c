@@ -3,6 +3,7 @@
 #include "../engine/complete.h"
 #include "../engine/modify.h"
 #include "../engine/quiesce.h"
+#include "../engine/record.h"
 #include "../engine/strict.h"
 #include "../engine/timer.h"
 #include "../memory/hazards.h"
@@ -174,6 +175,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
         ve_strict_made(q);
     ve_quiesce_add(q);
     va_enroll(q);
+    if (ve_recording)
+        va_record_qp(q);
     return &q->ex.qp_base;
 }
 

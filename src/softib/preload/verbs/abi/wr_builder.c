@@ -1,5 +1,6 @@
 /* ibv_wr_*: requests are gathered between wr_start and wr_complete, then posted, all or none. */
 #include "abi.h"
+#include "../engine/record.h"
 #include "../engine/send.h"
 
 #include <errno.h>
@@ -237,7 +238,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addres
     last(ex)->flags |= IBV_SEND_INLINE;
 }
 
-static int complete(struct ibv_qp_ex *ex)
+static inline int post_all(struct ibv_qp_ex *ex, bool recorded)
 {
     struct ve_qp *q = qp_of(ex);
     struct builder *b = q->builder;
@@ -245,9 +246,27 @@ static int complete(struct ibv_qp_ex *ex)
 
     for (uint32_t i = 0; !error && i < b->n; i++)
         error = b->wrs[i].opcode == IBV_WR_ATOMIC_WRITE ? 0 : va_check(q, &b->wrs[i]);
-    for (uint32_t i = 0; !error && i < b->n; i++)
+    for (uint32_t i = 0; !error && i < b->n; i++) {
         error = ve_post(q, &b->wrs[i]);
+        if (recorded && !error)
+            va_record_request(q, &b->wrs[i]);
+    }
     ve_spin_unlock(&q->lock);
+    return error;
+}
+
+static int complete(struct ibv_qp_ex *ex)
+{
+    return post_all(ex, false);
+}
+
+static int complete_recorded(struct ibv_qp_ex *ex)
+{
+    int error;
+
+    ve_record_enter();
+    error = post_all(ex, true);
+    ve_record_leave(false);
     return error;
 }
 
@@ -305,7 +324,7 @@ int va_fill_builder(struct ve_qp *q, uint64_t flags)
         return ENOMEM;
     }
     ex->wr_start = start;
-    ex->wr_complete = complete;
+    ex->wr_complete = ve_recording ? complete_recorded : complete;
     ex->wr_abort = abort_;
     ex->wr_set_ud_addr = set_ud_addr;
     ex->wr_set_xrc_srqn = set_xrc_srqn;

@@ -1,0 +1,69 @@
+"""What programs wrote down under ``SOFTIB_RECORD`` (``softib run --record``): the files of all their threads as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.live.c_header import CHeader
+
+__all__ = ["HEADER", "RecordedThread", "threads_in"]
+
+HEADER = CHeader("verbs/engine/record.h")
+MAGIC = b"SOFTIBr"
+HEAD_OCTETS = 65536
+"""``HEAD_OCTETS`` of ``record.c``."""
+NO_RANK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class RecordedThread:
+    """Events of one thread by column, times in ns; ``rank`` as the launcher says, or None."""
+
+    pid: int
+    tid: int
+    rank: int | None
+    ns: np.ndarray
+    compute: np.ndarray
+    type: np.ndarray
+    opcode: np.ndarray
+    qpn: np.ndarray
+    peer: np.ndarray
+    octets: np.ndarray
+
+
+def threads_in(folder: Path) -> list[RecordedThread]:
+    """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` where a file was cut, or had no room."""
+    found = [one for path in sorted(folder.glob("*.events")) if (one := _thread(path)) is not None]
+    return sorted(found, key=lambda t: (int(t.ns[0]) if len(t.ns) else 0, t.pid, t.tid))
+
+
+def _thread(path: Path) -> RecordedThread | None:
+    """One file; None where its thread wrote no event."""
+    head_type, event_type = (HEADER.types()[f"softib_record_{name}"] for name in ("head", "event"))
+    size = path.stat().st_size
+    if size <= HEAD_OCTETS:
+        return None
+    head = np.fromfile(path, head_type, 1)[0]
+    if bytes(head["magic"]) != MAGIC or head["version"] != HEADER.constant("RECORD_VERSION"):
+        raise InputError(f"{path}: not written by this version of softib")
+    if head["lost"]:
+        raise InputError(
+            f"{path}: {int(head['lost']):,} events found no room; give --record a file where there is more"
+        )
+    events = np.fromfile(path, event_type, offset=HEAD_OCTETS)
+    ended = events["type"] == 0
+    events = events[: int(np.argmax(ended)) if ended.any() else len(events)]
+    if not len(events):
+        return None
+    ticks, ns = (np.asarray(head[name], np.float64) for name in ("ticks", "ns"))
+    rate = (ns[1] - ns[0]) / max(ticks[1] - ticks[0], 1.0)
+    since = (events["ticks"] - head["ticks"][0]).astype(np.int64)
+    return RecordedThread(
+        int(head["pid"]), int(head["tid"]), None if head["rank"] == NO_RANK else int(head["rank"]), int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
+        np.round(events["compute"] * rate).astype(np.int64), events["type"].astype(np.uint8), events["opcode"].astype(np.int64),
+        events["qpn"].astype(np.int64), events["peer"].astype(np.int64), events["octets"].astype(np.int64),
+    )  # fmt: skip

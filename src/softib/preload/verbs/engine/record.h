@@ -1,0 +1,63 @@
+/*
+ * SOFTIB_RECORD: what the program posts and polls is written to files in that folder, one a thread (softib run --record). This header is the only
+ * declaration of their layout; softib.live.recording reads it into NumPy dtypes. Nothing on the path of a request looks here: with the variable set,
+ * ops.c, cq.c and wr_builder.c hand out the recording functions of abi/record.c instead of the plain ones.
+ *
+ * A file is a softib_record_head and softib_record_events until the first whose `type` is 0. Ticks are the processor's counter. `compute` grows by what
+ * the thread computed between calls of this library: its CPU time, without the time between polls that found nothing.
+ */
+#ifndef SOFTIB_VERBS_ENGINE_RECORD_H
+#define SOFTIB_VERBS_ENGINE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SOFTIB_RECORD_VERSION 1
+
+/*
+ * POST: a send request: qpn, peer, octets, opcode (enum ibv_wr_opcode)
+ * RECEIVED: the completion of a receive was polled: qpn, peer (of datagrams), octets, opcode (enum ibv_wc_opcode)
+ * SENT: that of a send request: qpn, octets: requests of this QP that are complete
+ * QP: one was made: qpn, opcode (enum ibv_qp_type)
+ * BEGIN, END: of a collective: qpn is its number, octets what the call says of its size
+ */
+#define SOFTIB_EVENT_POST 1
+#define SOFTIB_EVENT_RECEIVED 2
+#define SOFTIB_EVENT_SENT 3
+#define SOFTIB_EVENT_QP 4
+#define SOFTIB_EVENT_BEGIN 5
+#define SOFTIB_EVENT_END 6
+
+struct softib_record_head {
+    char magic[8];              /* "SOFTIBr" and a NUL */
+    uint32_t version;           /* SOFTIB_RECORD_VERSION */
+    uint32_t pid;
+    uint32_t tid;
+    uint32_t rank;              /* as the launcher says; 0xFFFFFFFF: it does not */
+    uint64_t ticks[2];          /* two moments by the counter */
+    uint64_t ns[2];             /* and by CLOCK_MONOTONIC */
+    uint64_t lost;              /* events for which there was no room */
+};
+
+struct softib_record_event {
+    uint64_t ticks;             /* when the call began */
+    uint64_t compute;           /* ticks computed so far */
+    uint32_t qpn;
+    uint32_t peer;              /* QPN at the other end */
+    uint32_t octets;
+    uint16_t opcode;
+    uint16_t type;              /* SOFTIB_EVENT_* */
+};
+
+/* Does this process record? Set when it joins the fabric. */
+extern bool ve_recording;
+void ve_record_begin(void);
+/* A forked child records to files of its own. */
+void ve_record_forget(void);
+/* The program calls the library, and goes on. `idle`: it looked for completions and found none. */
+void ve_record_enter(void);
+void ve_record_leave(bool idle);
+/* One event, between both. */
+void ve_record(uint16_t type, uint16_t opcode, uint32_t qpn, uint32_t peer, uint32_t octets);
+
+#endif

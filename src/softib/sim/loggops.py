@@ -1,0 +1,122 @@
+"""The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that does one thing at a time in each direction, and a fabric in which nobody waits.
+
+L and G of each pair of hosts are those of its path on the fabric's forwarding tables (:mod:`softib.sim.timing`), so a message that is alone takes what it takes in
+the fluid layer; g and O are the adapter's time for a message's octets. Links between switches are never the limit: congestion is not in this model (Alexandrov et al., "LogGP", 1995;
+Hoefler, Schneider, Lumsdaine, "LogGOPSim", 2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.sim.messages import Opcode, messages
+from softib.sim.paths import WHY, Plane
+
+__all__ = ["Loggops", "loggops", "matches"]
+
+MTU = 4096
+
+
+@dataclass(frozen=True)
+class Loggops:
+    """``ended_ps`` by operation (-1: it never ended), ``end_ps`` of all."""
+
+    ended_ps: np.ndarray
+    end_ps: int
+
+    @property
+    def done(self) -> bool:
+        """Has every operation ended?"""
+        return bool((self.ended_ps >= 0).all())
+
+
+def _slots(n: int) -> np.ndarray:
+    return np.full(1 << max(2 * n, 16).bit_length(), -1, np.int32)
+
+
+def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarray) -> np.ndarray:
+    """The row that each send or receive meets, k-th with k-th of the same source, target and tag; -1 where there is none, and of computations (int64)."""
+    from softib.sim.loggops_kernels import match
+
+    n = len(kind)
+    found = np.full(n, -1, np.int64)
+    room = lambda *shape: np.empty(shape, np.int64)
+    match(kind, rank.astype(np.int64), peer.astype(np.int64), tag, _slots(n), room(n), room(n, 2), room(n), found)
+    return found
+
+
+def loggops(
+    plane: Plane, columns: dict[str, np.ndarray], hosts: np.ndarray, costs: tuple[int, int, int, int, int], eager: int
+) -> Loggops:
+    """Run a program. ``columns``: ``rank kind peer size compute_ps processor`` by operation, ``meets`` (:func:`matches`), and ``first needs`` (operation i waits for the ends
+    of ``needs[first[i]:first[i + 1]]``); ``hosts``: row of the end ports of each rank; ``costs`` as in :data:`~softib.sim.loggops_kernels.Costs`.
+
+    Raises :class:`InputError` where no path leads from a rank to another.
+    """
+    from softib.sim.loggops_kernels import PROCESSORS, Busy, Costs, Program, Queue, groups, run, turned
+
+    rank, kind, size = columns["rank"], columns["kind"], columns["size"]
+    n, first, needs = len(rank), columns["first"], columns["needs"]
+    sends = np.flatnonzero(kind == 0)
+    source, target = rank[sends].astype(np.int64), columns["peer"][sends].astype(np.int64)
+    representative, group = np.empty(len(sends), np.int64), np.empty(len(sends), np.int32)
+    many = groups(
+        source, target, np.zeros(len(sends), np.int64), _slots(min(len(sends), 1 << 24)), representative, group
+    )
+    one = representative[:many]
+    pairs = _pairs(plane, hosts[source[one]], hosts[target[one]])
+    pair = np.zeros(n, np.int32)
+    pair[sends] = group
+    begin, to = np.zeros(n + 2, np.int64), np.empty(len(needs), np.int64)
+    turned(needs, np.repeat(np.arange(n), np.diff(first)), begin, to)
+    left = np.diff(first).astype(np.int32) + (kind == 1)
+    ready, ended = np.zeros(n, np.int64), np.full(n, -1, np.int64)
+    program = Program(rank, kind, size, columns["compute_ps"], columns["processor"], columns["meets"], begin[:-1], to, left, ready, ended, pair)  # fmt: skip
+    queue = Queue(
+        np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64)
+    )
+    busy = Busy(
+        np.zeros((int(rank.max(initial=0)) + 1) * PROCESSORS, np.int64), *np.zeros((2, len(plane.ends)), np.int64)
+    )
+    _, end = run(program, pairs, Costs(np.array(costs, np.int64), np.array([eager], np.int64)), queue, busy)
+    return Loggops(ended, int(end))
+
+
+def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
+    """The figures of pairs of hosts."""
+    from softib.sim.loggops_kernels import Pairs
+
+    local = source == target
+    away = np.flatnonzero(~local)
+    rate, small, following, large, answer = np.ones(len(source)), *np.zeros((4, len(source)), np.int64)
+    inline = int(plane.profile.inline_bytes)
+    mtu = np.full(len(source), MTU, np.int64)
+    for size, column in ((1, small), (inline + 1, following), (MTU, large)):
+        made = messages(source[away], target[away], size, opcode=Opcode.SEND, qp=np.arange(len(away)))
+        laid = plane.lay(made)
+        if laid.why.any():
+            i = int(np.argmax(laid.why != 0))
+            a, b = (
+                plane.fabric.node_name(int(plane.fabric.port_node[plane.ends[int(side[away[i]])]]))
+                for side in (source, target)
+            )
+            raise InputError(f"no path from {a} to {b}: {WHY[int(laid.why[i])]}")
+        timing = plane.timing(made, laid)
+        column[away], answer[away], mtu[away] = timing.forth_ps, timing.answer_ps, np.maximum(laid.mtu, 1)
+        if len(away):
+            rate[away] = np.minimum.reduceat(plane.gbps[laid.port[laid.channel] >> 4], laid.first[:-1])
+    return Pairs(
+        source.astype(np.int64),
+        target.astype(np.int64),
+        8000.0 / rate,
+        small,
+        following,
+        large,
+        answer,
+        mtu,
+        local,
+        np.array([inline]),
+    )

@@ -1,0 +1,154 @@
+"""What a program was seen to post and to poll, as a :class:`~softib.workloads.schedule.Schedule`.
+
+Each message is a send and a receive; a READ or an atomic is a request of 0 octets and the answer, sent by the adapter of the other rank. A thread computes between its calls what its
+CPU time says. What it posts waits for what it polled before: receives of messages, answers to its READs, and its own sends, which have ended when they are acknowledged.
+A WRITE leaves no completion at its destination; what that rank posts later waits for it, since only memory could have told it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from softib.errors import InputError
+from softib.workloads.recorded_posts import ANSWERED, Event, Message, Posts, Thread
+from softib.workloads.schedule import Kind, Schedule
+from softib.workloads.schedule_builder import Builder
+
+__all__ = ["Recorded", "recorded_schedule"]
+
+MOST_THREADS = 200
+PS_PER_NS = 1000
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not recorded or to multicast groups, ``local`` ones of a rank to itself.
+    ``notes``: by operation, what its rank begins or ends there: a library's collective."""
+
+    schedule: Schedule
+    messages: int
+    unknown: int
+    local: int
+    notes: dict[int, str]
+
+
+def recorded_schedule(name: str, threads: list[Thread], collectives: tuple[str, ...] = ()) -> Recorded:
+    """The program of ``threads``. ``collectives``: names behind the numbers of BEGIN and END. Raises :class:`InputError` where nothing was recorded."""
+    ranks = _ranks(threads)
+    if not ranks:
+        raise InputError(f"{name}: nothing was recorded: no program made a queue pair")
+    found = Posts(threads, ranks)
+    build = Builder(max(ranks.values()) + 1)
+    adapter = min(1 + max(sum(t.pid == pid for t in threads) for pid in ranks), MOST_THREADS)
+    for m in found.every:
+        _arrival(build, m, adapter)
+    notes: list[tuple[int, str]] = []
+    for number, thread in enumerate(threads):
+        nth = min(sum(t.pid == thread.pid for t in threads[:number]), MOST_THREADS - 1)
+        reader = _Reader(build, found, ranks[thread.pid], nth)
+        reader.read(thread)
+        notes += [(row, f"{word} {_name(collectives, n)} {octets}") for row, word, n, octets in reader.notes]
+    made = replace(build.schedule(name), acknowledged=True)
+    return Recorded(
+        made,
+        len(found.every),
+        found.unknown,
+        found.local,
+        {int(build.place[row]): text for row, text in notes if row < len(build)},
+    )
+
+
+def _name(collectives: tuple[str, ...], number: int) -> str:
+    return collectives[number] if number < len(collectives) else f"collective {number}"
+
+
+def _ranks(threads: list[Thread]) -> dict[int, int]:
+    """Rank of each process: what the launcher says where that is one for each, else by the time of its first queue pair."""
+    rank_of: dict[int, int | None] = {}
+    for t in threads:
+        rank_of.setdefault(t.pid, t.rank)
+    known = [r for r in rank_of.values() if r is not None]
+    if len(known) == len(rank_of) == len(set(known)):
+        return {pid: r for pid, r in rank_of.items() if r is not None}
+    return {pid: i for i, pid in enumerate(rank_of)}
+
+
+def _arrival(build: Builder, m: Message, adapter: int) -> None:
+    """What the target of ``m`` does: receives, or answers by its adapter."""
+    if m.opcode not in ANSWERED:
+        m.arrives = build.message(Kind.RECV, m.target, m.source, m.octets, m.tag)
+        return
+    request = build.message(Kind.RECV, m.target, m.source, 0, m.tag, processor=adapter)
+    answer = build.message(Kind.SEND, m.target, m.source, m.octets, m.tag, processor=adapter)
+    build.need(answer, request)
+    m.answer = build.message(Kind.RECV, m.source, m.target, m.octets, m.tag)
+
+
+class _Reader:
+    """Makes the operations of one thread. ``after``: rows for whose end the next operation waits."""
+
+    def __init__(self, build: Builder, posts: Posts, rank: int, processor: int):
+        self.build, self.posts, self.rank, self.processor = build, posts, rank, processor
+        self.after: list[int] = []
+        self.computed = self.seen = 0
+        self.complete: dict[tuple[int, int], int] = {}
+        self.notes: list[tuple[int, str, int, int]] = []
+
+    def read(self, t: Thread) -> None:
+        columns = (t.type, t.ns, t.compute, t.qpn, t.peer, t.octets)
+        posted = iter(self.posts.of_thread[t.pid, t.tid])
+        for kind, ns, compute, qpn, peer, octets in zip(*(c.tolist() for c in columns), strict=True):
+            self._compute(compute)
+            if kind == Event.POST:
+                self._post(ns, next(posted))
+            elif kind == Event.RECEIVED:
+                message = self.posts.received(ns, qpn, peer, octets)
+                if message is not None:
+                    self.after.append(message.arrives)
+            elif kind == Event.SENT:
+                self._sent(ns, qpn, octets)
+            elif kind in (Event.BEGIN, Event.END):
+                self.notes.append((len(self.build), "begin" if kind == Event.BEGIN else "end", qpn, octets))
+        if len(self.after) > 1:
+            self._calculate(0)
+
+    def _compute(self, ns: int) -> None:
+        if ns > self.computed:
+            self._calculate(ns - self.computed)
+            self.computed = ns
+
+    def _calculate(self, ns: int) -> None:
+        row = self.build.compute(self.rank, ns * PS_PER_NS, processor=self.processor)
+        for on in self.after:
+            self.build.need(row, on)
+        self.after = [row]
+
+    def _post(self, ns: int, m: Message | None) -> None:
+        if m is None:
+            return
+        self._written(ns)
+        if len(self.after) > 1:
+            self._calculate(0)
+        octets = 0 if m.opcode in ANSWERED else m.octets
+        m.row = self.build.message(Kind.SEND, self.rank, m.target, octets, m.tag, processor=self.processor)
+        for on in self.after:
+            self.build.need(m.row, on)
+
+    def _written(self, ns: int) -> None:
+        """WRITEs to this rank that were posted before: of each queue pair the last."""
+        came = self.posts.written.get(self.rank, [])
+        last: dict[int, Message] = {}
+        while self.seen < len(came) and came[self.seen].ns < ns:
+            last[came[self.seen].tag] = came[self.seen]
+            self.seen += 1
+        self.after += [m.arrives for m in last.values()]
+
+    def _sent(self, ns: int, qpn: int, count: int) -> None:
+        """Requests of ``qpn`` up to the ``count``-th are complete: the last of them says so for all (IBA 9.7.5)."""
+        key = (qpn, self.posts.maker(qpn, ns)[2])
+        queue = self.posts.queues.get((self.rank, *key), [])
+        for m in reversed(queue[self.complete.get(key, 0) : count]):
+            if m is not None and m.row >= 0:
+                self.after.append(m.answer if m.opcode in ANSWERED else m.row)
+                break
+        self.complete[key] = count

@@ -1,0 +1,161 @@
+"""``softib run --record`` with stock programs: what they say they sent is in the schedule, and its replay sends just that."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import softib
+from softib.workloads.schedule import Kind, Schedule, matched
+from softib.workloads.traces import read_trace
+from tests.preload.verbs.applications import A, Applications, B
+
+pytestmark = pytest.mark.stock
+
+MPI = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv)
+{
+    int rank, ranks, rounds = atoi(argv[1]), size = atoi(argv[2]);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    char *a = calloc(1, size), *b = calloc(1, size);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double began = MPI_Wtime();
+    for (int i = 0; i < rounds; i++) {
+        memset(a, rank + i, size);
+        MPI_Sendrecv(a, size, MPI_CHAR, (rank + 1) % ranks, 0, b, size, MPI_CHAR, (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        if (b[size - 1] != (char)((rank + ranks - 1) % ranks + i))
+            MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("took %.6f s\\n", MPI_Wtime() - began);
+    MPI_Finalize();
+    return 0;
+}
+"""
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np", "4")
+
+
+def mpi_program(folder: Path) -> Path:
+    if shutil.which("mpicc") is None or shutil.which("mpirun") is None:
+        pytest.skip("no Open MPI (mpicc, mpirun) here")
+    source = folder / "ring.c"
+    source.write_text(MPI)
+    subprocess.run(["mpicc", "-O2", source, "-o", folder / "ring"], check=True)
+    return folder / "ring"
+
+
+def recorded(apps: Applications, name: str, script: str) -> tuple[Schedule, str]:
+    """The schedule of the shell's ``script`` under one recording, and what was said."""
+    done = subprocess.run(
+        apps.arguments("run", "--record", name, "--", "env", "-u", "PYTHONPATH", "sh", "-c", script), env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not list(apps.folder.glob("*.parts")), "the threads' files are gone"
+    return read_trace(apps.folder / name), done.stdout + done.stderr
+
+
+def on(apps: Applications, node: str, command: str) -> str:
+    quoted = " ".join(f"'{w}'" for w in apps.arguments("run", "--node", node, "--"))
+    return f"PYTHONPATH={apps.env['PYTHONPATH']} {quoted} {command}"
+
+
+def replayed(path: Path) -> softib.Simulation:
+    found = softib.simulate(softib.generate("fat-tree", radix=4, levels=2), str(path))
+    assert found.good
+    return found
+
+
+@pytest.mark.parametrize(
+    ("program", "opcode", "size"),
+    [
+        pytest.param("ib_send_bw", "send", 4096, marks=pytest.mark.slow),
+        pytest.param("ib_read_bw", "read", 65536, marks=pytest.mark.slow),
+        ("ib_write_lat", "write", 64),
+    ],
+)
+def test_perftest_s_messages_are_in_the_schedule_and_in_its_replay(apps, stock, program, opcode, size):
+    stock(program)
+    n, port = 500, next(apps.ports)
+    line = f"{program} -n {n} -s {size} -p {port} -F"
+    wait = f"until grep -q :{port:04X} /proc/net/tcp; do sleep 0.05; done"
+    s, said = recorded(apps, f"{program}.goal", f"{on(apps, A, line)} & {wait}; {on(apps, B, line)} 127.0.0.1; wait")
+    matched(s)
+    sends = s.kind == Kind.SEND
+    carried = sends & (s.size == size)
+    both = 2 if opcode == "write" else 1
+    assert int(carried.sum()) == both * n, said
+    assert s.octets == both * n * size + int(s.size[sends & ~carried].sum())
+    if opcode == "read":
+        assert int((sends & (s.size == 0)).sum()) == n, "a request for each"
+    found = replayed(apps.folder / f"{program}.goal")
+    table = found.messages.filter(found.messages["source"] != found.messages["destination"])
+    assert len(table) == int(sends.sum())
+    assert table["size"].sum() == int(np.maximum(s.size[sends], 1).sum()), "an empty request is one octet there"
+    if opcode == "write":  # each waits for the one before: no two are under way
+        by_time = table.sort("began_us")
+        assert (by_time["began_us"].to_numpy()[1:] >= by_time["arrived_us"].to_numpy()[:-1] - 1e-6).all()
+
+
+@pytest.mark.slow
+def test_four_ranks_of_openmpi_record_together(apps, stock):
+    """Each rank under its own ``softib run``, as mpirun starts them; the ring's octets are there, twice as many with twice the rounds."""
+    stock("mpirun")
+    program, size = mpi_program(apps.folder), 20000
+    octets = {}
+    for rounds in (5, 10):
+        name = f"ring-{rounds}.goal"
+        command = [
+            *MPIRUN,
+            *apps.arguments("run", "--record", name, "--"),
+            "env",
+            "-u",
+            "PYTHONPATH",
+            str(program),
+            str(rounds),
+            str(size),
+        ]
+        done = subprocess.run(command, env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert len(re.findall("messages of 4 ranks", done.stderr)) == 1
+        s = read_trace(apps.folder / name)
+        matched(s)
+        octets[rounds] = s.octets
+    assert s.ranks == 4
+    payload = 5 * 4 * size
+    assert payload <= octets[10] - octets[5] <= 1.1 * payload, "the rest are UCX's headers"
+    found = replayed(apps.folder / "ring-10.goal")
+    assert found.messages.filter(found.messages["source"] != found.messages["destination"])["size"].sum() >= s.octets
+
+
+def test_what_cannot_be_recorded_is_one_line(apps, tmp_path):
+    for arguments, line in (
+        (("--record", "x.txt"), "x.txt: a recording is written as text"),
+        (("--record", "/nowhere/x.goal"), "cannot be made"),
+        (("--record", "x.goal", "--stock-preload"), "leave out --stock-preload"),
+    ):
+        done = subprocess.run(
+            apps.arguments("run", *arguments, "--", "true"), env=apps.env, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 2 and line in done.stderr and "Traceback" not in done.stderr
+    done = subprocess.run(
+        apps.arguments("run", "--record", "x.goal", "--", "true"),
+        env=apps.env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2 and "nothing was recorded: no program made a queue pair" in done.stderr
+    assert not list(tmp_path.iterdir())
