@@ -162,7 +162,7 @@ class Plane:
         found = timing_of(self.profile, m, laid, self.gbps[into], self.half_ps)
         if self.scale.latency != 1:
             longer = lambda ps: np.round(ps * self.scale.latency).astype(np.int64)
-            found = Timing(longer(found.request_ps), longer(found.forth_ps), longer(found.answer_ps))
+            found = Timing(*map(longer, (found.request_ps, found.forth_ps, found.answer_ps, found.ramp_ps)))
         if not (computes := m.computes).any():
             return found
         return Timing(
