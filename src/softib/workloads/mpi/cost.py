@@ -1,0 +1,43 @@
+"""What a message and a reduction cost in Open MPI over UCX, from the rows of ``parameters.yaml``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softib.workloads.parameters import Section, section
+from softib.workloads.schedule_messages import Overheads
+
+__all__ = ["Costs", "costs_of"]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """``overheads`` of messages; ``reduce_ps`` and ``copy_ps``: time of an octet that a rank reduces, or copies within its memory."""
+
+    overheads: Overheads
+    reduce_ps: float
+    copy_ps: float
+
+
+def costs_of(given: str | Section, size: int = 0, each: int = 1) -> Costs:
+    """Costs of ``given``, a section of the parameters or its name, with ``each`` ranks on a host and vectors of ``size`` octets.
+
+    Two vectors of each rank beyond the host's caches come from memory: copies and reductions of an octet then take ``memory_octet_cold`` longer.
+    """
+    s = section(given) if isinstance(given, str) else given
+    cold = s["cold_octet"] * _beyond(2 * size * each, s["cache"])
+    memory_ps = s["memory_octet"] + cold
+    return Costs(
+        Overheads(
+            s.name, send_ns=s["send"], receive_ns=s["receive"], eager_limit=int(s["eager_limit"]), copy_ps=s["copy_octet"],
+            memory_ns=s["memory_latency"], memory_ps=memory_ps, fragment=int(s["fragment"]), rest_ps=s["fragment_octet"],
+            rendezvous_ns=s["rendezvous"], stripe_above=int(s["stripe_above"]),
+            latency_ns=s["latency"], bounce_ns=s["bounce"], bounce_above=int(s["bounce_above"]),
+        ),
+        s["reduce_octet"] + cold, s["copy_octet"],
+    )  # fmt: skip
+
+
+def _beyond(octets: float, cache: float) -> float:
+    """Share of ``octets`` that does not fit."""
+    return max(0.0, 1 - cache / octets) if octets > cache else 0.0
