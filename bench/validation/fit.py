@@ -26,7 +26,9 @@ def fit(start: Mapping[str, float], loss: Callable[[dict[str, float]], float], r
     return best
 
 
-def _line(best: dict[str, float], name: str, loss: Callable[[dict[str, float]], float], span: float) -> tuple[float, float]:
+def _line(
+    best: dict[str, float], name: str, loss: Callable[[dict[str, float]], float], span: float
+) -> tuple[float, float]:
     """(value of ``name``, loss there) of a golden section between value / span and value × span."""
     at = lambda v: loss({**best, name: v})
     low, high = best[name] / span, best[name] * span

@@ -230,9 +230,18 @@ def _trace(job: jobs.Trace, at: Place) -> list[Part]:
     return [part]
 
 
+def _mpi(job: jobs.Mpi, at: Place) -> list[Part]:
+    from softib.workloads.mpi.hosted import mpi_part
+
+    part = mpi_part(job, at.rows)
+    _limit(len(part.src), f"the messages of {part.name}")
+    return [part]
+
+
 MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
     "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "aggregation": _aggregation, "latency": _latency, "bandwidth": _bandwidth,
     "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace,
+    **{str(c.model_fields["pattern"].default): _mpi for c in jobs.MPI},
 }  # fmt: skip
 """Maker of each pattern's messages."""

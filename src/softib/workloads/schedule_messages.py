@@ -29,8 +29,8 @@ class Overheads:
     that is sent without asking; what each of its octets costs in copies at either end: ``copy_ps`` in the first ``fragment`` octets, and at the receiver
     ``rest_ps`` beyond (fragments are copied while others are on the wire); ``rendezvous_ns``: of the receiver, for the protocol of what is larger.
     ``bounce_ns``: of either end, for an eager message larger than ``bounce_above``, which goes by way of a registered buffer. ``latency_ns``: until a
-    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the lanes in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks
-    of one host."""
+    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the lanes in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks of one host; ``memory_bounce_ns``: of
+    what is larger than ``memory_bounce_above`` and so does not fit into a slot of the queue that both share."""
 
     name: str = "verbs"
     send_ns: float = 0.0
@@ -46,6 +46,8 @@ class Overheads:
     latency_ns: float = 0.0
     bounce_ns: float = 0.0
     bounce_above: int = 1 << 40
+    memory_bounce_ns: float = 0.0
+    memory_bounce_above: int = 1 << 40
 
 
 def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
@@ -58,9 +60,7 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
 
 
-def part_of(
-    s: Schedule, host: np.ndarray, cost: Overheads, lanes: np.ndarray | None = None
-) -> tuple[Part, np.ndarray]:
+def part_of(s: Schedule, host: np.ndarray, cost: Overheads, lanes: np.ndarray | None = None) -> tuple[Part, np.ndarray]:
     """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose completion ends it (int64[n]).
 
     ``lanes`` (int64[ranks, lanes]): rows of the ports that a rank may send by, its own first; without them, ``host``. Raises :class:`InputError` as
@@ -70,7 +70,7 @@ def part_of(
     receive_of = matched(s)
     n = len(s)
     ports = host[:, None] if lanes is None else lanes
-    sends, receives = s.kind == Kind.SEND, s.kind == Kind.RECV
+    sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     deferred = sends & ~local & (s.size > cost.eager_limit)
     eager = sends & ~local & ~deferred
@@ -102,7 +102,9 @@ def part_of(
     on_host = at[local[i]]
     src[on_host] = dst[on_host] = ports[s.rank[i][local[i]], 0]
     opcode[on_host], size[on_host] = Opcode.COMPUTE, 1
-    delay[on_host] = np.round(cost.memory_ns * 1000 + s.size[i][local[i]] * cost.memory_ps).astype(np.int64)
+    octets = s.size[i][local[i]]
+    slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
+    delay[on_host] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
     j = np.flatnonzero(deferred)
     for rows_, to, octets in ((rts_row, s.peer, RTS_OCTETS), (fin_row, s.rank, FIN_OCTETS)):
         src[rows_[j]] = ports[np.where(to[j] == s.peer[j], s.rank[j], s.peer[j]), 0]
@@ -146,7 +148,10 @@ def _processor_ps(
     sent = np.where(eager, first, 0)
     came, asked = np.zeros(len(s), bool), np.zeros(len(s), bool)
     came[receive_of[eager]], asked[receive_of[deferred]] = True, True
-    got = np.where(came, first + np.maximum(s.size - cost.fragment, 0) * cost.rest_ps, 0) + asked * cost.rendezvous_ns * 1000
+    got = (
+        np.where(came, first + np.maximum(s.size - cost.fragment, 0) * cost.rest_ps, 0)
+        + asked * cost.rendezvous_ns * 1000
+    )
     ps = np.where(s.kind == Kind.COMPUTE, s.compute_ps, 0).astype(float)
     ps += np.where(s.kind == Kind.SEND, cost.send_ns * 1000 + sent, 0)
     ps += np.where(s.kind == Kind.RECV, cost.receive_ns * 1000 + got, 0)

@@ -23,6 +23,7 @@ def blocks(count: int, parts: int) -> Data:
 
 def recursive_doubling(p: Program, count: int) -> None:
     """log2 n exchanges of the whole vector; ranks beyond a power of two give theirs to a neighbour first, and get the result last."""
+    p.copy(p.every, count)
     power = lower_power(p.ranks)
     extra = p.ranks - power
     whole = lambda k: Data.of(0, count, k)
@@ -51,6 +52,7 @@ def ring(p: Program, count: int) -> None:
         recursive_doubling(p, count)
         return
     b = blocks(count, n)
+    p.copy(p.every, count)
     _ring_reduce(p, b)
     for k in range(n - 1):
         p.exchange(rank, (rank + 1) % n, b.at((rank + 1 - k) % n), (rank - 1) % n, b.at((rank - k) % n))
@@ -89,6 +91,7 @@ def segmented_ring(p: Program, count: int, segment: int = 1 << 20) -> None:
     large = inner[0]
     small = inner[-1]
     early = b.count == b.count.max()
+    p.copy(p.every, count)
     for f in range(phases):
         offset = b.offset + np.where(early, large.offset[f], small.offset[f])
         _ring_reduce(p, Data(offset, np.where(early, large.count[f], small.count[f])))
@@ -104,6 +107,7 @@ def rabenseifner(p: Program, count: int) -> None:
         linear(p, count)
         return
     extra = n - power
+    p.copy(p.every, count)
     even, odd = np.arange(0, 2 * extra, 2), np.arange(1, 2 * extra, 2)
     low, whole = Data.of(0, count // 2, extra), Data.of(0, count, extra)
     high = Data.of(count // 2, count - count // 2, extra)

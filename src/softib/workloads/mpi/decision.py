@@ -14,7 +14,17 @@ from softib.errors import UnknownName
 __all__ = ["COLLECTIVES", "VERSIONS", "Choice", "choose"]
 
 VERSIONS = ("4.0", "4.1", "5.0")
-COLLECTIVES = ("allreduce", "allgather", "alltoall", "barrier", "bcast", "gather", "reduce", "reduce_scatter", "scatter")
+COLLECTIVES = (
+    "allreduce",
+    "allgather",
+    "alltoall",
+    "barrier",
+    "bcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+)
 MIB = 1 << 20
 
 

@@ -34,12 +34,20 @@ class Data:
 class Program:
     """What ``ranks`` ranks do. Each step of a rank waits for the one before it, unless the caller names what it waits for.
 
-    ``element`` octets an element; ``reduce_ps``: time to reduce an octet; ``block_ps``: to copy one within a rank. ``moves``: for each operation, what it does
+    ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the call; ``copy_ps``: to copy an octet within a rank. ``moves``: for each operation, what it does
     to the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive, offset, count)``: for those who execute a schedule symbolically.
     """
 
-    def __init__(self, ranks: int, element: int = 1, reduce_ps: float = 0.0, copy_ps: float = 0.0):
-        self.ranks, self.element, self.reduce_ps, self.copy_ps = ranks, element, reduce_ps, copy_ps
+    def __init__(
+        self, ranks: int, element: int = 1, reduce_ps: float = 0.0, copy_ps: float = 0.0, reduce_ns: float = 0.0
+    ):
+        self.ranks, self.element, self.reduce_ps, self.copy_ps, self.reduce_ns = (
+            ranks,
+            element,
+            reduce_ps,
+            copy_ps,
+            reduce_ns,
+        )
         self.every = np.arange(ranks)
         self.last = np.full((ranks, 2), -1, np.int64)
         self.rows = 0
@@ -85,7 +93,7 @@ class Program:
 
     def reduce(self, rank: np.ndarray, receives: np.ndarray, data: Data) -> np.ndarray:
         """``rank[k]`` adds what it received to ``data`` of its buffer."""
-        ps = np.round(data.count * self.element * self.reduce_ps)
+        ps = np.round(data.count * self.element * self.reduce_ps + self.reduce_ns * 1000)
         rows = self._add(Kind.COMPUTE, rank, -1, data, ps, receives)
         self._now(rank, rows)
         return rows

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from softib.workloads.mpi import trees
-from softib.workloads.mpi.allreduce import blocks, lower_power
+from softib.workloads.mpi.allreduce import lower_power
 from softib.workloads.mpi.program import Data, Program
 
 __all__ = ["BCASTS", "REDUCES", "linear_bcast", "linear_reduce"]
@@ -40,7 +40,7 @@ def bcast_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]]) -> N
             left.append(row)
         if len(inner):
             p.wait(inner, [row[inner] for row in (*left, got)])
-        before = [np.where(got >= 0, got, before[0])]
+        before = np.where(got >= 0, got, before[0])[None]
         sent = p.last.T.copy()
         sent[0] = np.where(np.isin(p.every, inner), p.last[:, 0], got)
 
