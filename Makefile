@@ -19,7 +19,7 @@ PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 3
 
-.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload bench clean
+.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload bench validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -31,6 +31,7 @@ help:
 	@echo "make wheel     what a release uploads, in dist/"
 	@echo "make pythons   the wheel in fresh environments of other Pythons (PYTHONS)"
 	@echo "make bench     every figure, measured against its peer"
+	@echo "make validate  predictions of virtual time against published measurements"
 
 setup: $(STAMP)
 
@@ -108,6 +109,10 @@ test: setup stock-tools preload lint types contracts
 
 test-all: setup stock-tools preload lint types contracts
 	SOFTIB_TESTS=all $(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
+
+# Predictions of virtual time against published measurements, with leave-one-out: docs/evidence/validation.md. Some minutes.
+validate: setup
+	$(BIN)/python -m bench.validation
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
 bench: setup stock-tools

@@ -15,8 +15,8 @@ from softib.workloads.parameters import Section
 __all__ = ["fitted", "without"]
 
 Rows = Callable[[Mapping[str, Section], Collection[str], int], list[Row]]
-EVERY = 3
-"""A refit looks at each third size of a dataset."""
+EVERY = 4
+"""A refit looks at each fourth size of a dataset."""
 SMALLEST = 1e-9
 
 
@@ -33,7 +33,7 @@ def fitted(
     names: Collection[tuple[str, str]],
     datasets: Collection[str],
     rows: Rows,
-    rounds: int = 2,
+    rounds: int = 1,
 ) -> Mapping[str, Section]:
     """``parameters`` with those of ``names`` (section, parameter) fitted to ``datasets``."""
     keys = {f"{s} {n}": (s, n) for s, n in names}
@@ -83,6 +83,6 @@ def _of_siblings(parameters: Mapping[str, Section], section: str, name: str, dat
     family = section.split("-")[0]
     values = [
         s[name] for s in parameters.values()
-        if s.name != section and s.name.startswith(f"{family}-") and name in s.rows and dataset not in s.rows[name].fitted_to
+        if s.name != section and s.name.startswith(f"{family}-") and name in s.rows and s[name] > 0 and dataset not in s.rows[name].fitted_to
     ]  # fmt: skip
-    return float(np.exp(np.mean(np.log(values)))) if values and min(values) > 0 else None
+    return float(np.exp(np.mean(np.log(values)))) if values else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 from bench.validation import runs
-from bench.validation.data import measured, osu
+from bench.validation.data import imb_pingpong, measured, osu
 from bench.validation.row import Row
 from softib.workloads.mpi.cost import merged
 from softib.workloads.parameters import Section
@@ -28,8 +28,10 @@ ASSUMPTIONS = {
     "A-ABCI-A(4xHDR)": "2 hosts on one switch, 8 ranks and 4 rails each, ranks in blocks; rules of Open MPI 4.0",
     "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study)",
     "ofc-osu-edr": "2 hosts on one switch, 1 EDR rail; MVAPICH2 2.2, predicted with the default machine of Open MPI; not fitted to",
-    "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; the library is not said; default machine",
-    "fiu-imb-fdr-10GbE": "2 hosts behind 3 store-and-forward switches; 1 Gb/s as the plateau of 116.7 MB/s says, though the adapters are of 10 Gb/s",
+    "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library and processors are not said: machine abci-v, whose adapters are EDR too",
+    "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each; 16 operations of 256 octets for 4 KiB",
+    "fiu-imb-fdr": "2 hosts behind 3 store-and-forward switches at 1 Gb/s, frames of 1500: 30 ns a byte below one frame are four serialisations, and the plateau "
+    "of 116.7 MB/s is that of 1 Gb/s, though the adapters are of 10 Gb/s; interrupt moderation (2 to 8 KB) is not modelled",
 }
 P2P = (
     ("A-ABCI-vnode", "abci-v", 2, "EDR", lambda: measured("A-ABCI-vnode", "osu_multi_lat"), lambda: measured("A-ABCI-vnode", "osu_mbw_mr")),
@@ -64,10 +66,14 @@ def _rows(p: Parameters, only: Collection[str], every: int) -> Iterator[Row]:
             for size, value in data[::every]:
                 yield Row(dataset, "osu_allreduce", size, nodes, value, predict(size), "us", bar)
     if wanted("S1-SHArP2016-host"):
-        s = _machine(p, "")
+        s = _machine(p, "abci-v")
         for size, value, nodes in measured("S1-SHArP2016-host", "allreduce"):
             us = runs.allreduce_us(size, nodes, 1, 1, "EDR", s, algorithm="recursive-doubling")
             yield Row("S1-SHArP2016-host", "allreduce", size, nodes, value, us, "us", 0.15)
+    if wanted("S1-SHArP2016-sharp"):
+        for size, value, nodes in measured("S1-SHArP2016-sharp", "allreduce"):
+            us = runs.sharp_us(size, _machine(p, "")["sharp_operation"])
+            yield Row("S1-SHArP2016-sharp", "allreduce", size, nodes, value, us, "us", 0.15)
     yield from _others(p, wanted, every)
 
 
@@ -102,8 +108,15 @@ def _us(size: int, hosts: int, each: int, rails: int, speed: str, s: Section) ->
 
 
 def _others(p: Parameters, wanted: Callable[[str], bool], every: int) -> Iterator[Row]:
+    from bench.validation.tcp import tcp_us
     from bench.validation.verbs import verbs_rows
 
     for dataset in ("P1-QDR-CX2", "P3-EDR-UD-b2b", "P4-HDR-AzureHBv3"):
         if wanted(dataset):
             yield from verbs_rows(dataset)
+    if wanted("fiu-imb-fdr"):
+        for size, value in imb_pingpong("fiu-imb-fdr/INFINIBAND__BENCHMARK_RESULTS__eth_infi_std__2017-10-22-eths")[
+            1::every
+        ]:
+            us = tcp_us(size, p["tcp-fiu"]["receive"])
+            yield Row("fiu-imb-fdr", "IMB PingPong", size, 2, value, us, "us", 0.15)

@@ -20,7 +20,7 @@ from softib.workloads.mpi.hosted import lanes_of
 from softib.workloads.parameters import Section
 from softib.workloads.schedule_messages import part_of
 
-__all__ = ["allreduce_us", "bandwidth_mb_s", "latency_us", "plane"]
+__all__ = ["allreduce_us", "bandwidth_mb_s", "latency_us", "plane", "sharp_us"]
 
 
 @cache
@@ -68,3 +68,18 @@ def allreduce_us(
 ) -> float:
     """osu_allreduce."""
     return _end_us("allreduce", size, hosts, each, rails, speed, s, version=version, algorithm=algorithm)
+
+
+def sharp_us(size: int, sharp_operation_ns: float) -> float:
+    """An all-reduce of 128 hosts by the aggregation nodes of an HDR fat tree of two levels (packet layer), with the library's time for its operations."""
+    from softib.workloads.mpi.hosted import SHARP_PAYLOAD
+
+    return _reduced_us(size) + -(-size // SHARP_PAYLOAD) * sharp_operation_ns / 1000
+
+
+@cache
+def _reduced_us(size: int) -> float:
+    import softib
+
+    tree = softib.generate("fat-tree", radix=16, levels=2, generation="HDR", aggregation_nodes=True)
+    return softib.simulate(tree, f"aggregation:{size}", layer="packet").simulated_us

@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.workloads.mpi.collective import program_of
-from softib.workloads.mpi.cost import costs_of
+from softib.workloads.mpi.cost import costs_of, machine
 from softib.workloads.patterns import Part
 from softib.workloads.schedule_messages import part_of
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lanes_of", "mpi_part"]
 
+SHARP_PAYLOAD = 256
+"""Octets of one operation of a latency tree (docs/simulate.md)."""
 MOST_LANES = 2
 """Ports that one message is striped over (UCX_MAX_RNDV_RAILS is 2 where nobody sets it)."""
 
@@ -45,6 +47,8 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> Part:
             f"{what}: {ranks:,} ranks; {hosts:,} hosts with {job.ranks_per_host} each take {hosts * job.ranks_per_host:,}"
             f"; give more on each with ranks-per-host={-(-ranks // hosts)}"
         )
+    if job.algorithm == "sharp":
+        return _sharp(job, rows[:: job.rails][:ranks], collective)
     costs = costs_of(job.machine, job.size, job.ranks_per_host)
     program, chosen = program_of(
         collective, job.size, ranks, costs, algorithm=job.algorithm, segment=job.segment or 0, version=job.version, iterations=job.iterations
@@ -53,3 +57,14 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> Part:
     name = f"{what} {chosen.algorithm}"
     part, _ = part_of(program.schedule(name), host, costs.overheads, lanes)
     return part
+
+
+def _sharp(job: Mpi, rows: np.ndarray, collective: str) -> Part:
+    """An all-reduce by the switches (packet layer). The library posts one operation of at most :data:`SHARP_PAYLOAD` octets after another, each of
+    which takes its processor."""
+    if collective != "allreduce" or job.ranks_per_host > 1 or job.iterations > 1:
+        raise InputError("algorithm sharp is for mpi-allreduce, of one rank a host and one iteration")
+    operations = -(-job.size // SHARP_PAYLOAD)
+    none = np.zeros(0, np.int64)
+    start = round(operations * machine(job.machine)["sharp_operation"] * 1000)
+    return Part(none, none, none, none, start_ps=start, reduces=rows, name="mpi-allreduce sharp")
