@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import math
 import pkgutil
 import sys
 from collections.abc import Collection, Mapping
@@ -55,7 +56,12 @@ def leave_out(rows: list[Row], parameters: Mapping[str, Section]) -> dict[str, L
         if name in seen:
             print(f"left out: {name}", file=sys.stderr)
             found, how = without(name, parameters, all_rows)
-            out[name] = Left(float(np.mean([abs(r.error) for r in all_rows(found, (name,))])), how)
+            mean = (
+                float(np.mean([abs(r.error) for r in all_rows(found, (name,))]))
+                if found is not parameters
+                else math.nan
+            )
+            out[name] = Left(mean, how)
     return out
 
 

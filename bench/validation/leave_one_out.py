@@ -68,6 +68,8 @@ def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tupl
         elif value is not None:
             out[section] = out[section].with_values(**{name: value})
             borrowed += 1
+    if not again and not borrowed:
+        return parameters, "nothing else to fit to"
     result: Mapping[str, Section] = MappingProxyType(out)
     if again:
         result = fitted(result, again, others, rows)
@@ -75,7 +77,7 @@ def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tupl
         f"{borrowed} of other machines" * bool(borrowed),
         f"{len(again)} fitted to {', '.join(sorted(others))}" * bool(again),
     ]
-    return result, "; ".join(x for x in how if x) or "nothing else to fit to"
+    return result, "; ".join(x for x in how if x)
 
 
 def _of_siblings(parameters: Mapping[str, Section], section: str, name: str, dataset: str) -> float | None:

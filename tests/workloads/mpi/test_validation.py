@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from bench.validation import mpi
 from bench.validation.fit import fit
 from bench.validation.table import row_line
+
 from softib.workloads.parameters import sections
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "evidence" / "validation.md"
