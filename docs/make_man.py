@@ -5,8 +5,11 @@ python docs/make_man.py FOLDER
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import textwrap
+import time
 from pathlib import Path
 
 import click
@@ -19,7 +22,7 @@ written; 70 a bug in softib; 130 after Ctrl-C; 141 where the reader of the outpu
 ENVIRONMENT = {
     "XDG_RUNTIME_DIR": "Running fabrics are below softib/ in it.",
     "SOFTIB_CACHE_DIR": "Where compiled kernels are kept (default: ~/.cache/softib).",
-    "SOURCE_DATE_EPOCH": "The date of an HTML report, in seconds since 1970.",
+    "SOURCE_DATE_EPOCH": "The date of an HTML report and of these pages, in seconds since 1970.",
 }
 
 
@@ -33,17 +36,23 @@ def paragraphs(text: str) -> list[str]:
     """The help of a verb: paragraphs, and blocks after ``\\b`` as they stand."""
     out = []
     for part in re.split(r"\n\s*\n", text.strip()):
-        if part.startswith("\b"):
-            out += [".PP", ".nf", escaped(part.lstrip("\b\n")), ".fi"]
+        if part.lstrip().startswith("\b"):
+            out += [".PP", ".nf", escaped(textwrap.dedent(part.partition("\b")[2].strip("\n"))), ".fi"]
         else:
             out += [".PP", escaped(" ".join(part.replace("``", "").split()))]
-    return out
+    # The first paragraph of a section needs no request (mandoc calls it superfluous).
+    return out[1:] if out[:1] == [".PP"] else out
+
+
+def date() -> str:
+    """Of the pages: SOURCE_DATE_EPOCH where it is set, so that a build can be repeated, or today."""
+    return time.strftime("%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())))
 
 
 def head(name: str, line: str) -> list[str]:
     """Title and NAME section."""
     return [
-        f'.TH "{name.upper()}" "1" "" "softib {__version__}" "softib"', ".ad l", ".SH NAME", f"{escaped(name)} \\- {escaped(line)}",
+        f'.TH "{name.upper()}" "1" "{date()}" "softib {__version__}" "softib"', ".ad l", ".SH NAME", f"{escaped(name)} \\- {escaped(line)}",
     ]  # fmt: skip
 
 

@@ -32,11 +32,13 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.exporting import Exporter
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
     from softib.api.managing import PlannedChanges, UmadManager
+    from softib.api.observing import Observed, observe
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
+    from softib.api.top_view import TopView
+    from softib.api.web import serve
 
 __version__ = "0.1.0"
 
@@ -57,10 +61,14 @@ _LAZY = {
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
     "Server": "serving",
+    "serve": "web",
+    "Exporter": "exporting",
+    **dict.fromkeys(("Observed", "observe"), "observing"),
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
+    "TopView": "top_view",
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
@@ -74,6 +82,7 @@ __all__ = [
     "Changes",
     "Drawing",
     "Explanation",
+    "Exporter",
     "Fabric",
     "Finding",
     "Findings",
@@ -82,6 +91,7 @@ __all__ = [
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Observed",
     "Parameter",
     "PeerError",
     "PlannedChanges",
@@ -98,6 +108,7 @@ __all__ = [
     "SoftibError",
     "SoftibWarning",
     "Starter",
+    "TopView",
     "TopologyError",
     "UmadManager",
     "UnknownFormat",
@@ -112,12 +123,14 @@ __all__ = [
     "engines",
     "generate",
     "load",
+    "observe",
     "on_compiling",
     "predict",
     "report",
     "route",
     "running",
     "running_fabrics",
+    "serve",
     "simulate",
     "topologies",
     "up",

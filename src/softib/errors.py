@@ -105,7 +105,7 @@ def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     """
     import difflib
 
-    names = list(known)
+    names = list(dict.fromkeys(known))
     wanted = _normalised(name)
     same = [k for k in names if _normalised(k) == wanted]
     return same[:n] or difflib.get_close_matches(name, names, n=n, cutoff=0.5)

@@ -64,3 +64,37 @@ def test_bash_completes(tmp_path):
     env = {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin", "XDG_RUNTIME_DIR": str(tmp_path)}
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=env)
     assert done.stdout.splitlines()[0] == "generate" and "_softib_completion softib" in done.stdout, done
+
+
+@pytest.mark.skipif(shutil.which("fish") is None or not PROGRAM.exists(), reason="no fish, or softib is not installed")
+def test_fish_completes(tmp_path):
+    script = 'softib completion fish | source; complete -C "softib gen"; complete -C "softib up --sm e"'
+    env = {"PATH": f"{PROGRAM.parent}:/usr/bin:/bin", "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(["fish", "-c", script], capture_output=True, text=True, env=env)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["generate", "external"], done
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None or not PROGRAM.exists(), reason="no zsh, or softib is not installed")
+def test_zsh_completes(tmp_path):
+    # zpty is zsh's own terminal in a terminal: the keys that a person presses, and what the line editor shows.
+    script = r"""
+        zmodload zsh/zpty
+        shown=
+        until_shown() { repeat 200; do zpty -r -t z out && shown+=$out; [[ $shown == *$1* ]] && return; sleep .05; done; exit 1 }
+        zpty -b z zsh -f -i
+        zpty -w z 'PS1=; autoload -Uz compinit; compinit -u -d /dev/null; eval "$(softib completion zsh)"; echo RE""ADY'
+        until_shown READY
+        zpty -w -n z $'softib genera\t'
+        until_shown 'softib generate'
+        zpty -w -n z $' to\t'
+        until_shown torus
+        zpty -d z
+    """
+    env = {
+        "PATH": f"{PROGRAM.parent}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "TERM": "dumb",
+    }
+    done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, env=env, timeout=60)
+    assert done.returncode == 0, done

@@ -64,3 +64,12 @@ def test_a_hosts_name_means_its_first_adapter_where_a_program_is_placed(fabric):
     for name in ("twin", "MT4123"):  # of two hosts
         with pytest.raises(InputError, match="means 2 nodes"):
             finder.adapter(name)
+
+
+def test_a_name_is_suggested_once():
+    from softib.fabric.topologies.registry import generate
+
+    with pytest.raises(UnknownName, match=r"did you mean leaf-1\?$"):
+        NodeFinder(generate("fat-tree", radix=4, levels=2)).node("leaf_1")
+    with pytest.raises(UnknownName, match=r"did you mean host-0001\?$"):
+        NodeFinder(generate("fat-tree", radix=4, levels=2)).node("host-1")

@@ -20,12 +20,16 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
 ]  # fmt: skip
 
+WEBGL = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
+"""WebGL drawn by the processor, for machines without a graphics card."""
+
 
 class Browser:
     """One page of ``width`` × ``height`` CSS pixels. ``with Browser(tmp_path) as page: page.open(path)``."""
 
-    def __init__(self, folder: Path, width: int = 1280, height: int = 900):
+    def __init__(self, folder: Path, width: int = 1280, height: int = 900, webgl: bool = False):
         assert CHROMIUM
+        self.flags = [*(f for f in FLAGS if f != "--disable-gpu"), *WEBGL] if webgl else FLAGS
         self.folder, self.size, self.count = folder, (width, height), 0
         self.events: list[dict[str, Any]] = []
 
@@ -35,7 +39,7 @@ class Browser:
         # 3 and 4 may be taken here; a shell puts the pipes there.
         script = f'exec 3<&{to_child} 4>&{from_child}; exec "$@"'
         self.child = subprocess.Popen(
-            ["bash", "-c", script, "bash", CHROMIUM, *FLAGS, f"--user-data-dir={self.folder / 'profile'}", "about:blank"],
+            ["bash", "-c", script, "bash", CHROMIUM, *self.flags, f"--user-data-dir={self.folder / 'profile'}", "about:blank"],
             pass_fds=(to_child, from_child), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         os.close(to_child)
@@ -90,9 +94,14 @@ class Browser:
 
     def open(self, page: Path, fragment: str = "") -> None:
         """Load a file and wait until it is there."""
-        self.call("Page.navigate", url=f"{page.resolve().as_uri()}{fragment}")
+        self.go(f"{page.resolve().as_uri()}{fragment}")
+
+    def go(self, url: str) -> None:
+        """Load an address and wait until it is there."""
+        self.call("Page.navigate", url=url)
+        scheme = url.partition(":")[0]
         for _ in range(600):
-            if self.run("document.readyState === 'complete' && location.protocol === 'file:'"):
+            if self.run(f"document.readyState === 'complete' && location.protocol === '{scheme}:'"):
                 return
             time.sleep(0.05)
         raise AssertionError("the page does not load")

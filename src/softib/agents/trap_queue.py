@@ -97,6 +97,8 @@ class TrapQueue:
     def __init__(self, plane: AgentPlane):
         self.plane = plane
         self.counts = TrapCounts()
+        self.raised: dict[int, int] = {}
+        """By trap number: notices that devices raised."""
         self._ports: dict[int, PortTraps] = {}
         self._order: list[tuple[int, int]] = []
         self._tid = 0
@@ -110,12 +112,17 @@ class TrapQueue:
         """For JSON: the counts, and ``pending``."""
         return {"pending": self.pending, **asdict(self.counts)}
 
+    def by_number(self) -> dict[str, int]:
+        """For JSON: ``trap_128`` … of each number that a device raised."""
+        return {f"trap_{number}": n for number, n in sorted(self.raised.items())}
+
     def collect(self, now_ps: int) -> None:
         """Take what devices raised since the last call."""
         raised, overflows = self.plane.tables.notice_count.tolist()
         if raised or overflows:
             self.counts.lost += overflows
             for notice in self.plane.take_notices():
+                self.raised[notice.trap] = self.raised.get(notice.trap, 0) + 1
                 self._add(notice, now_ps)
 
     def _add(self, notice: Notice, now_ps: int) -> None:

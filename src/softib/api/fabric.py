@@ -97,7 +97,7 @@ class Fabric(Suggests):
 
         Raises :class:`UnknownName` for another kind.
         """
-        from softib.api import columns
+        from softib.analysis import columns
 
         if kind not in KINDS:
             raise UnknownName("table of a fabric", kind, KINDS)
@@ -152,7 +152,7 @@ class Fabric(Suggests):
 
     @cached_property
     def _summary(self) -> dict[str, str]:
-        from softib.api import columns
+        from softib.analysis import columns
 
         rates = columns.rate_counts(self._result.fabric)
         return {

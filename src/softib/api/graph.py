@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from softib.api import columns
+from softib.analysis import columns
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 

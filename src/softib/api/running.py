@@ -126,7 +126,7 @@ class RunningFabric(Suggests):
 
     def counters(self) -> polars.DataFrame:
         """One row a port with its PerfMgt counters, as they stand now."""
-        from softib.api import columns
+        from softib.analysis import columns
 
         return frame(columns.counters(running(self.name).arrays))
 

@@ -289,7 +289,7 @@ class Daemon:
             "sm": self._manager_status(), "clients": clients,
             "verbs": self.verbs.memory.usage(),
             "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
-            "traps": router.trap_queue.stats(),
+            "traps": {**router.trap_queue.stats(), **router.trap_queue.by_number()},
             "kernels": in_use(),
             "bugs": self.crash_log.count, "log": str(self.instance.log), "epoch": router.epoch, "shared_fabric": str(self.instance.shared_fabric), "sockname": self.instance.sockname,
             "version": __version__,

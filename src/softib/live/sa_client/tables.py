@@ -19,6 +19,7 @@ from softib.iba.constants import MAD_SIZE, MgmtClass
 from softib.iba.sa import SA_DATA, SaHeader, SaMethod, mask_of
 from softib.iba.structure import Structure
 from softib.live.umad.wire import HEAD_SIZE, MESSAGE_SIZE, constant, types
+from softib.live.umad_client.fabric_port import request
 
 __all__ = ["SaTables"]
 
@@ -40,8 +41,8 @@ class SaTables:
         self.lid, self.sl, self.until = lid, sl, time.monotonic() + patience_s
         server, view = attached["env"]["SOFTIB_UMAD"], os.path.basename(attached["env"]["SOFTIB_VIEW"])
         self._serial = 0
-        self.sock, handle = _request(server, op=constant("OPEN"), view=view.encode(), path=b"0")
-        sock, self.agent = _request(
+        self.sock, handle = request(server, op=constant("OPEN"), view=view.encode(), path=b"0")
+        sock, self.agent = request(
             server, op=constant("REGISTER"), handle=handle, qpn=1, mgmt_class=MgmtClass.SUBN_ADM,
             mgmt_class_version=CLASS_VERSION, rmpp_version=1,
         )  # fmt: skip
@@ -107,29 +108,6 @@ class SaTables:
                 raise PeerError("the subnet administration does not answer")
             if octets <= MAD_SIZE:  # longer: the announcement of what comes next
                 return message[HEAD_SIZE:]
-
-
-def _request(server: str, **fields: Any) -> tuple[socket.socket, int]:
-    """The connection after one query, and the value of its answer."""
-    request = np.zeros(1, types()["softib_umad_ask"])
-    request["magic"], request["version"] = constant("MAGIC"), constant("VERSION")
-    for name, value in fields.items():
-        request[name] = value
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        sock.settimeout(30)
-        sock.connect(server)
-        sock.sendall(request.tobytes())
-        reply = np.frombuffer(sock.recv(MESSAGE_SIZE), types()["softib_umad_reply"])[0]
-        if reply["error"]:
-            raise PeerError(f"the host's umad device cannot be opened: {os.strerror(int(reply['error']))}")
-    except (OSError, ValueError, IndexError) as error:
-        sock.close()
-        raise PeerError(f"the fabric's umad devices do not answer: {error}") from None
-    except PeerError:
-        sock.close()
-        raise
-    return sock, int(reply["value"])
 
 
 def _records(message: bytes, record: type[Structure]) -> np.ndarray:

@@ -21,7 +21,7 @@ from softib.sm.discovery import Discovery
 from softib.sm.inventory import pkey_blocks
 from softib.sm.report import SweepReport
 
-__all__ = ["Progress", "Subnet", "read_subnet"]
+__all__ = ["Progress", "Subnet", "read_nodes", "read_subnet"]
 
 SL2VL_MOST = 50_000
 """Tables from input to output port of all switches; with more the SL2VL tables are left out (one Get each)."""
@@ -190,3 +190,15 @@ def read_subnet(
     s.report.mute_nodes[:] = list(dict.fromkeys(s.report.mute_nodes))
     s.report.describe(s.db)
     return s
+
+
+def read_nodes(
+    wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda what, nodes, mads: None
+) -> Subnet:
+    """Nodes, ports, cables and managers alone, without any table."""
+    reader = _Reader(wire, config or SmConfig(), progress)
+    reader.nodes()
+    if reader.subnet.db.sm_port >= 0:
+        reader.managers()
+    reader.subnet.mads = reader.transactor.sent
+    return reader.subnet

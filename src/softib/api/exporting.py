@@ -1,0 +1,98 @@
+"""The counters of a fabric as metrics for Prometheus: what ``softib exporter`` is while it runs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from softib.api.progress import Notice
+from softib.api.shown import Suggests
+from softib.errors import InputError
+from softib.source import warn
+
+if TYPE_CHECKING:
+    from softib.monitor.exporter.service import ExporterService
+
+__all__ = ["Exporter"]
+
+
+class Exporter(Suggests):
+    """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
+
+    ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``: seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
+    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. Raises :class:`InputError` for a source, name or port that cannot be used,
+    :class:`MissingLibrary` without the extra ``monitor``.
+    """
+
+    def __init__(
+        self, source: str, *, address: str = "127.0.0.1", port: int = 9315, names: str = "treydock", every: float = 15.0, window: float = 3600.0,
+        history: str | os.PathLike[str] | None = None, keep_days: float = 30.0, in_flight: int = 4, notice: Notice = warn,
+    ):  # fmt: skip
+        from softib.monitor.exporter.names import SCHEMES
+        from softib.monitor.exporter.service import ExporterService
+        from softib.monitor.history import History
+        from softib.monitor.opening import open_source
+        from softib.monitor.poller import Pace
+
+        if names not in SCHEMES:
+            raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
+        kept = None if history is None else History(history, keep_days)
+        opened = open_source(source)
+        try:
+            self._service: ExporterService = ExporterService(
+                opened,
+                address=address,
+                port=port,
+                every_s=every,
+                scheme=names,
+                window_s=window,
+                history=kept,
+                pace=Pace(most=in_flight),
+                notice=notice,
+            )
+        except BaseException:
+            opened.close()
+            raise
+        self.source, self.address = source, address
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return self._service.port
+
+    @property
+    def url(self) -> str:
+        """Where the metrics are."""
+        return f"http://{self.address}:{self.port}/metrics"
+
+    def start(self) -> None:
+        """Read the first round, then serve in threads of this process."""
+        self._service.start()
+
+    def serve(self) -> None:
+        """:meth:`start` where that was not called yet, and stay until the fabric goes down (:class:`PeerError`) or SIGINT."""
+        if not self._service.started:
+            self.start()
+        self._service.wait()
+
+    def once(self, every: float = 1.0) -> str:
+        """The metrics of one interval of ``every`` seconds as text, without a server: for node_exporter's textfile collector."""
+        import time
+
+        self._service.step()
+        time.sleep(every)
+        self._service.step()
+        return b"".join(self._service.metrics()).decode()
+
+    def close(self) -> None:
+        """Stop serving and reading."""
+        self._service.close()
+
+    def __enter__(self) -> Exporter:
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Exporter of {self.source} at {self.url}>"

@@ -1,0 +1,64 @@
+"""``softib exporter``: metrics for Prometheus."""
+
+from __future__ import annotations
+
+import click
+
+from softib.cli import completing
+from softib.cli.output import Compiling, print_notice, show_line
+
+
+@click.command()
+@click.argument("source", shell_complete=completing.fabrics)
+@click.option("--port", type=click.IntRange(0, 65535), default=9315, show_default=True, help="TCP port; 0: a free one.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: everybody's.")
+@click.option(
+    "--names", type=click.Choice(["treydock", "guilbaults"]), default="treydock", show_default=True,
+    help="Whose metric names and labels ports get; data is in bytes under both.",
+)  # fmt: skip
+@click.option(
+    "--every", type=click.FloatRange(0.1), default=15.0, show_default=True, metavar="SECONDS", help="Between rounds."
+)
+@click.option(
+    "--window",
+    type=click.FloatRange(1.0),
+    default=3600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that error ratios are from, at most.",
+)
+@click.option(
+    "--in-flight", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at one device at a time."
+)
+@click.option("--history", metavar="DIR", help="Keep every interval as Parquet in this directory.")
+@click.option(
+    "--keep-days", type=click.FloatRange(0.0), default=30.0, show_default=True, help="Of the history; 0: for ever."
+)
+@click.option("--once", is_flag=True, help="Print the metrics of one second and leave (for a textfile collector).")
+def command(
+    source: str, port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, once: bool,
+) -> int:  # fmt: skip
+    """Serve the counters of SOURCE at /metrics for Prometheus.
+
+    SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape gets the last one, and what nobody answered in it is
+    absent. docs/monitoring.md lists every metric.
+
+    \b
+    softib exporter pod                        # a fabric of 'softib up'
+    softib exporter umad:mlx5_0 --every 30     # hardware
+    """
+    import softib
+
+    softib.on_compiling(Compiling(show_line))
+    exporter = softib.Exporter(
+        source, address=address, port=0 if once else port, names=names, every=every, window=window, history=history, keep_days=keep_days,
+        in_flight=in_flight, notice=print_notice,
+    )  # fmt: skip
+    with exporter:
+        if once:
+            click.echo(exporter.once(), nl=False)
+            return 0
+        exporter.start()
+        print_notice(f"{source}: {exporter.url}")
+        exporter.serve()
+    return 0

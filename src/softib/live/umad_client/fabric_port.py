@@ -1,0 +1,123 @@
+"""A umad device of a host of a running fabric, opened from outside: the messages of ``libsoftib-umad.so`` without the library."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from softib.errors import PeerError
+from softib.live.control.client import ask
+from softib.live.instances import Instance
+from softib.live.umad.wire import MESSAGE_SIZE, constant, types
+from softib.live.umad_client.abi import HEAD_SIZE
+from softib.live.umad_client.devices import UmadDevice
+from softib.live.umad_client.kernels import NO_AGENT
+from softib.live.umad_client.port import ASKS, CLASS_VERSION, ROWS, UmadPort, _wire
+from softib.mad.batch import MadBatch, mad_columns
+
+__all__ = ["FabricPort"]
+
+LOCAL_WINDOW = 96
+"""Requests on the wire at a time: their answers fit into the socket's buffer (212,992 octets hold about 270 of them)."""
+PATIENCE_MS = 20
+"""How long nothing comes until requests on the wire are no longer waited for."""
+
+
+class FabricPort(UmadPort):
+    """As :class:`UmadPort`, on ``node`` (default: the first host) of the running fabric ``instance``. Nothing needs to be preloaded, so a
+    process may have several. Raises :class:`InputError` for a node, :class:`PeerError` where the daemon does not serve it."""
+
+    def __init__(
+        self, instance: Instance, node: str | None = None, classes: Mapping[int, int] = ASKS, *, timeout_ms: int = 180,
+        window: int = LOCAL_WINDOW,
+    ):  # fmt: skip
+        attached = ask(instance, "attach", node=node, port=None)
+        server, view = attached["env"]["SOFTIB_UMAD"], os.path.basename(attached["env"]["SOFTIB_VIEW"])
+        self.device = UmadDevice("umad0", "", attached["name"], int(attached["portnum"]), 0, 0, attached["name"])
+        self.timeout_ms, self.window = timeout_ms, window
+        self.sent = self.received = self.refused = 0
+        self.head, self._patience_ms = HEAD_SIZE, PATIENCE_MS
+        self._sock, handle = request(server, op=constant("OPEN"), view=view.encode(), path=b"0")
+        self._agents = np.full(256, NO_AGENT, np.uint8)
+        try:
+            for mgmt_class, methods in classes.items():
+                sock, agent = request(
+                    server, op=constant("REGISTER"), handle=handle, qpn=0 if mgmt_class in (0x01, 0x81) else 1,
+                    mgmt_class=mgmt_class, mgmt_class_version=CLASS_VERSION.get(mgmt_class, 1),
+                    method_mask=[methods & (1 << 64) - 1, methods >> 64],
+                )  # fmt: skip
+                sock.close()
+                self._agents[mgmt_class] = agent
+        except PeerError:
+            self._sock.close()
+            raise
+        self._sock.setblocking(False)
+        self.fd = self._sock.fileno()
+        self._wire, self._columns = _wire(self.fd), mad_columns(ROWS)
+        self._later: deque[MadBatch] = deque()
+
+    def announce(self, repeated: bool = False) -> None:
+        """Nothing: who asks is no manager."""
+
+    def _read_special(self, inbox: list[MadBatch]) -> None:
+        """Nothing longer than a MAD comes to who asks for no RMPP: the daemon is gone, or a signal came."""
+        try:
+            if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                raise PeerError(f"{self.device}: the fabric went down")
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise PeerError(f"{self.device}: the fabric went down: {error.strerror}") from None
+
+    def _refused(self, row: int) -> None:
+        """The daemon has no room for message ``row`` now, or is gone (:class:`PeerError`)."""
+        wire = self._wire
+        message = wire.out[row, : int(wire.sizes[row])].tobytes()
+        try:
+            self._sock.setblocking(True)
+            self._sock.settimeout(self.timeout_ms / 1e3)
+            self._sock.send(message)
+            self.sent += 1
+        except TimeoutError:
+            self.refused += 1
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.ENOBUFS):
+                self.refused += 1
+                return
+            raise PeerError(f"{self.device}: the fabric went down: {error.strerror}") from None
+        finally:
+            self._sock.setblocking(False)
+
+    def close(self) -> None:
+        """Close the device."""
+        self._sock.close()
+        self.fd = -1
+
+
+def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
+    """The connection after one question to the daemon's umad socket, and the value of its answer. Raises :class:`PeerError`."""
+    question = np.zeros(1, types()["softib_umad_ask"])
+    question["magic"], question["version"] = constant("MAGIC"), constant("VERSION")
+    for name, value in fields.items():
+        question[name] = value
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        sock.settimeout(30)
+        sock.connect(server)
+        sock.sendall(question.tobytes())
+        reply = np.frombuffer(sock.recv(MESSAGE_SIZE), types()["softib_umad_reply"])[0]
+        if reply["error"]:
+            raise PeerError(f"the host's umad device cannot be opened: {os.strerror(int(reply['error']))}")
+    except (OSError, ValueError, IndexError) as error:
+        sock.close()
+        raise PeerError(f"the fabric's umad devices do not answer: {error}") from None
+    except PeerError:
+        sock.close()
+        raise
+    return sock, int(reply["value"])

@@ -1,0 +1,79 @@
+"""Label sets of ports, written once: they change only when the fabric does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from softib.diags.observations import ObservedPorts
+
+__all__ = ["Labels", "escaped", "guilbaults_labels", "port_labels", "uplink_labels"]
+
+
+class Labels:
+    """``text`` uint8[…], and ``offsets`` int64[n + 1] where each port's set begins."""
+
+    def __init__(self, sets: Iterable[str]):
+        encoded = [s.encode() for s in sets]
+        self.offsets = np.concatenate([[0], np.cumsum([len(s) for s in encoded])]).astype(np.int64)
+        self.text = np.frombuffer(b"".join(encoded), np.uint8)
+        self.longest = max(map(len, encoded), default=0)
+
+
+def escaped(text: str) -> str:
+    """A label value: backslash, quote and line feed as the text format wants them, other control characters left out."""
+    text = "".join(c for c in text if c >= " " or c == "\n")
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def port_labels(ports: ObservedPorts) -> Labels:
+    """``{guid="0x…",port="1"}`` as treydock has it."""
+    return Labels(
+        f'{{guid="{g:#018x}",port="{p}"}}'
+        for g, p in zip(ports.node_guid.tolist(), ports.portnum.tolist(), strict=True)
+    )
+
+
+def uplink_labels(ports: ObservedPorts) -> Labels:
+    """Labels of ``infiniband_switch_uplink_info`` and ``infiniband_hca_uplink_info``."""
+    sets = []
+    guids, numbers, peers, names = (
+        ports.node_guid.tolist(),
+        ports.portnum.tolist(),
+        ports.peer.tolist(),
+        [escaped(n) for n in ports.node],
+    )
+    switch, lids = ports.switch.tolist(), ports.lid.tolist()
+    for i, peer in enumerate(peers):
+        of = "switch" if switch[i] else "hca"
+        far = (
+            ("", "", "", "", "")
+            if peer < 0
+            else (
+                names[peer],
+                f"{guids[peer]:#018x}",
+                "SW" if switch[peer] else "CA",
+                str(numbers[peer]),
+                str(lids[peer]),
+            )
+        )
+        sets.append(
+            f'{{guid="{guids[i]:#018x}",port="{numbers[i]}",{of}="{names[i]}",uplink="{far[0]}",uplink_guid="{far[1]}",uplink_type="{far[2]}",'
+            f'uplink_port="{far[3]}",uplink_lid="{far[4]}"}}'
+        )
+    return Labels(sets)
+
+
+def guilbaults_labels(ports: ObservedPorts) -> Labels:
+    """Labels of every metric of guilbaults' exporter."""
+    sets = []
+    guids, numbers, names = ports.node_guid.tolist(), ports.portnum.tolist(), [escaped(n) for n in ports.node]
+    for i, peer in enumerate(ports.peer.tolist()):
+        far = ("", "", "") if peer < 0 else (f"{guids[peer]:#018x}", str(numbers[peer]), names[peer])
+        component = "switch" if ports.switch[i] else "ca"
+        sets.append(
+            f'{{component="{component}",local_name="{names[i]}",local_guid="{guids[i]:#018x}",local_port="{numbers[i]}",'
+            f'remote_guid="{far[0]}",remote_port="{far[1]}",remote_name="{far[2]}"}}'
+        )
+    return Labels(sets)

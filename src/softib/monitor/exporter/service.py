@@ -1,0 +1,174 @@
+"""Rounds in a thread of their own, and an HTTP server that shows the last one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from softib.errors import InputError, MissingLibrary, SoftibError
+from softib.monitor.exporter.ratios import ErrorRatios
+from softib.monitor.exporter.service_metrics import ServiceMetrics
+from softib.monitor.exporter.text import PortText
+from softib.monitor.history import History
+from softib.monitor.opening import Opened
+from softib.monitor.poller import Pace
+from softib.monitor.watch import Watch
+
+__all__ = ["ExporterService"]
+
+STALE_ROUNDS = 3
+"""After so many intervals without a round nothing of the ports is shown."""
+LEAST_STALE_S = 10.0
+TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class ExporterService:
+    """Reads ``opened`` every ``every_s`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one, then in :attr:`port`).
+
+    Raises :class:`MissingLibrary` without prometheus-client, :class:`InputError` for a port that is taken.
+    """
+
+    def __init__(
+        self, opened: Opened, *, address: str = "127.0.0.1", port: int = 9315, every_s: float = 15.0, scheme: str = "treydock",
+        window_s: float = 3600.0, history: History | None = None, pace: Pace | None = None,
+        notice: Callable[[str], None] = lambda line: None,
+    ):  # fmt: skip
+        try:
+            from prometheus_client import CollectorRegistry, ProcessCollector
+        except ImportError:
+            raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
+        self.every_s, self.scheme, self.window_s, self.history, self.notice = every_s, scheme, window_s, history, notice
+        self.watch = Watch(opened, pace, keep=1)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._text, self._text_of = b"", -1
+        self._ratios: ErrorRatios | None = None
+        self._ports: PortText | None = None
+        self._last_s = float("-inf")
+        self.failure: SoftibError | None = None
+        registry = CollectorRegistry()
+        registry.register(ServiceMetrics(self.watch, scheme, self.fresh))
+        ProcessCollector(registry=registry)
+        self._registry = registry
+        try:
+            self._server = ThreadingHTTPServer((address, port), _handler(self))
+        except OSError as error:
+            raise InputError(f"{address}:{port}: {error.strerror}; --port gives another one") from None
+        self.port = int(self._server.server_address[1])
+        self._threads: list[threading.Thread] = []
+
+    # -- life --
+
+    def start(self) -> None:
+        """Read the first round, then serve and read on in threads."""
+        self.step()
+        for target in (self._rounds, self._server.serve_forever):
+            thread = threading.Thread(target=target, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def wait(self) -> None:
+        """Until :meth:`close`, or the fabric went down (:class:`PeerError`)."""
+        while not self._stop.wait(0.2):
+            if self.failure is not None:
+                raise self.failure
+
+    def close(self) -> None:
+        """Stop both threads."""
+        self._stop.set()
+        if self._threads:
+            self._server.shutdown()
+        self._server.server_close()
+        for thread in self._threads:
+            thread.join(30)
+        self.watch.opened.close()
+
+    @property
+    def started(self) -> bool:
+        """Do its threads run?"""
+        return bool(self._threads)
+
+    # -- rounds --
+
+    def _rounds(self) -> None:
+        late = False
+        while not self._stop.wait(self.every_s):
+            try:
+                self.step()
+            except SoftibError as error:
+                self.failure = error
+                return
+            took = self.watch.round.duration_s if self.watch.round is not None else 0.0
+            if took > self.every_s and not late:
+                late = True
+                self.notice(f"a round takes {took:.1f} s; give --every a larger number than {self.every_s:g}")
+
+    def step(self) -> None:
+        """One round, and its text."""
+        one = self.watch.step()
+        interval = self.watch.interval
+        with self._lock:
+            if self._ports is None or not _same(self._ports.ports, one.targets.ports):
+                self._ports = PortText(one.targets.ports, self.scheme)
+                self._ratios = ErrorRatios(len(one.reading), self.window_s)
+                if interval is not None and len(interval.guid) != len(one.reading):
+                    interval = None
+            assert self._ratios is not None
+            if interval is not None:
+                self._ratios.add(interval)
+            self._text = self._ports.text(one.reading, interval, self._ratios)
+            self._last_s = time.monotonic()
+        if self.history is not None and self.watch.interval is not None:
+            self.history.append(one.targets.ports, self.watch.interval)
+
+    # -- scrapes --
+
+    def fresh(self) -> bool:
+        """Is the last round young enough to be shown?"""
+        return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * self.every_s)
+
+    def metrics(self) -> list[bytes]:
+        """What a scrape gets, in pieces."""
+        from prometheus_client import generate_latest
+
+        with self._lock:
+            ports = self._text if self.fresh() else b""
+        return [ports, generate_latest(self._registry)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """The same ports, names, LIDs and cables?"""
+    return a is b or (
+        len(a) == len(b) and bool((a.node_guid == b.node_guid).all() and (a.portnum == b.portnum).all() and (a.peer == b.peer).all())
+        and bool((a.lid == b.lid).all()) and a.node == b.node
+    )  # fmt: skip
+
+
+def _handler(service: ExporterService) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            path = self.path.split("?")[0]
+            if path == "/metrics":
+                self._send(200, TEXT_TYPE, service.metrics())
+            elif path in ("/", "/-/healthy"):
+                self._send(200, "text/plain; charset=utf-8", [b"softib exporter: /metrics\n"])
+            else:
+                self._send(404, "text/plain; charset=utf-8", [b"not here: /metrics\n"])
+
+        def _send(self, code: int, kind: str, pieces: list[bytes]) -> None:
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(sum(map(len, pieces))))
+            self.end_headers()
+            for piece in pieces:
+                self.wfile.write(piece)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: a scrape is no news."""
+
+    return Handler

@@ -1,0 +1,111 @@
+"""Metrics of the rounds, the subnet manager and the exporter's own process, by prometheus-client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from softib.monitor.exporter.names import GUILBAULTS, SERVICE, TREYDOCK, Metric
+from softib.monitor.watch import Watch
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric as Family
+
+__all__ = ["ServiceMetrics"]
+
+_BY_NAME = {m.name: m for m in (*SERVICE, *TREYDOCK, *GUILBAULTS)}
+Samples = list[tuple[tuple[str, ...], float]]
+
+
+class ServiceMetrics:
+    """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young enough to be shown."""
+
+    def __init__(self, watch: Watch, scheme: str, fresh: Any):
+        self.watch, self.scheme, self.fresh = watch, scheme, fresh
+
+    def collect(self) -> Iterator[Family]:
+        """The families of one scrape."""
+        yield _family("softib_up", [((), float(self.fresh()))])
+        yield _family("softib_rounds_total", [((), float(self.watch.poller.rounds))])
+        if self.watch.round is None or not self.fresh():
+            return
+        yield from self._rounds()
+        yield from self._managers()
+        yield from self._administration()
+        if self.watch.manager.told:
+            yield from _told(self.watch.manager.told, self.watch.manager.sweep_s)
+
+    def _rounds(self) -> Iterator[Family]:
+        one = self.watch.round
+        assert one is not None
+        r = one.reading
+        read = int(r.answered.sum())
+        yield _family("softib_round_duration_seconds", [((), one.duration_s)])
+        yield _family("softib_round_timestamp_seconds", [((), float(r.time_ns.max(initial=0)) / 1e9)])
+        yield _family("softib_round_mads", [((), float(one.mads))])
+        yield _family("softib_ports", [(("yes",), float(read)), (("no",), float(len(r) - read))])
+        yield _family("softib_devices_silent", [((), float(len(one.silent)))])
+        if self.scheme == "guilbaults":
+            yield _family("infiniband_scrape_ok", [((), float(read == len(r)))])
+            yield _family("infiniband_scrape_duration_seconds", [((), one.duration_s)])
+            return
+        silent = set(one.silent.tolist())
+        errors: Samples = []
+        timeouts: Samples = []
+        durations: Samples = []
+        for kind, of in (("switch", one.targets.ports.switch), ("hca", ~one.targets.ports.switch)):
+            guids = one.targets.ports.node_guid[of & ~r.answered].tolist()
+            errors.append(((kind,), float(sum(g not in silent for g in guids))))
+            timeouts.append(((kind,), float(len({g for g in guids if g in silent}))))
+            durations.append(((kind,), one.duration_s))
+        yield _family("infiniband_exporter_collector_duration_seconds", durations)
+        yield _family("infiniband_exporter_collect_errors", errors)
+        yield _family("infiniband_exporter_collect_timeouts", timeouts)
+
+    def _administration(self) -> Iterator[Family]:
+        seconds = self.watch.manager.sa_answer_s
+        if seconds == seconds:
+            yield _family("softib_sa_answer_seconds", [((), seconds)])
+
+    def _managers(self) -> Iterator[Family]:
+        watch = self.watch.manager
+        if not watch.managers:
+            return
+        every = [(f"{m.guid:#018x}", m) for m in watch.managers.values()]
+        yield _family("softib_sm_state", [((g, m.state), 1.0) for g, m in every])
+        yield _family("softib_sm_priority", [((g,), float(m.priority)) for g, m in every])
+        yield _family("softib_sm_activity_total", [((g,), float(m.act_count)) for g, m in every])
+        yield _family("softib_sm_still_seconds", [((g,), m.still_s) for g, m in every])
+        yield _family("softib_sm_answers", [((g,), float(m.answers)) for g, m in every])
+        yield _family("softib_sm_stalled", [((g,), float(m.stalled)) for g, m in every])
+        if watch.answer_s == watch.answer_s:
+            yield _family("softib_sm_answer_seconds", [((), watch.answer_s)])
+
+
+def _told(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
+    """What the daemon of a running fabric says of itself."""
+    sm = status.get("sm", {})
+    if "sweeps" in sm:
+        yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])
+        yield _family("softib_sm_sweep_seconds", [((phase,), float(s)) for phase, s in sweep_s.items()])
+        yield _family("softib_sm_sweep_problems", [((), float(len(sm["problems"])))])
+    traps = status.get("traps", {})
+    yield _family("softib_traps", [((what,), float(n)) for what, n in traps.items() if not what.startswith("trap_")])
+    raised = {what.removeprefix("trap_"): n for what, n in traps.items() if what.startswith("trap_")}
+    yield _family("softib_traps_raised_total", [((number,), float(n)) for number, n in raised.items()])
+    yield _family("softib_fabric_mads_total", [((what,), float(n)) for what, n in status.get("mads", {}).items()])
+
+
+def _family(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Family:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    metric: Metric = _BY_NAME[name]
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = kind(
+        metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name,
+        metric.help,
+        labels=metric.labels,
+    )
+    for labels, value in samples:
+        family.add_metric(labels, value)
+    return family

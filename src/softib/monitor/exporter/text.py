@@ -1,0 +1,188 @@
+"""The text that a scrape gets: one round as lines of Prometheus' text format (version 0.0.4), straight from columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from softib.diags.observations import ObservedPorts
+from softib.errors import UnknownName
+from softib.monitor.exporter.labels import Labels, guilbaults_labels, port_labels, uplink_labels
+from softib.monitor.exporter.names import GUILBAULTS, LANES, OWN, PORT_COUNTERS, SCHEMES, STATE, TREYDOCK, Metric
+from softib.monitor.exporter.ratios import ErrorRatios, upper_bound, utilization, wait_ratio
+from softib.monitor.exporter.text_kernels import write_counters, write_gauges
+from softib.monitor.increase import Interval
+from softib.monitor.reading import Reading
+
+__all__ = ["PortText"]
+
+LONGEST_NUMBER = 24
+_HELP = {m.name: m for m in (*TREYDOCK, *GUILBAULTS, *STATE, LANES)}
+_BYTES_PER_GBIT = 1e9 / 8
+
+
+class PortText:
+    """Text of the ports ``ports`` under the names of ``scheme``. Raises :class:`UnknownName` for another scheme."""
+
+    def __init__(self, ports: ObservedPorts, scheme: str = "treydock"):
+        if scheme not in SCHEMES:
+            raise UnknownName("set of metric names", scheme, SCHEMES)
+        self.ports, self.scheme = ports, scheme
+        self._port = port_labels(ports)
+        self._of = self._port if scheme == "treydock" else guilbaults_labels(ports)
+        self._uplink = uplink_labels(ports) if scheme == "treydock" else None
+        self._switch, self._hca = np.flatnonzero(ports.switch), np.flatnonzero(~ports.switch)
+        self._devices = _first_of_device(ports.node_guid)
+        self._out = np.empty(1 << 20, np.uint8)
+        self._at = 0
+
+    def text(self, reading: Reading, interval: Interval | None, ratios: ErrorRatios) -> bytes:
+        """All lines of one round. What was not read in it is absent."""
+        self._at = 0
+        for c in PORT_COUNTERS:
+            if c.field not in reading.value:
+                continue
+            if self.scheme == "treydock":
+                for kind, label, which in (("switch", "a switch", self._switch), ("hca", "an HCA", self._hca)):
+                    metric = Metric(
+                        f"infiniband_{kind}_port_{c.treydock}_total", "counter", (), f"{c.spec} of {label} port"
+                    )
+                    self._counter(
+                        metric, self._of, which[reading.have[c.field][which]], reading.value[c.field], c.factor
+                    )
+            else:
+                metric = Metric(f"infiniband_{c.guilbaults or c.spec.lower()}_total", "counter", (), c.spec)
+                self._counter(metric, self._of, np.flatnonzero(reading.have[c.field]), reading.value[c.field], c.factor)
+        for name, metric_name, help_text in OWN:
+            if name in reading.value:
+                metric = Metric(metric_name, "counter", (), help_text)
+                self._counter(metric, self._port, np.flatnonzero(reading.have[name]), reading.value[name])
+        self._lanes(reading)
+        self._states(reading, interval, ratios)
+        self._infos(reading)
+        return self._out[: self._at].tobytes()
+
+    # -- parts --
+
+    def _lanes(self, r: Reading) -> None:
+        if r.lanes is None:
+            return
+        rows, lane = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
+        guids, numbers = self.ports.node_guid, self.ports.portnum
+        self._head(LANES)
+        lines = [
+            f'{LANES.name}{{guid="{int(guids[p]):#018x}",port="{int(numbers[p])}",lane="{k}"}} {int(r.lanes[p, k])}\n'
+            for p, k in zip(rows.tolist(), lane.tolist(), strict=True)
+        ]
+        self._raw("".join(lines))
+
+    def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios) -> None:
+        found: dict[str, np.ndarray] = {}
+        for kind in ("symbol", "raw", "effective"):
+            errors, bits, _ = ratios.of(kind)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found[f"softib_port_{kind}_ber"] = np.where(bits > 0, errors / bits, np.nan)
+                if kind == "symbol":
+                    found["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
+        seconds = ratios.of("symbol")[2]
+        found["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
+        if interval is not None:
+            found["softib_port_transmit_wait_ratio"] = wait_ratio(interval)
+            found["softib_port_transmit_utilization_ratio"] = utilization(interval)
+        for level, name in (
+            ("state", "softib_port_state"), ("physical_state", "softib_port_physical_state"),
+            ("module_temperature_c", "softib_module_temperature_celsius"), ("temperature_c", "softib_device_temperature_celsius"),
+        ):  # fmt: skip
+            if level in r.level:
+                found[name] = r.level[level]
+        stuck = np.zeros(len(r))
+        for name, column in r.stuck.items():
+            stuck += column & r.have[name]
+        found["softib_port_stuck_counters"] = np.where(stuck > 0, stuck, np.nan)
+        for name, values in found.items():
+            self._gauge(_HELP[name], self._port, np.flatnonzero(r.answered & ~np.isnan(values)), values)
+
+    def _infos(self, r: Reading) -> None:
+        lanes, lane = r.level.get("lanes"), r.level.get("lane_gbps")
+        if lanes is None or lane is None:
+            return
+        if self.scheme == "guilbaults":
+            good = np.flatnonzero(r.answered & ~np.isnan(lanes))
+            self._gauge(_HELP["infiniband_speed"], self._of, good, lane)
+            self._gauge(_HELP["infiniband_width"], self._of, good, lanes)
+            return
+        assert self._uplink is not None
+        raw, data = lanes * lane * _BYTES_PER_GBIT, r.level["rate_gbps"] * _BYTES_PER_GBIT
+        known = r.answered & ~np.isnan(raw)
+        ones = np.ones(len(r), np.uint64)
+        up = self._switch[known[self._switch]]
+        self._gauge(_HELP["infiniband_switch_port_rate_bytes_per_second"], self._port, up, data)
+        self._gauge(_HELP["infiniband_switch_port_raw_rate_bytes_per_second"], self._port, up, raw)
+        for kind, which in (("switch", self._switch), ("hca", self._hca)):
+            linked = which[r.answered[which] & (self.ports.peer[which] >= 0)]
+            self._counter(_HELP[f"infiniband_{kind}_uplink_info"], self._uplink, linked, ones)
+        self._of_devices(known, r.answered, raw, data)
+
+    def _of_devices(self, known: np.ndarray, answered: np.ndarray, raw: np.ndarray, data: np.ndarray) -> None:
+        first = self._devices[answered[self._devices]]
+        names, guids, lids = self.ports.node, self.ports.node_guid, self.ports.lid
+        from softib.monitor.exporter.labels import escaped
+
+        for kind in ("switch", "hca"):
+            of = first[self.ports.switch[first] == (kind == "switch")].tolist()
+            self._head(_HELP[f"infiniband_{kind}_info"])
+            self._raw("".join(
+                f'infiniband_{kind}_info{{guid="{int(guids[p]):#018x}",{kind}="{escaped(names[p])}",lid="{int(lids[p])}"}} 1\n' for p in of
+            ))  # fmt: skip
+        of = first[~self.ports.switch[first] & known[first]].tolist()
+        for name, values in (
+            ("infiniband_hca_rate_bytes_per_second", data),
+            ("infiniband_hca_raw_rate_bytes_per_second", raw),
+        ):
+            self._head(_HELP[name])
+            self._raw("".join(f'{name}{{guid="{int(guids[p]):#018x}"}} {float(values[p]):.9g}\n' for p in of))
+
+    # -- lines --
+
+    def _head(self, metric: Metric) -> None:
+        self._raw(f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.kind}\n")
+
+    def _raw(self, text: str) -> None:
+        octets = np.frombuffer(text.encode(), np.uint8)
+        self._room(len(octets))
+        self._out[self._at : self._at + len(octets)] = octets
+        self._at += len(octets)
+
+    def _room(self, octets: int) -> None:
+        if self._at + octets > len(self._out):
+            larger = np.empty(max(2 * len(self._out), self._at + octets), np.uint8)
+            larger[: self._at] = self._out[: self._at]
+            self._out = larger
+
+    def _counter(self, metric: Metric, labels: Labels, rows: np.ndarray, values: np.ndarray, factor: int = 1) -> None:
+        if len(rows):
+            name = self._begin(metric, labels, len(rows))
+            self._at = int(
+                write_counters(self._out, self._at, name, labels.text, labels.offsets, rows, values, np.uint64(factor))
+            )
+
+    def _gauge(self, metric: Metric, labels: Labels, rows: np.ndarray, values: np.ndarray) -> None:
+        if len(rows):
+            name = self._begin(metric, labels, len(rows))
+            self._at = int(
+                write_gauges(
+                    self._out, self._at, name, labels.text, labels.offsets, rows, np.asarray(values, np.float64)
+                )
+            )
+
+    def _begin(self, metric: Metric, labels: Labels, lines: int) -> np.ndarray:
+        self._head(metric)
+        self._room(lines * (len(metric.name) + labels.longest + LONGEST_NUMBER))
+        return np.frombuffer(metric.name.encode(), np.uint8).copy()
+
+
+def _first_of_device(guid: np.ndarray) -> np.ndarray:
+    """The first row of each device (rows are sorted by NodeGUID)."""
+    rows: Iterable[int] = np.unique(guid, return_index=True)[1]
+    return np.sort(np.asarray(rows))

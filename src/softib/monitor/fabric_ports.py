@@ -1,0 +1,74 @@
+"""The ports of a fabric that a file describes, as :class:`~softib.diags.observations.ObservedPorts`, and what it tells of modules and optics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from softib.diags.observations import ObservedPorts
+from softib.fabric.columns import NO_TEMPERATURE
+from softib.fabric.formats.ibdiagnet.db_csv_columns import FEC_NAMES
+from softib.fabric.model import Fabric
+from softib.iba.smp import PortInfo
+from softib.monitor.targets import lanes_of, rate_gbps
+
+__all__ = ["MODULE_TEXTS", "optics", "ports_of", "rows_of"]
+
+MODULE_TEXTS = {"module_vendor": "Vendor", "module_part": "PN", "module_serial": "SN"}
+"""Column of ``ObservedPorts.text`` → column of CABLE_INFO."""
+
+
+def rows_of(f: Fabric) -> np.ndarray:
+    """Ports with a cable, port 0 of switches left out, by NodeGUID and portnum. int64[n]"""
+    rows = np.flatnonzero((f.port_peer >= 0) & (f.port_num > 0))
+    return np.asarray(rows[np.lexsort((f.port_num[rows], f.node_guid[f.port_node[rows]]))])
+
+
+def ports_of(f: Fabric, rows: np.ndarray, extra: Mapping[str, Any] | None = None) -> ObservedPorts:
+    """The ports ``rows`` of ``f``; ``extra`` of the reader's result has what EEPROMs of cables told."""
+    node = f.port_node[rows]
+    place = np.full(f.sizes.ports, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    agent = np.where(f.is_switch[node], f.node_base[node], rows)
+    lid = PortInfo.lid.get(f.port_info)[agent].astype(np.int32)
+    names = f.node_names()
+    rate = rate_gbps(f.port_info[rows])
+    return ObservedPorts(
+        f.node_guid[node], f.port_num[rows].astype(np.int32), f.is_switch[node].copy(), tuple(names[n] for n in node.tolist()), lid,
+        place[f.port_peer[rows]].astype(np.int32), rate, _texts(f, rows, node, extra or {}),
+    )  # fmt: skip
+
+
+def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    firmware = np.array([".".join(map(str, v)) if any(v) else "" for v in f.node_firmware.tolist()], object)
+    psid = np.array([bytes(v).split(b"\0")[0].decode("ascii", "replace") for v in f.node_psid], object)
+    device = np.where(psid != "", psid, np.array([str(d) if d else "" for d in f.device_id.tolist()], object))
+    vendor = np.array([f"{v:#08x}" if v else "" for v in f.vendor_id.tolist()], object)
+    system = np.array([f"{v:#018x}" if v else "" for v in f.sys_guid.tolist()], object)
+    texts = {"firmware": firmware[node], "device": device[node], "vendor": vendor[node], "system": system[node]}
+    texts["fec"] = np.array([FEC_NAMES.get(v, "") for v in f.port_fec[rows].tolist()], object)
+    cables: Mapping[int, Mapping[str, str]] = extra.get("cables", {})
+    for name, column in MODULE_TEXTS.items():
+        texts[name] = np.array([cables.get(p, {}).get(column, "") for p in rows.tolist()], object)
+    return texts
+
+
+def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Levels that a file tells: temperatures of chips and modules, states and rates. float64[n] each."""
+    node = f.port_node[rows]
+
+    def degrees(values: np.ndarray) -> np.ndarray:
+        return np.where(values == NO_TEMPERATURE, np.nan, values.astype(np.float64))
+
+    info = f.port_info[rows]
+    lanes, lane_gbps = lanes_of(info)
+    found = {
+        "temperature_c": degrees(f.node_temperature[node]), "module_temperature_c": degrees(f.module_temperature[rows]),
+        "state": PortInfo.port_state.get(info).astype(np.float64), "physical_state": PortInfo.port_phys_state.get(info).astype(np.float64),
+        "rate_gbps": rate_gbps(info),
+        "lanes": lanes,
+        "lane_gbps": lane_gbps,
+    }  # fmt: skip
+    return {name: values for name, values in found.items() if not np.isnan(values).all()}

@@ -1,0 +1,195 @@
+"""Readings from files that others collected: ibdiagnet's .db_csv, and what perfquery, ibqueryerrors and ibdiagnet's .pm print of a fabric that another file names.
+
+Two files of different times make one interval. Their times are those that a .db_csv states (RUN_INFO, Date), else those of the files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from softib.diags.observations import Observations, ObservedPorts
+from softib.errors import InputError, UnknownFormat
+from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.counters_text import read_counters
+from softib.fabric.formats.ibdiagnet import db_csv_columns as names
+from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
+from softib.fabric.formats.text import read_lines
+from softib.fabric.model import Fabric
+from softib.iba import perf
+from softib.monitor.fabric_ports import optics, ports_of, rows_of
+from softib.monitor.increase import Interval, between
+from softib.monitor.reading import Reading
+from softib.monitor.series import merged_ports, observations_of
+from softib.source import load
+
+__all__ = ["Snapshot", "observations_of_files", "read_snapshot"]
+
+UNREAD = np.uint64(2**64 - 1)
+"""Stands in a fabric's counters where a file said nothing."""
+COMMON = 0.5
+"""Two files are of one fabric when at least this share of the smaller one's devices is in both."""
+_DATE = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
+NARROW = {
+    name: f.mask
+    for struct in (perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortCounters)
+    for name, f in struct.fields.items()
+    if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
+}
+"""Largest value of the narrow field of each counter: a file shows the larger of both fields, so one that stands there may have stopped."""
+
+
+@dataclass
+class Snapshot:
+    """One file: its ports, what they read, and what in it could not be used."""
+
+    file: str
+    ports: ObservedPorts
+    reading: Reading
+    problems: list[Problem]
+
+
+def observations_of_files(
+    files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
+) -> tuple[Observations, list[Problem]]:
+    """What rose from each of ``files`` to the next, in the order of their times. ``fabric``: the source that names ports, for files that hold counters alone.
+
+    Raises :class:`InputError` for less than two, for two of one time, and for one of another fabric.
+    """
+    if len(files) < 2:
+        raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; give a second, later one")
+    if times_ns is not None and len(times_ns) != len(files):
+        raise InputError(f"{len(times_ns)} times for {len(files)} files; give one each")
+    shots = [read_snapshot(f, fabric, None if times_ns is None else times_ns[i]) for i, f in enumerate(files)]
+    shots.sort(key=lambda s: int(s.reading.time_ns.max(initial=0)))
+    intervals: list[Interval] = []
+    ports = shots[0].ports
+    for before, after in pairwise(shots):
+        _check_pair(before, after)
+        intervals.append(between(before.reading, after.reading))
+        ports = merged_ports(ports, after.ports)
+    return observations_of(ports, intervals), [p for s in shots for p in s.problems]
+
+
+def _check_pair(before: Snapshot, after: Snapshot) -> None:
+    old, new = np.unique(before.ports.node_guid), np.unique(after.ports.node_guid)
+    both = len(np.intersect1d(old, new))
+    if both < COMMON * min(len(old), len(new)) or not both:
+        raise InputError(
+            f"{after.file} is of another fabric than {before.file}: {both} of its {len(new)} devices are in both; give two files of one fabric"
+        )
+    first, second = (int(s.reading.time_ns.max(initial=0)) for s in (before, after))
+    if second <= first:
+        raise InputError(
+            f"{before.file} and {after.file} are of the same time ({_when(first)}); give two of different times"
+        )
+
+
+def _when(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = None) -> Snapshot:
+    """The counters of one file. Raises :class:`InputError` and its kin for a file without any."""
+    stated = None
+    if fabric is None:
+        try:
+            result = load(file, notice=lambda line: None)
+        except UnknownFormat as error:
+            raise UnknownFormat(
+                f"{error}; counters alone (perfquery, ibqueryerrors) need the fabric's file beside them"
+            ) from None
+        f, problems = result.fabric, list(result.problems)
+        extra = result.extra
+    else:
+        result = load(fabric, notice=lambda line: None)
+        f, extra, problems = result.fabric, result.extra, []
+    rows = rows_of(f)
+    ports = ports_of(f, rows, extra)
+    reading = Reading.empty(ports.node_guid, ports.portnum)
+    if fabric is not None:
+        problems += _text_counters(file, f, rows, reading)
+    elif result.format == "db_csv":
+        stated = _db_csv(file, reading)
+    elif "counters" in f.source.records:
+        _from_fabric(f, rows, reading)
+    if not reading.answered.any():
+        raise InputError(
+            f"{file}: no counters in it; ibdiagnet writes PM_INFO with its option --pm, or give perfquery's output"
+        )
+    when = time_ns or stated or os.stat(file).st_mtime_ns
+    reading.time_ns[:] = np.where(reading.answered, when, 0)
+    reading.level.update(optics(f, rows))
+    return Snapshot(file, ports, reading, problems)
+
+
+def _put(reading: Reading, name: str, rows: np.ndarray, values: np.ndarray) -> None:
+    reading.put(name, rows, values, 2**64 - 1)
+    if name in NARROW:
+        reading.stuck[name][rows] = values == np.uint64(NARROW[name])
+    reading.answered[rows] = True
+
+
+def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> list[Problem]:
+    for column in (f.counters, f.detail_counters):
+        for name in column.dtype.names or ():
+            column[name] = UNREAD
+    problems = read_counters(Path(file), f)
+    _from_fabric(f, rows, reading)
+    return problems
+
+
+def _from_fabric(f: Fabric, rows: np.ndarray, reading: Reading) -> None:
+    for column, of in ((f.counters, COUNTER_NAMES), (f.detail_counters, DETAIL_COUNTERS.names or ())):
+        for name in of:
+            values = column[name][rows]
+            there = np.flatnonzero(values != UNREAD)
+            if len(there):
+                _put(reading, name, there, values[there])
+
+
+def _db_csv(file: str, reading: Reading) -> int | None:
+    """PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time that RUN_INFO states."""
+    wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO")
+    quiet = Problems("")
+    sections, _ = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet)
+    pm = sections.get("PM_INFO")
+    if pm is not None and pm.has("NodeGUID", "PortNumber"):
+        at, rows = _places(pm, reading)
+        for name, columns in {**names.COUNTERS, **names.DETAIL_COUNTERS}.items():
+            best = np.zeros(len(rows), np.uint64)
+            there = np.zeros(len(rows), bool)
+            for column in (c for c in columns if pm.has(c)):
+                values, present = pm.counters(column)
+                best = np.where(present[at], np.maximum(best, values[at]), best)
+                there |= present[at]
+            _put(reading, name, rows[there], best[there])
+    ticks = sections.get("PM_PORT_SAMPLES_CONTROL")
+    if ticks is not None and ticks.has("NodeGUID", "PortNumber", "Tick"):
+        at, rows = _places(ticks, reading)
+        level = np.full(len(reading), np.nan)
+        level[rows] = ticks.column("Tick", quiet)[at] + 1.0
+        reading.level["tick_symbols"] = level
+    run = sections.get("RUN_INFO")
+    if run is None or not run.has("Date") or not run.rows:
+        return None
+    m = _DATE.search(run.text("Date")[0])
+    return None if m is None else int(datetime.fromisoformat(f"{m[1]}T{m[2]}+00:00").timestamp()) * 10**9
+
+
+def _places(s: Section, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the section whose port is in ``reading``, and the rows of those ports there."""
+    quiet = Problems("")
+    guid, number = s.column("NodeGUID", quiet, np.uint64), s.column("PortNumber", quiet)
+    row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
+    places = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
+    at = np.flatnonzero(places >= 0)
+    return at, places[at]

@@ -1,0 +1,49 @@
+"""Firmware and board of each device, by the vendor class of Mellanox devices (0x0a, as ``vendstat -N`` asks)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import MgmtClass
+from softib.iba.mlnx import EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
+from softib.monitor.requests import PacedGets, vendor_gets
+from softib.monitor.targets import Targets
+
+__all__ = ["with_firmware"]
+
+MELLANOX = "0x0002c9"
+"""VendorID of NodeInfo of devices that know the class."""
+EXT_AT = GeneralInfo.sw_major.byte - 1
+
+
+def with_firmware(targets: Targets, gets: PacedGets) -> Targets:
+    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of devices that told; others keep "" and their DeviceID."""
+    t = targets
+    _, first = np.unique(t.end, return_index=True)
+    asked = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
+    firmware, board = np.full(len(t.end_lid), "", object), np.full(len(t.end_lid), "", object)
+
+    def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+        for end, data in zip(asked[tags].tolist(), mad[:, VENDOR_DATA:], strict=True):
+            firmware[end] = _version(data)
+            board[end] = bytes(GeneralInfo.psid.get(data)).split(b"\0")[0].decode("ascii", "replace").strip()
+
+    attr = GeneralInfo.attr
+    assert attr is not None
+    if len(asked):
+        batch = vendor_gets(int(MgmtClass.VENDOR_MLNX), attr, t.end_lid[asked])
+        gets.run(batch, t.end_device[asked], len(t.device_guid), heard)
+    device = np.where(board[t.end] != "", board[t.end], t.ports.text["device"])
+    return t.with_text("firmware", firmware[t.end]).with_text("device", device)
+
+
+def _version(data: np.ndarray) -> str:
+    """The extended version where the device has one that is not 0.0.0."""
+    device = int(GeneralInfo.device_id.get(data))
+    parts: tuple[int, ...] = ()
+    if any(first <= device <= last for first, last in EXT_FW_DEVICES):
+        more = data[EXT_AT : EXT_AT + GeneralInfoExt.size]
+        parts = tuple(int(f.get(more)) for f in (GeneralInfoExt.major, GeneralInfoExt.minor, GeneralInfoExt.sub_minor))
+    if not any(parts):
+        parts = tuple(int(f.get(data)) for f in (GeneralInfo.fw_major, GeneralInfo.fw_minor, GeneralInfo.fw_sub_minor))
+    return ".".join(map(str, parts)) if any(parts) else ""

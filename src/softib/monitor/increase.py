@@ -1,0 +1,83 @@
+"""From two readings to what each counter rose by, where that can be told.
+
+Counters of a port never fall by themselves and stop at the largest value of their field (IBA 16.1.3.5). So nothing can be told of a counter that fell (somebody cleared it, or
+the device restarted), of the others of its port in that interval (they were cleared with it, and may have passed their old value since), of one that stands at
+its largest value, or of a port that one of the readings lacks. No increase is ever negative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.monitor.reading import Reading
+
+__all__ = ["Interval", "between"]
+
+RESTARTED = 0.5
+"""Share of the ports of a device that had counted something and fell, above which it restarted: then nothing can be told of any of its ports."""
+
+
+@dataclass
+class Interval:
+    """What rose between two readings of the same ports (``guid``, ``portnum``): columns as :class:`~softib.diags.observations.Observations` has them."""
+
+    guid: np.ndarray
+    portnum: np.ndarray
+    begin_ns: np.ndarray
+    end_ns: np.ndarray
+    increase: dict[str, np.ndarray]
+    known: dict[str, np.ndarray]
+    level: dict[str, np.ndarray]
+
+
+def between(before: Reading, after: Reading) -> Interval:
+    """What rose from ``before`` to ``after``; rows are those of ``after``, and a port that ``before`` lacks has begin = end."""
+    rows, there = _rows(before, after)
+    good = there & after.answered & before.answered[rows]
+    begin = np.where(good, before.time_ns[rows], after.time_ns)
+    good &= after.time_ns > begin
+    begin = np.where(good, begin, after.time_ns)
+    fell = np.zeros(len(after), bool)
+    counted = np.zeros(len(after), bool)
+    both: dict[str, np.ndarray] = {}
+    for name, now in after.value.items():
+        if name not in before.value:
+            both[name] = np.zeros(len(after), bool)
+            continue
+        both[name] = good & after.have[name] & before.have[name][rows]
+        then = before.value[name][rows]
+        fell |= both[name] & (now < then)
+        counted |= both[name] & (then > 0)
+    fell |= _restarted(after.guid, fell, counted)
+    increase, known = {}, {}
+    for name, now in after.value.items():
+        sure = both[name] & ~fell & ~after.stuck[name]
+        then = before.value[name][rows] if name in before.value else now
+        known[name] = sure
+        increase[name] = np.where(sure, now - np.minimum(then, now), np.uint64(0))
+    return Interval(after.guid, after.portnum, begin, after.time_ns.copy(), increase, known, dict(after.level))
+
+
+def _rows(before: Reading, after: Reading) -> tuple[np.ndarray, np.ndarray]:
+    """Row in ``before`` of each port of ``after``, and whether there is one. Both are sorted by GUID and portnum."""
+    if len(before) == len(after) and (before.guid == after.guid).all() and (before.portnum == after.portnum).all():
+        return np.arange(len(after)), np.ones(len(after), bool)
+    if not len(before):
+        raise ValueError("a reading of no ports")
+    keys = np.dtype([("guid", np.uint64), ("portnum", np.int32)])
+    old, new = np.zeros(len(before), keys), np.zeros(len(after), keys)
+    old["guid"], old["portnum"], new["guid"], new["portnum"] = before.guid, before.portnum, after.guid, after.portnum
+    rows = np.minimum(np.searchsorted(old, new), len(before) - 1)
+    return rows, old[rows] == new
+
+
+def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Ports of devices of which more than :data:`RESTARTED` of the ports that had counted fell. bool[n]"""
+    if not fell.any():
+        return np.zeros(len(guid), bool)
+    _, device = np.unique(guid, return_inverse=True)
+    device = device.reshape(-1)
+    down, all_of = np.bincount(device, fell), np.bincount(device, counted)
+    return np.asarray((down > RESTARTED * np.maximum(all_of, 1))[device])

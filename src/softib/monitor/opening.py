@@ -1,0 +1,63 @@
+"""What a SOURCE of rounds is: a running fabric by name, or ``umad:DEVICE``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from softib.errors import InputError
+from softib.iba.constants import MgmtClass
+from softib.live.umad_sm.wire import MadWire
+
+if TYPE_CHECKING:
+    from softib.live.instances import Instance
+
+__all__ = ["Opened", "is_live", "open_source"]
+
+PREFIX = "umad:"
+
+
+@dataclass
+class Opened:
+    """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None: nobody to ask)."""
+
+    wire: MadWire
+    name: str
+    status: Callable[[], dict[str, Any]] | None
+    close: Callable[[], None]
+
+
+def is_live(source: str) -> bool:
+    """Is ``source`` something that rounds can be read from?"""
+    return source.startswith(PREFIX) or _instance(source) is not None
+
+
+def open_source(source: str) -> Opened:
+    """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is neither, :class:`PeerError` where the daemon does not answer."""
+    from softib.live.umad_client.port import ASKS
+
+    classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}
+    if source.startswith(PREFIX):
+        from softib.live.umad_client.devices import find_device
+        from softib.live.umad_client.port import UmadPort
+
+        port = UmadPort(find_device(source.removeprefix(PREFIX) or None), classes)
+        return Opened(port, source, None, port.close)
+    instance = _instance(source)
+    if instance is None:
+        raise InputError(f"{source}: no running fabric of that name; give one of 'softib status', or umad:DEVICE")
+    from softib.live.control.client import ask
+    from softib.live.umad_client.fabric_port import FabricPort
+
+    fabric_port = FabricPort(instance, None, classes)
+    return Opened(fabric_port, source, lambda: ask(instance, "status"), fabric_port.close)
+
+
+def _instance(source: str) -> Instance | None:
+    from softib.live.instances import running
+
+    try:
+        return next((s for s in running() if s.name == source), None)
+    except InputError:
+        return None

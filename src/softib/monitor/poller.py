@@ -1,0 +1,336 @@
+"""Rounds of Gets over a fabric: counters, who answered, states; on a wire, without a clock of its own but that of the readings.
+
+A round asks every port for PortCountersExtended and, where these lack the error counters, PortCounters; then every end port for NodeInfo, because a LID may
+meanwhile be another device's; then causes (PortRcvErrorDetails, PortXmitDiscardDetails) where their totals rose. PortInfo and PortExtendedSpeedsCounters are asked of all
+ports each round on fabrics of up to :data:`SMALL` ports, and in turn on larger ones. Nothing but Gets is sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import MadTimeout
+from softib.iba import perf
+from softib.iba.constants import SmpAttr
+from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import NodeInfo, PortInfo
+from softib.live.subnet_reader.gets import read_nodes
+from softib.live.umad_sm.wire import MadWire
+from softib.mad.batch import MadBatch
+from softib.monitor.counters import BASIC, DETAILS, EXTENDED, FEC, PLAIN, WIDE, Attribute
+from softib.monitor.firmware import with_firmware
+from softib.monitor.reading import Reading
+from softib.monitor.requests import PacedGets, perf_gets, smp_gets
+from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
+from softib.sm.config import SmConfig
+
+__all__ = ["SMALL", "Pace", "Poller", "Round"]
+
+SMALL = 10_000
+"""Ports up to which a round reads everything."""
+TURN = 10
+"""On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of ten (an interval needs two in a row)."""
+MOST_SKIPPED = 64
+"""Rounds that a device which never answers is left alone at most; it begins with 1 and doubles."""
+OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.CapMask.QP1_DROPPED}
+"""Fields of PortCounters that mean something only where ClassPortInfo.CapabilityMask has the bit (IBA 16.1.3.1)."""
+OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """``most``: requests in flight at one device; ``timeout_ps`` and ``retries`` of each; ``rediscover_s``: how often the whole subnet is looked at again."""
+
+    most: int = 4
+    timeout_ps: int = 200 * 10**9
+    retries: int = 1
+    rediscover_s: float = 300.0
+
+
+@dataclass
+class Round:
+    """One round: its ``reading``, the ``targets`` that it is of, how many MADs and seconds it took, and NodeGUIDs of devices that did not answer."""
+
+    reading: Reading
+    targets: Targets
+    mads: int
+    duration_s: float
+    silent: np.ndarray
+    number: int = 0
+
+
+class _Clock:
+    """Clock times that never go back: the wall clock at the beginning, and what the monotonic clock counted since."""
+
+    def __init__(self) -> None:
+        self._wall, self._since = time.time_ns(), time.monotonic_ns()
+
+    def __call__(self) -> int:
+        return self._wall + time.monotonic_ns() - self._since
+
+
+class Poller:
+    """Reads the counters of the subnet behind ``wire``, round by round (:meth:`round`)."""
+
+    def __init__(self, wire: MadWire, pace: Pace | None = None, *, now_ns: Callable[[], int] | None = None):
+        self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or _Clock()
+        self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
+        self.rounds = 0
+        self.manager_lids: dict[int, int] = {}
+        """PortGUID → LID of the ports on which the last discovery found a subnet manager."""
+        self.problems: list[str] = []
+        self._last: Reading | None = None
+        self._missed: dict[int, int] = {}
+        """NodeGUID → rounds in a row without an answer."""
+        self._skip_until: dict[int, int] = {}
+        self._stale = False
+        self.discover()
+
+    # -- what there is --
+
+    def discover(self) -> None:
+        """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises :class:`MadTimeout` where the own port does not answer."""
+        subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
+        if subnet.db.sm_port < 0:
+            raise MadTimeout(
+                f"no subnet can be seen: {'; '.join(subnet.report.problems[:2]) or 'the link of the port is down'}"
+            )
+        self.problems = list(subnet.report.problems)
+        lid = PortInfo.lid.get(subnet.db.port_info)
+        self.manager_lids = {int(subnet.db.port_guid[p]): int(lid[p]) for p in subnet.others}
+        self.targets = t = targets_of(subnet.db)
+        self._discovered_ns, self._stale = self.now_ns(), False
+        self._info = t.info.copy()
+        self._abilities()
+        self.targets = with_firmware(t, self.gets)
+        self._ticks()
+        self._prepare()
+
+    def _ask(self, batch: MadBatch, device: np.ndarray, heard: Callable[[np.ndarray, np.ndarray], None]) -> np.ndarray:
+        return self.gets.run(batch, device, len(self.targets.device_guid), heard)
+
+    def _abilities(self) -> None:
+        """ClassPortInfo of each agent: ``_cap``, ``_cap2`` by end port."""
+        t = self.targets
+        self._cap, self._cap2 = np.zeros((2, len(t.end_lid)), np.int64)
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            data = mad[:, DATA_AT : DATA_AT + perf.ClassPortInfo.size]
+            self._cap[tags], self._cap2[tags] = (
+                perf.ClassPortInfo.cap_mask.get(data),
+                perf.ClassPortInfo.cap_mask2.get(data),
+            )
+
+        assert perf.ClassPortInfo.attr is not None
+        silent = self._ask(
+            perf_gets(perf.ClassPortInfo.attr, t.end_lid, np.zeros(len(t.end_lid), np.uint8)), t.end_device, heard
+        )
+        for guid in t.device_guid[silent].tolist():
+            self._note_silent(guid)
+
+    def _ticks(self) -> None:
+        """PortSamplesControl.Tick of the first port of each agent stands for all of its ports."""
+        t = self.targets
+        self._tick = np.full(len(t.end_lid), np.nan)
+        _, first = np.unique(t.end, return_index=True)
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            data = mad[:, DATA_AT : DATA_AT + perf.PortSamplesControl.size]
+            self._tick[t.end[first[tags]]] = perf.PortSamplesControl.tick.get(data).astype(np.float64) + 1
+
+        self._ask(self._of_ports(perf.PortSamplesControl.attr, first), t.device[first], heard)
+
+    def _of_ports(self, attr: int | None, rows: np.ndarray) -> MadBatch:
+        assert attr is not None
+        return perf_gets(attr, self.targets.dlid[rows], self.targets.ports.portnum[rows].astype(np.uint8))
+
+    def _prepare(self) -> None:
+        """The requests of a round, built once."""
+        t = self.targets
+        cap = self._cap[t.end]
+        more = self._cap2[t.end] & int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS) > 0
+        self._wide = more | (cap & int(perf.CapMask.EXTENDED_WIDTH) > 0)
+        self._extended = self._wide | (cap & int(perf.CapMask.EXTENDED_WIDTH_NO_IETF) > 0)
+        self._more = more
+        self._fec = cap & int(perf.CapMask.RSFEC_COUNTERS) > 0
+        rows = np.arange(len(t))
+        plain, extended = rows[~more], rows[self._extended]
+        self._main_rows = np.concatenate([plain, extended])
+        self._is_extended = np.arange(len(self._main_rows)) >= len(plain)
+        self._main = MadBatch.concat([self._of_ports(PLAIN.id, plain), self._of_ports(EXTENDED.id, extended)])
+        self._identity = smp_gets(SmpAttr.NODE_INFO, t.end_lid)
+
+    # -- rounds --
+
+    def round(self) -> Round:
+        """Read everything once. What nobody answered is not there; nothing of an earlier round stands in for it."""
+        if self._stale or self.now_ns() - self._discovered_ns > self.pace.rediscover_s * 1e9:
+            self.discover()
+        began, sent = time.monotonic(), self.gets.sent
+        t = self.targets
+        r = Reading.empty(t.ports.node_guid, t.ports.portnum)
+        away = self._skipped()
+        silent = self._counters(r, away)
+        silent |= self._who(r, away)
+        self._causes(r)
+        if len(t) <= SMALL or self.rounds % TURN < 2:
+            self._attribute(r, FEC, np.flatnonzero(r.answered & self._fec))
+        self._states(r)
+        self._settle(away, silent)
+        self._last = r
+        self.rounds += 1
+        return Round(r, t, self.gets.sent - sent, time.monotonic() - began, t.device_guid[silent | away], self.rounds)
+
+    def _counters(self, r: Reading, away: np.ndarray) -> np.ndarray:
+        t = self.targets
+        asked = np.flatnonzero(~away[t.device[self._main_rows]])
+        # A port counts as read when all that it was asked is there: half of a port would look like a counter that stands still.
+        missing = np.bincount(self._main_rows, minlength=len(t))
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            now = self.now_ns()
+            at = asked[tags]
+            wide = self._is_extended[at]
+            for extended in (False, True):
+                which = wide == extended
+                if which.any():
+                    rows = self._main_rows[at[which]]
+                    self._take_main(r, extended, rows, mad[which])
+                    missing[rows] -= 1
+                    r.time_ns[rows] = now
+
+        whole = len(asked) == len(self._main)
+        batch = self._main if whole else self._main[asked]
+        silent = self._ask(batch, t.device[self._main_rows[asked]], heard)
+        r.answered[:] = missing == 0
+        r.time_ns[~r.answered] = 0
+        return silent
+
+    def _take_main(self, r: Reading, extended: bool, rows: np.ndarray, mad: np.ndarray) -> None:
+        if not extended:
+            narrow = PLAIN.names
+            data_too = ~self._extended[rows]
+            errors = tuple(n for n in narrow if n not in BASIC and n not in OPTIONAL)
+            r.take(PLAIN, errors, rows, mad)
+            for name, bit in OPTIONAL.items():
+                able = self._cap[self.targets.end[rows]] & int(bit) > 0
+                if able.any():
+                    r.take(PLAIN, (name,), rows[able], mad[able])
+            if data_too.any():
+                r.take(PLAIN, BASIC, rows[data_too], mad[data_too])
+            return
+        for names, which in (
+            (BASIC, np.ones(len(rows), bool)),
+            (WIDE[len(BASIC) :], self._wide[rows]),
+            (EXTENDED.names[len(WIDE) :], self._more[rows]),
+        ):
+            if which.all():
+                r.take(EXTENDED, names, rows, mad)
+            elif which.any():
+                r.take(EXTENDED, names, rows[which], mad[which])
+
+    def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
+        """Is each LID still the device that it was? Ports of one that is not are not read, and the subnet is looked at anew before the next round."""
+        t = self.targets
+        right = np.zeros(len(t.end_lid), bool)
+        asked = np.arange(len(t.end_lid))
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            data = mad[:, DATA_AT : DATA_AT + NodeInfo.size]
+            same = NodeInfo.node_guid.get(data) == t.device_guid[t.end_device[tags]]
+            number = t.end_portnum[tags]
+            right[tags] = same & ((number == 0) | (NodeInfo.local_port_num.get(data) == number))
+            if not right[tags].all():
+                self._stale = True
+
+        silent = self._ask(self._identity, t.end_device, heard)
+        r.forget(np.flatnonzero(~right[t.end]))
+        back = right & away[t.end_device]
+        for guid in t.device_guid[t.end_device[asked[back]]].tolist():
+            self._skip_until.pop(guid, None)
+        return silent
+
+    def _causes(self, r: Reading) -> None:
+        """Details where they may have moved; where their totals stand still, they stand still."""
+        last = self._last
+        same = (
+            last is not None
+            and len(last) == len(r)
+            and bool((last.guid == r.guid).all() and (last.portnum == r.portnum).all())
+        )
+        for attribute in DETAILS:
+            if not same or last is None:
+                self._attribute(r, attribute, np.flatnonzero(r.answered))
+                continue
+            still = r.answered & last.answered
+            for name in (*attribute.totals, *attribute.names):
+                if name in last.have:
+                    still &= last.have[name]
+            for name in attribute.totals:
+                if name in r.have and name in last.have:
+                    still &= r.have[name] & (r.value[name] == last.value[name]) & ~r.stuck[name]
+            rows = np.flatnonzero(still)
+            for name in attribute.names:
+                if name in last.value:
+                    r.put(name, rows, last.value[name][rows], 2**64 - 1)
+                    r.stuck[name][rows] = last.stuck[name][rows]
+            self._attribute(r, attribute, np.flatnonzero(r.answered & ~still))
+
+    def _attribute(self, r: Reading, attribute: Attribute, rows: np.ndarray) -> None:
+        if not len(rows):
+            return
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            r.take(attribute, attribute.names, rows[tags], mad)
+
+        self._ask(self._of_ports(attribute.id, rows), self.targets.device[rows], heard)
+
+    def _states(self, r: Reading) -> None:
+        """PortInfo: of all ports or of those whose turn it is, and of those whose link counters moved."""
+        t, last = self.targets, self._last
+        turn = np.ones(len(t), bool) if len(t) <= SMALL else np.arange(len(t)) % TURN == self.rounds % TURN
+        if last is not None and len(last) == len(r):
+            for name in OF_LINK:
+                if name in r.value and name in last.value:
+                    turn |= r.value[name] != last.value[name]
+        rows = np.flatnonzero(turn & r.answered)
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            self._info[rows[tags]] = mad[:, DATA_AT : DATA_AT + PortInfo.size]
+
+        batch = smp_gets(SmpAttr.PORT_INFO, t.dlid[rows], t.ports.portnum[rows])
+        self._ask(batch, t.device[rows], heard)
+        unknown = ~r.answered
+        lanes, lane_gbps = lanes_of(self._info)
+        for name, values in (
+            ("state", PortInfo.port_state.get(self._info)), ("physical_state", PortInfo.port_phys_state.get(self._info)),
+            ("rate_gbps", rate_gbps(self._info)), ("tick_symbols", self._tick[t.end]), ("lanes", lanes), ("lane_gbps", lane_gbps),
+        ):  # fmt: skip
+            level = values.astype(np.float64)
+            level[unknown] = np.nan
+            r.level[name] = level
+
+    # -- silent devices --
+
+    def _skipped(self) -> np.ndarray:
+        """Devices that are left alone in this round. bool[d]"""
+        guids = [g for g, until in self._skip_until.items() if until > self.rounds]
+        return np.isin(self.targets.device_guid, np.array(guids, np.uint64))
+
+    def _note_silent(self, guid: int) -> None:
+        missed = self._missed[guid] = self._missed.get(guid, 0) + 1
+        self._skip_until[guid] = self.rounds + 1 + min(MOST_SKIPPED, 1 << (missed - 1))
+
+    def _settle(self, away: np.ndarray, silent: np.ndarray) -> None:
+        for guid in self.targets.device_guid[silent & ~away].tolist():
+            self._note_silent(guid)
+        if self._missed:
+            well = self.targets.device_guid[~silent & ~away]
+            for guid in [g for g in self._missed if g in set(well.tolist())]:
+                del self._missed[guid]
+                self._skip_until.pop(guid, None)
+                self._stale = True  # it may have come back with another LID, or other cables

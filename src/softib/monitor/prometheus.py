@@ -1,0 +1,124 @@
+"""A Prometheus server as a source: what it scraped from ``softib exporter`` or treydock's exporter, by its HTTP API.
+
+Samples are floats there: counters of bytes above 2^53 have lost their last digits.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from softib.diags.observations import Observations, ObservedPorts
+from softib.errors import InputError, PeerError
+from softib.monitor.exporter.names import OWN, PORT_COUNTERS
+from softib.monitor.increase import between
+from softib.monitor.reading import Reading
+from softib.monitor.series import observations_of
+
+__all__ = ["observations_of_server"]
+
+PATIENCE_S = 30.0
+SELECTOR = '{__name__=~"infiniband_(switch|hca)_port_.+_total|softib_port_.+_total"}'
+UPLINKS = '{__name__=~"infiniband_(switch|hca)_uplink_info"}'
+RATES = '{__name__=~"infiniband_(switch_port|hca)_rate_bytes_per_second"}'
+_FIELDS = {
+    f"infiniband_{kind}_port_{c.treydock}_total": (c.field, c.factor)
+    for kind in ("switch", "hca")
+    for c in PORT_COUNTERS
+}
+_FIELDS |= {metric: (name, 1) for name, metric, _ in OWN}
+Key = tuple[int, int]
+
+
+def observations_of_server(url: str, rounds: int, every_s: float) -> Observations:
+    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds. Raises :class:`PeerError` where it does not answer, :class:`InputError` where it has
+    nothing of a fabric."""
+    window_s = max(1, round(rounds * every_s))
+    series = _ask(url, f"{SELECTOR}[{window_s}s]")
+    found: dict[int, dict[str, dict[Key, int]]] = {}
+    for one in series:
+        name = one["metric"].get("__name__", "")
+        key = _key(one["metric"])
+        if name not in _FIELDS or key is None:
+            continue
+        field, factor = _FIELDS[name]
+        for time_s, value in one["values"]:
+            found.setdefault(round(float(time_s) * 1e9), {}).setdefault(field, {})[key] = int(float(value)) // factor
+    if len(found) < 2:
+        raise InputError(
+            f"{url}: {len(found)} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for more time, or let it scrape 'softib exporter'"
+        )
+    ports = _ports(url, sorted({key for at in found.values() for of in at.values() for key in of}))
+    readings = [_reading(ports, time_ns, found[time_ns]) for time_ns in sorted(found)]
+    return observations_of(ports, [between(a, b) for a, b in pairwise(readings)])
+
+
+def _ask(url: str, query: str) -> list[dict[str, Any]]:
+    address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+    try:
+        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+            got = json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise PeerError(f"{url}: the server answers {error.code} {error.reason}; is it a Prometheus?") from None
+    except (OSError, ValueError) as error:
+        raise PeerError(f"{url}: no Prometheus answers: {getattr(error, 'reason', error)}") from None
+    try:
+        result: list[dict[str, Any]] = got["data"]["result"]
+    except (KeyError, TypeError):
+        raise PeerError(f"{url}: what answers is no Prometheus") from None
+    return result
+
+
+def _key(labels: dict[str, str]) -> Key | None:
+    try:
+        return int(labels["guid"], 16), int(labels["port"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _ports(url: str, keys: list[Key]) -> ObservedPorts:
+    """The ports ``keys`` with what the uplink metrics say of them."""
+    n = len(keys)
+    row = {key: i for i, key in enumerate(keys)}
+    node, peer, lid, switch, rate = (
+        [f"{g:#018x}" for g, _ in keys],
+        np.full(n, -1, np.int32),
+        np.zeros(n, np.int32),
+        np.zeros(n, bool),
+        np.zeros(n),
+    )
+    for one in _ask(url, UPLINKS):
+        labels, key = one["metric"], _key(one["metric"])
+        at = row.get(key) if key is not None else None
+        if at is None:
+            continue
+        switch[at] = "switch" in labels
+        node[at] = labels.get("switch") or labels.get("hca") or node[at]
+        far = _key({"guid": labels.get("uplink_guid", ""), "port": labels.get("uplink_port", "")})
+        if far in row:
+            peer[at] = row[far]
+            lid[row[far]] = int(labels["uplink_lid"]) if labels.get("uplink_lid", "").isdigit() else 0
+    for one in _ask(url, RATES):
+        labels = one["metric"]
+        at = row.get(_key({"guid": labels.get("guid", ""), "port": labels.get("port", "1")}) or (0, 0))
+        if at is not None:
+            rate[at] = float(one["value"][1]) * 8 / 1e9
+    guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
+    return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)
+
+
+def _reading(ports: ObservedPorts, time_ns: int, counters: dict[str, dict[Key, int]]) -> Reading:
+    r = Reading.empty(ports.node_guid, ports.portnum)
+    row = {key: i for i, key in enumerate(zip(ports.node_guid.tolist(), ports.portnum.tolist(), strict=True))}
+    for name, values in counters.items():
+        rows = np.array([row[key] for key in values], np.int64)
+        r.put(name, rows, np.array(list(values.values()), np.uint64), 2**64 - 1)
+        r.answered[rows] = True
+    r.time_ns[r.answered] = time_ns
+    return r

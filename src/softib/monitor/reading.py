@@ -1,0 +1,74 @@
+"""What one round read: the value of every counter of every port, and what each port said of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.mad_offsets import DATA_AT
+from softib.iba.structure import Field
+from softib.monitor.counters import Attribute
+
+__all__ = ["Reading"]
+
+
+@dataclass
+class Reading:
+    """``n`` ports, in the order of ``guid`` uint64[n], ``portnum`` int32[n].
+
+    ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the right device. ``value``: counter → uint64[n]; ``have``:
+    counter → bool[n], read in this round; ``stuck``: counter → bool[n], it stands at the largest value of a field narrower than 64 bits, where it stops (IBA 16.1.3.5).
+    ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
+    """
+
+    guid: np.ndarray
+    portnum: np.ndarray
+    time_ns: np.ndarray
+    answered: np.ndarray
+    value: dict[str, np.ndarray] = field(default_factory=dict)
+    have: dict[str, np.ndarray] = field(default_factory=dict)
+    stuck: dict[str, np.ndarray] = field(default_factory=dict)
+    level: dict[str, np.ndarray] = field(default_factory=dict)
+    lanes: np.ndarray | None = None
+
+    @classmethod
+    def empty(cls, guid: np.ndarray, portnum: np.ndarray) -> Reading:
+        """Nothing was read."""
+        return cls(guid, portnum, np.zeros(len(guid), np.int64), np.zeros(len(guid), bool))
+
+    def __len__(self) -> int:
+        return len(self.guid)
+
+    def put(self, name: str, rows: np.ndarray, values: np.ndarray, largest: int) -> None:
+        """Counter ``name`` of ``rows`` reads ``values``, in a field that stops at ``largest``."""
+        if name not in self.value:
+            n = len(self)
+            self.value[name], self.have[name], self.stuck[name] = (
+                np.zeros(n, np.uint64),
+                np.zeros(n, bool),
+                np.zeros(n, bool),
+            )
+        self.value[name][rows] = values
+        self.have[name][rows] = True
+        self.stuck[name][rows] = values >= np.uint64(largest) if largest < 2**64 - 1 else False
+
+    def take(self, attribute: Attribute, names: tuple[str, ...], rows: np.ndarray, mad: np.ndarray) -> None:
+        """The counters ``names`` of ``attribute`` from answers ``mad`` (uint8[k, 256]) of ports ``rows``."""
+        data = mad[:, DATA_AT : DATA_AT + attribute.struct.size]
+        for name in names:
+            f: Field = attribute.struct.fields[name]
+            values = f.get(data).astype(np.uint64)
+            self.put(name, rows, values if f.count == 1 else values.sum(axis=1), f.mask)
+            if name == "fec_correctable_block_ctr":
+                if self.lanes is None:
+                    self.lanes = np.zeros((len(self), f.count), np.uint64)
+                self.lanes[rows] = values
+            if f.count > 1:
+                self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
+
+    def forget(self, rows: np.ndarray) -> None:
+        """Whoever answered for ``rows`` was not the device that was meant."""
+        self.answered[rows] = False
+        for have in self.have.values():
+            have[rows] = False

@@ -1,0 +1,167 @@
+"""Gets of performance and subnet management by LID, made from columns, and their pacing: so many in flight at a device, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import GSI_QP, Method, MgmtClass
+from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import MadHeader
+from softib.live.clock import clock_ps
+from softib.live.umad_sm.wire import MadWire, Pacing
+from softib.mad.batch import MadBatch
+from softib.mad.transactor import Transactor
+
+__all__ = ["PacedGets", "PerDevice", "perf_gets", "sa_gets", "smp_gets", "vendor_gets"]
+
+PORT_SELECT_AT = DATA_AT + 1
+"""Octet of PortSelect in every PerfMgt attribute that counts (IBA 16.1.3)."""
+Heard = Callable[[np.ndarray, np.ndarray], None]
+"""Called with tags (int64[n]) and MADs (uint8[n, 256]) of answers with status 0."""
+Lost = Callable[[np.ndarray, bool], None]
+"""Called with tags, and whether they were refused (False: no answer came)."""
+
+
+def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
+    """PerfMgtGet of one attribute from ports ``portnum`` of the devices at ``lid``."""
+    batch = _gets(MgmtClass.PERF, attr, lid)
+    batch.dqp[:] = batch.sqp[:] = GSI_QP
+    batch.mad[:, PORT_SELECT_AT] = portnum
+    return batch
+
+
+def vendor_gets(mgmt_class: int, attr: int, lid: np.ndarray) -> MadBatch:
+    """VendorGet of one attribute from the agents at ``lid``."""
+    batch = _gets(MgmtClass(mgmt_class), attr, lid)
+    batch.dqp[:] = batch.sqp[:] = GSI_QP
+    return batch
+
+
+def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
+    """SubnAdmGet of one attribute from the administrations at ``lid`` (class version 2, IBA 15.2.1)."""
+    batch = _gets(MgmtClass.SUBN_ADM, attr, lid)
+    MadHeader.class_version.set(batch.mad[:, : MadHeader.size], 2)
+    batch.dqp[:] = batch.sqp[:] = GSI_QP
+    return batch
+
+
+def smp_gets(attr: int, lid: np.ndarray, modifier: Any = 0) -> MadBatch:
+    """SubnGet of one attribute from the devices at ``lid``."""
+    batch = _gets(MgmtClass.SUBN_LID, attr, lid)
+    MadHeader.attr_mod.set(
+        batch.mad[:, : MadHeader.size], np.broadcast_to(np.asarray(modifier, np.uint32), len(lid)).copy()
+    )
+    return batch
+
+
+def _gets(mgmt_class: MgmtClass, attr: int, lid: np.ndarray) -> MadBatch:
+    batch = MadBatch.zeros(len(lid))
+    head = MadHeader.pack(
+        base_version=1, mgmt_class=int(mgmt_class), class_version=1, method=int(Method.GET), attr_id=int(attr)
+    )
+    batch.mad[:, : MadHeader.size] = head
+    batch.dlid[:], batch.slid[:] = lid, 0
+    batch.dqp[:] = batch.sqp[:] = 0
+    return batch
+
+
+class PerDevice:
+    """Requests that wait, in an order that visits the devices in turn; :meth:`take` gives those that may leave now.
+
+    ``device`` int32[n]: whose each request is; ``most``: requests in flight at one device.
+    """
+
+    def __init__(self, device: np.ndarray, devices: int, most: int):
+        self.device, self.most = device, most
+        self.in_flight = np.zeros(devices, np.int64)
+        self.silent = np.zeros(devices, bool)
+        self._order = np.lexsort((device, rank_in_group(device)))
+        self._at = 0
+        self._held = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._order) - self._at + len(self._held)
+
+    def take(self, room: int) -> np.ndarray:
+        """At most ``room`` requests. Those of silent devices are dropped: see :meth:`dropped`."""
+        fresh = max(0, room - len(self._held))
+        candidates = np.concatenate([self._held, self._order[self._at : self._at + fresh]])
+        self._at = min(len(self._order), self._at + fresh)
+        candidates = candidates[~self.silent[self.device[candidates]]]
+        of = self.device[candidates]
+        may = self.in_flight[of] + rank_in_group(of) < self.most
+        taken = candidates[may][:room]
+        self._held = np.concatenate([candidates[may][room:], candidates[~may]])
+        self.in_flight += np.bincount(self.device[taken], minlength=len(self.in_flight))
+        return taken
+
+    def over(self, rows: np.ndarray, silent: bool) -> None:
+        """These requests are finished; ``silent``: nobody answered them."""
+        of = self.device[rows]
+        self.in_flight -= np.bincount(of, minlength=len(self.in_flight))
+        if silent:
+            self.silent[of] = True
+
+
+def rank_in_group(group: np.ndarray) -> np.ndarray:
+    """How many earlier entries have the same value. int64[n]"""
+    order = np.argsort(group, kind="stable")
+    sorted_group = group[order]
+    first = np.searchsorted(sorted_group, sorted_group, "left")
+    rank = np.empty(len(group), np.int64)
+    rank[order] = np.arange(len(group)) - first
+    return rank
+
+
+class PacedGets:
+    """Sends Gets over ``wire``. ``sent`` and ``timeouts`` count since the beginning; ``most``: in flight at one device."""
+
+    def __init__(self, wire: MadWire, most: int = 4, timeout_ps: int = 200 * 10**9, retries: int = 1):
+        self.wire, self.most = wire, most
+        self.transactor = Transactor(64, timeout_ps, retries)
+        self.pacing = Pacing(self.transactor)
+
+    @property
+    def sent(self) -> int:
+        """Requests and repetitions."""
+        return self.transactor.sent
+
+    def run(
+        self, batch: MadBatch, device: np.ndarray, devices: int, heard: Heard, lost: Lost = lambda tags, refused: None
+    ) -> np.ndarray:
+        """Send every row of ``batch`` to its ``device`` and wait until all is answered or given up; which devices were silent (bool[devices]).
+
+        What a device that fell silent was still to be asked is not sent, and not told to ``lost``.
+        """
+        t, queue = self.transactor, PerDevice(device, devices, self.most)
+        inbox: MadBatch | None = None
+        while len(queue) or t.busy:
+            now_ps = clock_ps()
+            t.receive(now_ps, inbox)
+            for done in t.completed():
+                queue.over(done.tags, done.timed_out)
+                if done.timed_out:
+                    lost(done.tags, False)
+                    continue
+                mad = done.batch.mad
+                bad = (mad[:, 5] != 0) | ((mad[:, 4] & 0x7F) != 0)
+                if bad.any():
+                    lost(done.tags[bad], True)
+                    heard(done.tags[~bad], mad[~bad])
+                else:
+                    heard(done.tags, mad)
+            if t.room > 0 and len(queue):
+                rows = queue.take(t.room)
+                if len(rows):
+                    t.submit(batch[rows], rows)
+            outbox, deadline_ps = t.send(now_ps)
+            if len(outbox):
+                inbox = self.wire.exchange(outbox)
+                self.pacing.took(len(outbox), clock_ps() - now_ps)
+            elif t.busy:
+                ready = self.wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
+                inbox = self.wire.exchange() if ready else None
+        return queue.silent

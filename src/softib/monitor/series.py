@@ -1,0 +1,81 @@
+"""Intervals in a row as one table of observations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from softib.diags.observations import Observations, ObservedPorts
+from softib.errors import InputError
+from softib.monitor.increase import Interval
+
+__all__ = ["merged_ports", "observations_of"]
+
+
+def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
+    """``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). A port that an interval lacks has begin = end and nothing known there."""
+    n, k = len(ports), len(intervals)
+    begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
+    names = list(dict.fromkeys(name for one in intervals for name in one.increase))
+    levels = list(dict.fromkeys(name for one in intervals for name in one.level))
+    increase = {name: np.zeros((k, n), np.uint64) for name in names}
+    known = {name: np.zeros((k, n), bool) for name in names}
+    level = {name: np.full((k, n), np.nan) for name in levels}
+    for i, one in enumerate(intervals):
+        rows = _rows(ports, one)
+        begin[i], end[i] = one.end_ns.max(initial=0), one.end_ns.max(initial=0)
+        read = one.end_ns > 0
+        begin[i, rows[read]], end[i, rows[read]] = one.begin_ns[read], one.end_ns[read]
+        for name in one.increase:
+            increase[name][i, rows], known[name][i, rows] = one.increase[name], one.known[name]
+        for name, values in one.level.items():
+            level[name][i, rows] = values
+    return Observations(ports, begin, end, increase, known, level)
+
+
+def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:
+    if len(one.guid) == len(ports) and (one.guid == ports.node_guid).all() and (one.portnum == ports.portnum).all():
+        return np.arange(len(ports))
+    keys = _keys(ports.node_guid, ports.portnum)
+    wanted = _keys(one.guid, one.portnum)
+    rows = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
+    if not len(keys) or (keys[rows] != wanted).any():
+        raise InputError("an interval has ports that the table of ports lacks")
+    return rows
+
+
+def _keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
+    keys = np.zeros(len(guid), np.dtype([("guid", np.uint64), ("portnum", np.int32)]))
+    keys["guid"], keys["portnum"] = guid, portnum
+    return keys
+
+
+def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
+    """All ports of both; of a port that both have, what ``newer`` says (its LID, its peer)."""
+    a, b = _keys(older.node_guid, older.portnum), _keys(newer.node_guid, newer.portnum)
+    if len(a) == len(b) and (a == b).all():
+        return newer
+    gone = np.flatnonzero(~np.isin(a, b))
+    keys = np.concatenate([b, a[gone]])
+    order = np.argsort(keys, kind="stable")
+    place = np.empty(len(keys), np.int64)
+    place[order] = np.arange(len(keys))
+
+    def column(new: np.ndarray, old: np.ndarray) -> np.ndarray:
+        return np.concatenate([new, old[gone]])[order]
+
+    peer = np.concatenate([np.where(newer.peer >= 0, place[np.maximum(newer.peer, 0)], -1), np.full(len(gone), -1)])[
+        order
+    ].astype(np.int32)
+    nodes = np.array([*newer.node, *(older.node[i] for i in gone.tolist())], object)[order]
+    text: Mapping[str, np.ndarray] = {
+        name: column(
+            newer.text.get(name, np.full(len(b), "", object)), older.text.get(name, np.full(len(a), "", object))
+        )
+        for name in dict.fromkeys([*newer.text, *older.text])
+    }
+    return ObservedPorts(
+        column(newer.node_guid, older.node_guid), column(newer.portnum, older.portnum), column(newer.switch, older.switch), tuple(nodes.tolist()),
+        column(newer.lid, older.lid), peer, column(newer.rate_gbps, older.rate_gbps), text,
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""What is polled: the ports that a discovery found, where their agents are, and what these can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softib.diags.observations import ObservedPorts
+from softib.fabric.power_up import active_speed_codes
+from softib.iba.constants import PhysState
+from softib.iba.rates import LANES_BY_BIT, SPEEDS, data_gbps
+from softib.iba.smp import PortInfo
+from softib.sm.database import Database
+
+__all__ = ["Targets", "lanes_of", "rate_gbps", "targets_of"]
+
+_LANES = np.zeros(256, np.int64)
+for _bit, _lanes in LANES_BY_BIT.items():
+    _LANES[_bit] = _lanes
+
+
+def rate_gbps(info: np.ndarray) -> np.ndarray:
+    """Data rate in Gb/s of ports by their PortInfo (uint8[n, 64]); 0 where the link is down. float64[n]"""
+    codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
+    up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
+    return np.where(up, data_gbps(codes, _LANES[PortInfo.link_width_active.get(info)]), 0.0)
+
+
+_LANE_GBPS = np.array([np.nan, *(s.lane_gbps for s in SPEEDS)])
+
+
+def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s; NaN where the link is down. float64[n] each"""
+    codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
+    up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
+    lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)
+    return np.where(up & (lanes > 0), lanes, np.nan), np.where(up, _LANE_GBPS[codes], np.nan)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """``n`` ports of ``d`` devices behind ``m`` end ports (LIDs).
+
+    ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: which node each is of (``device_guid`` uint64[d], ascending); ``end`` int32[n]: the end port whose LID reaches
+    its agent; ``end_lid`` uint16[m], ``end_device`` int32[m], ``end_portnum`` uint8[m] (0: port 0 of a switch); ``info`` uint8[n, 64]: PortInfo as the discovery
+    read it.
+    """
+
+    ports: ObservedPorts
+    device: np.ndarray
+    end: np.ndarray
+    device_guid: np.ndarray
+    end_lid: np.ndarray
+    end_device: np.ndarray
+    end_portnum: np.ndarray
+    info: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ports)
+
+    @property
+    def dlid(self) -> np.ndarray:
+        """LID of the agent of each port. uint16[n]"""
+        return np.asarray(self.end_lid[self.end])
+
+    def with_text(self, name: str, texts: np.ndarray) -> Targets:
+        """The same with one more column of ``ports.text``."""
+        return replace(self, ports=replace(self.ports, text={**self.ports.text, name: texts}))
+
+
+def targets_of(db: Database) -> Targets:
+    """Ports with a link, of devices that have a LID, from what a discovery learned."""
+    number = db.port_num.astype(np.int64)
+    node = db.port_node.astype(np.int64)
+    on_switch = db.is_switch[node]
+    agent = np.where(on_switch, db.node_base[node], np.arange(db.n_ports))
+    lid = np.where(db.has_port_info[agent], PortInfo.lid.get(db.port_info)[agent], 0)
+    linked = (db.port_peer >= 0) & (number > 0) & (lid > 0) & db.has_port_info
+    rows = np.flatnonzero(linked)
+    guid = db.node_guid[node]
+    rows = rows[np.lexsort((number[rows], guid[rows]))]
+    place = np.full(db.n_ports, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    peer = db.port_peer[rows]
+    device_guid, device = np.unique(guid[rows], return_inverse=True)
+    agents, end = np.unique(agent[rows], return_inverse=True)
+    names = _names(db)
+    info = db.port_info[rows].copy()
+    of = node[rows]
+    ports = ObservedPorts(
+        guid[rows], number[rows].astype(np.int32), on_switch[rows].copy(), tuple(names[i] for i in of.tolist()),
+        lid[rows].astype(np.int32), np.where(peer >= 0, place[peer], -1).astype(np.int32), rate_gbps(info), _texts(db, of),
+    )  # fmt: skip
+    end_device = np.searchsorted(device_guid, guid[agents]).astype(np.int32)
+    return Targets(
+        ports, device.astype(np.int32).reshape(-1), end.astype(np.int32).reshape(-1), device_guid, lid[agents].astype(np.uint16), end_device,
+        db.port_num[agents].copy(), info,
+    )  # fmt: skip
+
+
+def _names(db: Database) -> list[str]:
+    return [bytes(row).split(b"\0")[0].decode("utf-8", "replace").strip() for row in db.node_desc]
+
+
+def _texts(db: Database, node: np.ndarray) -> dict[str, np.ndarray]:
+    """What NodeInfo says of the maker and the chip."""
+    vendor = np.array([f"{v:#08x}" for v in db.vendor_id.tolist()], object)
+    device = np.array([str(v) for v in db.device_id.tolist()], object)
+    system = np.array([f"{v:#018x}" for v in db.sys_guid.tolist()], object)
+    return {"vendor": vendor[node], "device": device[node], "system": system[node]}

@@ -1,0 +1,65 @@
+"""Rounds of one subnet in a row, and what they tell together."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from softib.diags.observations import Observations, ObservedPorts
+from softib.errors import InputError
+from softib.monitor.increase import Interval, between
+from softib.monitor.manager import ManagerWatch
+from softib.monitor.opening import Opened
+from softib.monitor.poller import Pace, Poller, Round
+from softib.monitor.reading import Reading
+from softib.monitor.series import merged_ports, observations_of
+
+__all__ = ["Watch"]
+
+KEPT = 120
+"""Intervals that a watch remembers; older ones are in the history, where one is kept."""
+
+
+class Watch:
+    """Reads ``opened`` round by round. ``round`` is the last one, ``interval`` what rose in it (None: the first), ``manager`` what is known of the subnet manager."""
+
+    def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
+        self.opened = opened
+        self.poller = Poller(opened.wire, pace)
+        self.manager = ManagerWatch(opened, self.poller)
+        self.round: Round | None = None
+        self.interval: Interval | None = None
+        self._before: Reading | None = None
+        self._ports: ObservedPorts = self.poller.targets.ports
+        self._intervals: deque[Interval] = deque(maxlen=keep)
+
+    def step(self) -> Round:
+        """One round. Raises :class:`PeerError` where the fabric went down."""
+        self.round = one = self.poller.round()
+        if not len(one.reading):
+            raise InputError(f"{self.opened.name}: no port has both a link and a LID; does a subnet manager run?")
+        if self._before is not None:
+            self.interval = between(self._before, one.reading)
+            self._intervals.append(self.interval)
+        self._before = one.reading
+        self._ports = merged_ports(self._ports, one.targets.ports)
+        self.manager.step()
+        return one
+
+    def run(self, rounds: int, every_s: float) -> None:
+        """``rounds`` rounds, each begun ``every_s`` seconds after the one before (at once where that took longer)."""
+        for i in range(rounds):
+            began = time.monotonic()
+            self.step()
+            if i + 1 < rounds:
+                time.sleep(max(0.0, began + every_s - time.monotonic()))
+
+    @property
+    def ports(self) -> ObservedPorts:
+        """Every port that any round read."""
+        return self._ports
+
+    @property
+    def observations(self) -> Observations:
+        """What the last :data:`KEPT` intervals told."""
+        return observations_of(self._ports, list(self._intervals))

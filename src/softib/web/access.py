@@ -1,0 +1,114 @@
+"""Who may look: on loopback everybody on this machine; elsewhere who has the token. The threat model stands in docs/security.md.
+
+A browser page of another site can send requests to loopback and, by a name that it re-binds to 127.0.0.1, read the answers: so the Host header must be one
+that the server was started for.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Awaitable, Callable
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+__all__ = ["Access", "is_loopback", "new_token"]
+
+Scope = dict[str, Any]
+App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+
+COOKIE = "softib_token"
+HEADERS = [
+    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"), (b"cache-control", b"no-store"),
+]  # fmt: skip
+"""On every answer: nothing is loaded from outside, the page is in nobody's frame, a token in an address is told to nobody."""
+
+
+def new_token() -> str:
+    """256 random bits as text."""
+    return secrets.token_urlsafe(32)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` (an address, or ``localhost``) is reachable from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Access:
+    """An ASGI wrapper: refuses methods that change something, foreign Host headers, and, with ``token``, who does not know it.
+
+    The token comes as ``Authorization: Bearer TOKEN``, or once as ``?token=TOKEN``, which a cookie then keeps (HttpOnly, SameSite=Strict). ``hosts`` are the accepted names
+    (without port); empty: any, for a server that has a token.
+    """
+
+    def __init__(self, app: App, token: str | None, hosts: frozenset[str]):
+        self.app, self.token, self.hosts = app, token, hosts
+
+    async def __call__(
+        self, scope: Scope, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _answer(send, *refusal)
+            return
+        cookie = self._cookie(scope)
+
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", []), *HEADERS, *cookie]}
+            await send(message)
+
+        await self.app(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "this server only shows; nothing can be changed through it"
+        if self.hosts and _name(headers.get(b"host", "")) not in self.hosts:
+            return 421, f"not served under this name; use {' or '.join(sorted(self.hosts))}"
+        if self.token is not None and not any(
+            hmac.compare_digest(t.encode(), self.token.encode()) for t in _tokens(scope, headers)
+        ):
+            return 401, "a token is missing or wrong: Authorization: Bearer TOKEN, or ?token=TOKEN once in a browser"
+        return None
+
+    def _cookie(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        if self.token is None or b"token=" not in scope["query_string"]:
+            return []
+        return [(b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode())]
+
+
+def _tokens(scope: Scope, headers: dict[bytes, str]) -> list[str]:
+    kind, _, bearer = headers.get(b"authorization", "").partition(" ")
+    found = [bearer] if kind.lower() == "bearer" else []
+    cookie = SimpleCookie(headers.get(b"cookie", "")).get(COOKIE)
+    found += [cookie.value] if cookie is not None else []
+    return found + parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()
+
+
+async def _answer(send: Callable[[Any], Awaitable[None]], status: int, text: str) -> None:
+    body = f"{text}\n".encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode()), *HEADERS]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,66 @@
+"""The web server of one fabric, in the foreground of this process until it is interrupted."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from softib.errors import InputError
+from softib.web.access import Access, is_loopback, new_token
+from softib.web.served import Served
+
+__all__ = ["DEFAULT_PORT", "serve"]
+
+DEFAULT_PORT = 8470
+
+
+def serve(served: Served, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
+    """Serve until Ctrl-C. ``port`` 0: a free one. ``ready`` gets the address to open, with the token where one is needed.
+
+    Beyond loopback a token is always asked for; without one given it is made here. Raises :class:`InputError` where a library is missing, the
+    address is not this machine's, or the port is taken.
+    """
+    uvicorn_server = _library()
+    from softib.web.app import app_of
+
+    local = is_loopback(host)
+    secret = token if token is not None or local else new_token()
+    listener = _listener(host, port)
+    names = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else frozenset()
+    server = uvicorn_server(Access(app_of(served), secret, names))
+    served.refresh()
+    reader = threading.Thread(target=served.run, name="softib-serve-refresh", daemon=True)
+    reader.start()
+    shown = f"[{host}]" if ":" in host else host
+    ready(f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={secret}" if secret is not None else ""))
+    try:
+        server.run(sockets=[listener])
+    finally:
+        served.stop()
+        listener.close()
+
+
+def _library() -> Callable[[Access], Any]:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
+    return lambda app: uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"cannot serve on {host}:{port}: {error.strerror or error}; choose another --host or --port (0: a free one)"
+        ) from None
+    listener.listen(128)
+    return listener

@@ -1,0 +1,243 @@
+// The page around the map: search, findings, the chosen node, a path, time.
+import { steps, theme } from "./colours.js";
+import { FabricMap } from "./map.js";
+
+const $ = (id) => document.getElementById(id);
+const state = { drawn: -1, version: -1, times: [], at: null, by: "load", every: 2, findings: [] };
+// For tests and for the console of whoever looks.
+window.softib = { state };
+
+async function ask(path) {
+  const answer = await fetch(`/api/v1/${path}`);
+  const body = await answer.json().catch(() => ({ detail: answer.statusText }));
+  if (!answer.ok) throw new Error(body.detail ?? answer.statusText);
+  return body;
+}
+
+function element(tag, text = "", attributes = {}) {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+const octets = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+const row = (name) => state.row.get(name);
+
+// ---- what is served, again and again
+
+async function drawMap() {
+  const doc = await ask("map");
+  state.row = new Map(doc.name.map((n, i) => [n, i]));
+  state.byGuid = new Map(doc.guid.map((g, i) => [g, i]));
+  state.drawn = doc.drawn;
+  map.draw(doc);
+}
+
+async function refresh(all = false) {
+  const values = await ask(`values?by=${state.by}${state.at === null ? "" : `&at=${state.at}`}`);
+  if (values.drawn !== state.drawn) { await drawMap(); all = true; }
+  map.colour(state.by, octets(values.value), octets(values.node), all);
+  $("problem").hidden = !values.problem;
+  $("problem").textContent = values.problem;
+  legend(values.most);
+  if (values.version !== state.version) {
+    state.version = values.version;
+    await Promise.all([about(), findings()]);
+  }
+  await times();
+  state.fresh = performance.now();
+}
+
+async function about() {
+  const f = await ask("fabric");
+  $("name").textContent = f.name;
+  document.title = `${f.name} · softib`;
+  const manager = f.manager?.engine ? ` · ${f.manager.engine} on ${f.manager.node}, ${f.manager.state}` : "";
+  $("counts").textContent = `${f.switches.toLocaleString()} switches, ${f.hosts.toLocaleString()} hosts, ${f.cables.toLocaleString()} cables${manager}`;
+  $("tab-path").hidden = !f.running;
+}
+
+async function times() {
+  const { time, every_s } = await ask("times");
+  state.times = time;
+  state.every = every_s;
+  const slider = $("time");
+  slider.max = Math.max(0, time.length - 1);
+  if (state.at === null) slider.value = slider.max;
+  $("clock").textContent = state.at === null ? "now" : new Date(state.at * 1000).toLocaleTimeString();
+}
+
+function legend(most) {
+  const words = { load: ["idle", "full"], wait: ["none", most ? `${Math.round(most).toLocaleString()} ticks` : "none"],
+    errors: ["none", most ? `${Math.round(most).toLocaleString()} errors` : "none"], findings: ["none", "error"] }[state.by];
+  $("legend").replaceChildren(element("span", words[0]), ...steps(state.by).map((c) => {
+    const box = element("i");
+    box.style.background = c;
+    return box;
+  }), element("span", words[1]));
+}
+
+// ---- findings
+
+async function findings() {
+  const { total, rows } = await ask("findings?limit=200");
+  state.findings = rows;
+  const shown = rows.map((f, i) => {
+    const button = element("button", "", { class: `finding ${f.severity}`, "data-finding": i, type: "button" });
+    button.append(element("b", f.message), element("span", `${f.severity} · ${f.code}`), element("span", f.advice));
+    return button;
+  });
+  const more = total > rows.length ? [element("p", `${total - rows.length} more: softib check`, { class: "hint" })] : [];
+  $("findings").replaceChildren(...(shown.length ? shown : [element("p", "Nothing was found.", { class: "hint" })]), ...more);
+  $("tab-findings").textContent = total ? `Findings ${total}` : "Findings";
+}
+
+$("findings").addEventListener("click", (event) => {
+  const button = event.target.closest("[data-finding]");
+  if (!button) return;
+  const nodes = state.findings[button.dataset.finding].where.map((w) => state.byGuid.get(w.guid.slice(2))).filter((i) => i !== undefined);
+  map.mark(nodes);
+  map.show(nodes);
+});
+
+// ---- one node
+
+async function choose(i) {
+  const name = map.doc.name[i];
+  map.mark([i]);
+  tab("node");
+  const guid = `0x${map.doc.guid[i]}`;
+  const [ports, counters] = await Promise.all([ask(`ports?node=${guid}&limit=256`), ask(`counters?node=${guid}&limit=256`)]);
+  const head = element("h2", name), about = element("p", `${["switch", "adapter", "router"][map.doc.kind[i]]} · ${guid}`, { class: "hint" });
+  const table = element("table");
+  table.append(element("thead"), element("tbody"));
+  const title = element("tr");
+  for (const t of ["port", "to", "rate", "LID", "errors"]) title.append(element("th", t));
+  table.tHead.append(title);
+  ports.rows.forEach((p, k) => {
+    const line = element("tr", "", { "data-port": p.port }), c = counters.rows[k];
+    const errors = Object.entries(c).filter(([n, v]) => v && (/error|down|discards|dropped|recovery/.test(n))).map(([n, v]) => `${n} ${v}`);
+    for (const t of [p.port, p.peer ?? (p.port ? p.phys_state.toLowerCase() : ""), p.speed ? `${p.lanes}x ${p.speed}` : "", p.lid || "", errors.join(", ")]) line.append(element("td", t));
+    table.tBodies[0].append(line);
+  });
+  const chart = element("div", "", { id: "chart" });
+  $("node").replaceChildren(head, about, chart, table);
+  table.addEventListener("click", (event) => {
+    const line = event.target.closest("[data-port]");
+    if (line) history(guid, line.dataset.port);
+  });
+  const first = ports.rows.find((p) => p.peer);
+  if (first) history(guid, first.port);
+}
+
+async function history(guid, portnum) {
+  const h = await ask(`history?node=${guid}&portnum=${portnum}`);
+  if (!$("chart")) return;
+  if (h.time.length < 2) { $("chart").replaceChildren(element("p", `Port ${portnum}: no history yet.`, { class: "hint" })); return; }
+  const from = h.time[0], span = h.time.at(-1) - from, most = Math.max(...h.load, 0.01);
+  const points = h.time.map((t, k) => `${((t - from) / span * 300).toFixed(1)} ${(60 - h.load[k] / most * 55).toFixed(1)}`);
+  $("chart").innerHTML = `<svg class="chart" viewBox="0 0 300 62" preserveAspectRatio="none" role="img"><path d="M${points.join("L")}"/></svg>`;
+  $("chart").prepend(element("p", `Port ${portnum}: load, at most ${(most * 100).toFixed(1)} % of the link, ${Math.round(span)} s`, { class: "hint" }));
+}
+
+// ---- a path
+
+$("explain").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const answer = $("answer");
+  try {
+    const p = await ask(`path?a=${encodeURIComponent($("from").value)}&b=${encodeURIComponent($("to").value)}`);
+    const list = element("ol");
+    for (const h of p.hops) list.append(element("li", `${h.node} port ${h.out_port} → ${h.to}, VL ${h.vl}${h.alternatives.length ? `; ${h.alternatives.length} other way${h.alternatives.length > 1 ? "s" : ""}` : ""}`));
+    answer.replaceChildren(element("p", `${p.engine}, SL ${p.sl}${p.ended ? ` · ${p.ended}` : ""}`, { class: "hint" }), list,
+      ...[...p.reasons, ...p.changes].map((r) => element("p", r)));
+    const names = p.hops.flatMap((h) => [h.node, h.to]);
+    const nodes = [...new Set(names)].map(row).filter((i) => i !== undefined);
+    map.mark(nodes, p.hops.map((h) => [row(h.node), row(h.to)]).filter(([a, b]) => a !== undefined && b !== undefined));
+    map.show(nodes);
+  } catch (error) {
+    answer.replaceChildren(element("p", error.message, { role: "alert" }));
+  }
+});
+
+// ---- search
+
+let hits = [], chosen = 0;
+function showHits() {
+  $("hits").replaceChildren(...hits.map((h, i) => element("li", h.name, { role: "option", "data-hit": i, "aria-selected": i === chosen })));
+  $("hits").hidden = !hits.length;
+  $("search").setAttribute("aria-expanded", String(hits.length > 0));
+}
+$("search").addEventListener("input", async () => {
+  const q = $("search").value.trim();
+  const found = q ? (await ask(`search?q=${encodeURIComponent(q)}`)).rows : [];
+  if (q !== $("search").value.trim()) return;
+  [hits, chosen] = [found, 0];
+  showHits();
+});
+$("search").addEventListener("keydown", (event) => {
+  if (event.key === "ArrowDown") chosen = Math.min(hits.length - 1, chosen + 1);
+  else if (event.key === "ArrowUp") chosen = Math.max(0, chosen - 1);
+  else if (event.key === "Enter" && hits[chosen]) return goTo(hits[chosen].row);
+  else if (event.key === "Escape") { hits = []; $("search").blur(); }
+  else return;
+  event.preventDefault();
+  showHits();
+});
+$("hits").addEventListener("mousedown", (event) => {
+  const line = event.target.closest("[data-hit]");
+  if (line) goTo(hits[line.dataset.hit].row);
+});
+function goTo(i) {
+  hits = [];
+  showHits();
+  choose(i);
+  map.show([i]);
+}
+
+// ---- the rest
+
+function tab(name) {
+  for (const t of ["findings", "node", "path"]) {
+    $(t).hidden = t !== name;
+    $(`tab-${t}`).setAttribute("aria-selected", String(t === name));
+  }
+}
+for (const t of ["findings", "node", "path"]) $(`tab-${t}`).addEventListener("click", () => tab(t));
+$("by").addEventListener("change", () => { state.by = $("by").value; refresh(true); });
+$("time").addEventListener("input", () => {
+  const last = Number($("time").value) >= Number($("time").max);
+  state.at = last ? null : state.times[$("time").value];
+  refresh();
+});
+$("theme").addEventListener("click", () => {
+  setTheme(theme() === "dark" ? "light" : "dark");
+  localStorage.setItem("softib-theme", theme());
+  map.recolour();
+  refresh();
+});
+document.addEventListener("keydown", (event) => {
+  if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
+  if (event.key === "/") { $("search").focus(); event.preventDefault(); }
+  else if (event.key === "Escape") map.mark([]);
+  else if (map.key(event.key)) event.preventDefault();
+});
+function setTheme(name) { document.documentElement.dataset.theme = name; }
+
+setTheme(localStorage.getItem("softib-theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+const map = new FabricMap($("map"), (i) => choose(i));
+window.softib.map = map;
+async function live() {
+  try {
+    await refresh();
+  } catch (error) {
+    $("problem").hidden = false;
+    $("problem").textContent = `The server does not answer: ${error.message}`;
+  }
+  setTimeout(live, state.every * 1000);
+}
+if (typeof Sigma === "undefined") {
+  $("problem").hidden = false;
+  $("problem").textContent = "The libraries that draw the map are not installed: make web in a checkout gets them (it needs npm). REST is at /api/v1, described by /api/openapi.json.";
+} else live();

@@ -1,0 +1,117 @@
+"""The history: what was appended is what is read, questions in SQL, hours, retention, and a writer that is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from softib.diags.observations import ObservedPorts
+from softib.errors import InputError, UnreadableFile
+from softib.monitor.history import HOUR_NS, History
+from softib.monitor.increase import Interval
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("duckdb", reason="duckdb is not installed")
+BEGIN = 480_000 * HOUR_NS
+
+
+def ports(n: int = 6) -> ObservedPorts:
+    rows = np.arange(n, dtype=np.int32)
+    return ObservedPorts(rows.astype(np.uint64), np.ones(n, np.int32), rows % 2 == 0, tuple(f"n{i}" for i in range(n)), rows + 1, rows[::-1].copy(),
+                         np.full(n, 400.0), {"vendor": np.array(["v"] * n, object)})  # fmt: skip
+
+
+def interval(end_ns: int, n: int = 6, errors: int = 2) -> Interval:
+    known = np.arange(n) != 3
+    counted = np.where(known, np.uint64(errors), np.uint64(0))
+    return Interval(np.arange(n, dtype=np.uint64), np.ones(n, np.int32), np.full(n, end_ns - 10**9), np.full(n, end_ns), {"symbol_error_counter": counted},
+                    {"symbol_error_counter": known}, {"state": np.where(known, 4.0, np.nan)})  # fmt: skip
+
+
+def test_what_is_kept_is_what_was_seen(tmp_path):
+    history, of = History(tmp_path), ports()
+    for i in range(5):
+        history.append(of, interval(BEGIN + i * 10**9, errors=2**63 + i))
+    seen = History(tmp_path).observations()
+    assert seen.intervals == 5 and seen.ports.node == of.node and seen.ports.peer.tolist() == of.peer.tolist()
+    assert seen.increase["symbol_error_counter"][4].tolist() == [2**63 + 4] * 3 + [0] + [2**63 + 4] * 2
+    assert (~seen.known["symbol_error_counter"]).sum() == 5 and np.isnan(seen.level["state"][:, 3]).all()
+    assert (seen.end_ns - seen.begin_ns == 10**9).all()
+    assert history.observations(since_ns=BEGIN + 3 * 10**9).intervals == 2
+
+
+def test_questions_in_sql(tmp_path):
+    history = History(tmp_path)
+    history.append(ports(), interval(BEGIN))
+    history.append(ports(), interval(BEGIN + 10**9))
+    question = "select p.node, sum(i.symbol_error_counter) from intervals i join ports p using (guid, portnum) where p.node = 'n1' group by 1"
+    (row,) = history.ask(question)
+    assert row[0] == "n1" and int(row[1]) in (4, 8)  # the ports were kept once or, as another table, twice
+    with pytest.raises(InputError, match="history: "):
+        history.ask("select nonsense")
+
+
+def test_hours_are_joined_and_old_ones_removed(tmp_path):
+    history, of = History(tmp_path, keep_days=1.0), ports()
+    for hour in range(30):
+        for i in range(3):
+            history.append(of, interval(BEGIN + hour * HOUR_NS + i * 10**9))
+    assert len(list((tmp_path / "rounds").glob("*.parquet"))) == 3  # the hour that is not over
+    assert 23 <= len(list((tmp_path / "hours").glob("*.parquet"))) <= 26
+    assert 24 * 3 <= history.observations().intervals <= 27 * 3
+
+
+def test_a_crash_between_joining_and_removing_counts_nothing_twice(tmp_path):
+    history, of = History(tmp_path), ports()
+    history.append(of, interval(BEGIN))
+    kept = next((tmp_path / "rounds").glob("*.parquet"))
+    content = kept.read_bytes()
+    history.append(of, interval(BEGIN + HOUR_NS))
+    assert not kept.exists()
+    kept.write_bytes(content)
+    assert History(tmp_path).observations().intervals == 2
+
+
+WRITER = """
+import sys
+from tests.monitor.test_history import BEGIN, interval, ports
+from softib.monitor.history import History
+history, of = History(sys.argv[1]), ports(5000)
+for i in range(10**6):
+    history.append(of, interval(BEGIN + i * 10**9, 5000))
+    print(i, flush=True)
+"""
+
+
+@pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 8))])
+def test_a_writer_that_is_killed_loses_at_most_the_round_that_it_wrote(tmp_path, turn):
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}
+    folder = tmp_path / str(turn)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder)], stdout=subprocess.PIPE, text=True, env=env, cwd=root
+    )
+    for _ in range(4):
+        assert writer.stdout.readline()
+    time.sleep(0.003 * turn)
+    writer.send_signal(signal.SIGKILL)
+    said = [3, *(int(line) for line in writer.stdout.read().split())]
+    writer.wait(20)
+    seen = History(folder).observations()
+    assert said[-1] + 1 <= seen.intervals <= said[-1] + 2
+    assert seen.total("symbol_error_counter").sum() == 2 * 4999 * seen.intervals
+
+
+def test_an_empty_directory_and_one_that_cannot_be_written_are_one_line(tmp_path):
+    with pytest.raises(UnreadableFile, match="no history in it"):
+        History(tmp_path).observations()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        History(tmp_path / "file").append(ports(), interval(BEGIN))

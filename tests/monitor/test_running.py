@@ -1,0 +1,92 @@
+"""A running fabric, watched from outside: rounds through its umad socket, a planted bit error rate, ``softib exporter`` and ``softib top``."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+
+import softib as library
+
+
+@pytest.fixture
+def running(softib, monkeypatch):
+    softib.start("one.yaml", "--name", "one")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", softib.env["XDG_RUNTIME_DIR"])
+    return softib
+
+
+def test_rounds_see_the_bad_cable_and_no_other(running):
+    pytest.importorskip("rich")
+    running("fault", "ber", "leaf-1[3]", "1e-8")
+    seen = library.observe("one", rounds=3, every=0.3)
+    of = seen.observations
+    assert of.intervals == 2 and len(of.ports) == 32 and (of.seconds("port_rcv_errors") > 0.5).all()
+    # HDR lanes have RS-FEC: what it mends shows the rate. One cable has two ends.
+    mended = of.total("port_fec_corrected_symbol_ctr")
+    (a, b) = np.flatnonzero(mended).tolist()
+    assert of.ports.peer[a] == b and {"leaf-1[3]"} <= {f"{of.ports.node[i]}[{of.ports.portnum[i]}]" for i in (a, b)}
+    bits = of.seconds("port_fec_corrected_symbol_ctr")[a] * 4 * 53.125e9
+    assert 0.8e-8 < mended[a] / bits < 1.25e-8
+    assert all(r["ports"] == 32 and r["silent"] == 0 for r in seen.rounds)
+    # The exporter once, for a textfile collector.
+    text = running("exporter", "one", "--once")
+    assert 'softib_sm_state{sm="' in text and 'state="MASTER"' in text and "softib_up 1.0" in text
+    ratio = [
+        float(line.split()[-1])
+        for line in text.splitlines()
+        if line.startswith("softib_port_raw_ber{") and not line.endswith(" 0")
+    ]
+    assert len(ratio) == 2 and all(0.8e-8 < r < 1.25e-8 for r in ratio)
+    # One screen, without a terminal.
+    screen = running("top", "one", "--rounds", "2", "--every", "0.2", "--sort", "busy")
+    assert "32 of 32 ports read" in screen and "MASTER" in screen and "busiest ports" in screen and "leaf-" in screen
+    assert "no running fabric of that name" in running("exporter", "nobody", code=2)
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    assert "--port gives another one" in running("exporter", "one", "--port", str(taken.getsockname()[1]), code=2)
+    taken.close()
+    # A screen that is driven step by step.
+    with library.TopView("one") as view:
+        assert "first round" in view.text()
+        view.step()
+        assert "one more round" in view.text()
+        running("fault", "ber", "leaf-2[1]", "1e-3")
+        time.sleep(0.3)
+        view.step()
+        view.sort("errors")
+        assert "erring ports" in view.text() and "leaf-2[1]" in view.text()
+        assert len(view.text(lines=10).splitlines()) <= 12
+        view.sort("waiting")
+        assert "nothing waits" in view.text()
+        with pytest.raises(library.InputError):
+            view.sort("colour")
+
+
+@pytest.mark.slow
+def test_the_exporter_serves_and_ends_with_its_fabric(running):
+    exporter = subprocess.Popen(
+        running.words("exporter", "one", "--port", "0", "--every", "0.5", "--names", "guilbaults"),
+        env=running.env,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    running.started.append(exporter)
+    line = exporter.stderr.readline()
+    url = line.split()[-1]
+    time.sleep(1.2)
+    text = urllib.request.urlopen(url, timeout=10).read().decode()
+    assert (
+        'infiniband_portxmitdata_total{component="switch",local_name="leaf-1"' in text
+        and "infiniband_scrape_ok 1.0" in text
+    )
+    assert urllib.request.urlopen(url.replace("/metrics", "/-/healthy"), timeout=10).status == 200
+    running("down", "one")
+    assert exporter.wait(20) == 2
+    last = exporter.stderr.read().strip().splitlines()
+    assert "went down" in last[-1] and not any("Traceback" in one for one in last)

@@ -1,0 +1,95 @@
+"""The exporter's service over a wire in this process: what is old is absent, what is new is there, a fabric that changes shape, and a manager that stalls."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from softib.errors import InputError
+from softib.iba.smp import PortInfo, SMInfo
+from softib.monitor.manager import STALLED_S, ManagerWatch
+from softib.monitor.opening import Opened
+from softib.monitor.poller import Pace
+from tests.monitor.lab import Wire, fabric_up, port_of
+
+pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
+
+
+@pytest.fixture
+def made():
+    from softib.monitor.exporter.service import ExporterService
+
+    fabric = fabric_up()
+    wire = Wire(fabric)
+    service = ExporterService(
+        Opened(wire, "lab", None, lambda: None), port=0, every_s=0.5, pace=Pace(timeout_ps=5 * 10**9)
+    )
+    yield service, fabric, wire
+    service.close()
+
+
+def text_of(service) -> str:
+    return b"".join(service.metrics()).decode()
+
+
+def test_what_is_old_is_absent(made):
+    service, _, _ = made
+    assert "infiniband_switch_port" not in text_of(service) and "softib_up 0.0" in text_of(service)
+    service.step()
+    assert "infiniband_switch_port_link_downed_total{" in text_of(service) and "softib_up 1.0" in text_of(service)
+    service._last_s -= 60
+    assert "infiniband_switch_port" not in text_of(service) and "softib_port" not in text_of(service)
+    assert "softib_up 0.0" in text_of(service) and "softib_sm_" not in text_of(service)
+
+
+def test_a_cable_that_is_gone_leaves_no_line_behind(made):
+    service, fabric, wire = made
+    service.step()
+    service.step()
+    host = port_of(fabric, "host-0007", 1)
+    guid = f"{int(fabric.node_guid[fabric.port_node[host]]):#018x}"
+    assert f'guid="{guid}"' in text_of(service)
+    wire.plane.set_link(host, False, 0)
+    service.watch.poller.discover()
+    service.step()
+    assert f'guid="{guid}"' not in text_of(service)
+    assert 'softib_ports{read="yes"} 30.0' in text_of(service)
+    service.step()
+    assert "softib_port_observed_seconds{" in text_of(service)
+
+
+def test_a_subnet_without_lids_is_one_line(made):
+    service, fabric, wire = made
+    PortInfo.lid.set(fabric.port_info, 0)
+    wire.plane.fabric = fabric
+    service.watch.poller.discover()
+    with pytest.raises(InputError, match="does a subnet manager run") as error:
+        service.step()
+    assert "\n" not in str(error.value)
+
+
+def test_a_manager_whose_count_stands_still_is_stalled_and_one_that_works_is_not():
+    watch = ManagerWatch(SimpleNamespace(status=None), SimpleNamespace())
+    info = SMInfo.pack(guid=7, act_count=100, priority=14, sm_state=3)
+    now = time.monotonic()
+    watch._take(7, 1, info, now)
+    assert watch.managers[7].state == "MASTER" and watch.managers[7].priority == 14 and not watch.managers[7].stalled
+    watch._take(7, 1, info, now + STALLED_S + 1)
+    assert watch.managers[7].stalled
+    watch._take(7, 1, SMInfo.pack(guid=7, act_count=101, priority=14, sm_state=3), now + STALLED_S + 2)
+    assert not watch.managers[7].stalled
+    standby = SMInfo.pack(guid=8, act_count=1, priority=1, sm_state=2)
+    watch._take(8, 2, standby, now)
+    watch._take(8, 2, standby, now + 1000)
+    assert watch.managers[8].state == "STANDBY" and not watch.managers[8].stalled  # it only polls its master
+
+
+def test_no_line_of_a_port_is_there_twice(made):
+    service, _, _ = made
+    service.step()
+    service.step()
+    lines = [line.rsplit(" ", 1)[0] for line in text_of(service).splitlines() if not line.startswith("#")]
+    assert len(lines) == len(set(lines)) and np.size(lines) > 1000
