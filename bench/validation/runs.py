@@ -16,7 +16,7 @@ from softib.sim.messages import messages
 from softib.sim.paths import Plane
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of
-from softib.workloads.mpi.hosted import lanes_of
+from softib.workloads.mpi.hosted import rails_of
 from softib.workloads.parameters import Section
 from softib.workloads.schedule_messages import part_of
 
@@ -42,8 +42,8 @@ def plane(ports: int, speed: str) -> Plane:
 def _end_us(what: str, size: int, hosts: int, each: int, rails: int, speed: str, s: Section, **given: Any) -> float:
     costs = costs_of(s, size, each)
     program, _ = program_of(what, size, hosts * each, costs, **given)
-    host, lanes = lanes_of(np.arange(hosts * rails), program.ranks, each, rails)
-    part, _ = part_of(program.schedule(what), host, costs.overheads, lanes)
+    host, stripes = rails_of(np.arange(hosts * rails), program.ranks, each, rails)
+    part, _ = part_of(program.schedule(what), host, costs.overheads, stripes)
     order = np.argsort(part.waits, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(part.waits, minlength=len(part.src)))])
     made = messages(

@@ -29,7 +29,7 @@ class Overheads:
     that is sent without asking; what each of its octets costs in copies at either end: ``copy_ps`` in the first ``fragment`` octets, and at the receiver
     ``rest_ps`` beyond (fragments are copied while others are on the wire); ``rendezvous_ns``: of the receiver, for the protocol of what is larger.
     ``bounce_ns``: of either end, for an eager message larger than ``bounce_above``, which goes by way of a registered buffer. ``latency_ns``: until a
-    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the lanes in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks of one host; ``memory_bounce_ns``: of
+    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the rails in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks of one host; ``memory_bounce_ns``: of
     what is larger than ``memory_bounce_above`` and so does not fit into a slot of the queue that both share."""
 
     name: str = "verbs"
@@ -60,23 +60,23 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
 
 
-def part_of(s: Schedule, host: np.ndarray, cost: Overheads, lanes: np.ndarray | None = None) -> tuple[Part, np.ndarray]:
+def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None) -> tuple[Part, np.ndarray]:
     """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose completion ends it (int64[n]).
 
-    ``lanes`` (int64[ranks, lanes]): rows of the ports that a rank may send by, its own first; without them, ``host``. Raises :class:`InputError` as
+    ``rails`` (int64[ranks, rails]): rows of the ports that a rank may send by, its own first; without them, ``host``. Raises :class:`InputError` as
     :meth:`Schedule.check` and :func:`~softib.workloads.schedule.matched` do.
     """
     s.check()
     receive_of = matched(s)
     n = len(s)
-    ports = host[:, None] if lanes is None else lanes
+    ports = host[:, None] if rails is None else rails
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     deferred = sends & ~local & (s.size > cost.eager_limit)
     eager = sends & ~local & ~deferred
     striped = deferred & (s.size > cost.stripe_above) & (ports.shape[1] > 1)
     more = ports.shape[1] - 1
-    # Rows: every operation has one computation; sends then have their message (deferred ones READs, one a lane), deferred ones RTS and FIN.
+    # Rows: every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
     row_of, rows = _rows_of([sends, deferred, deferred, *[striped] * more], n)
     for row, mask in zip(row_of, [deferred, None, deferred, *[striped] * more], strict=True):
         if mask is not None:  # the receiver posts these, in the order of its receives
@@ -90,10 +90,10 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, lanes: np.ndarray | 
     # Messages
     i = np.flatnonzero(sends)
     at = message_row[i]
-    lane = np.zeros(n, np.int64)
-    turns = np.flatnonzero(eager & (s.size > cost.stripe_above))
-    lane[turns] = _nth_of_rank(s.rank[turns]) % (more + 1)
-    here, there = ports[s.rank[i], lane[i]], ports[s.peer[i], lane[i]]
+    rail = np.zeros(n, np.int64)
+    spread = np.flatnonzero(eager & (s.size > cost.stripe_above))
+    rail[spread] = _nth_of_rank(s.rank[spread]) % (more + 1)
+    here, there = ports[s.rank[i], rail[i]], ports[s.peer[i], rail[i]]
     src[at], dst[at] = np.where(deferred[i], there, here), np.where(deferred[i], here, there)
     part = np.where(striped, -(-s.size // (more + 1)), s.size)
     size[at] = np.maximum(part[i], 1)
@@ -118,7 +118,7 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, lanes: np.ndarray | 
         opcode[stripe[t]] = Opcode.READ
     ended = np.arange(n)
     ended[deferred] = fin_row[deferred]
-    qp = _queue_pairs(s, rows, row_of, local, deferred, lane)
+    qp = _queue_pairs(s, rows, row_of, local, deferred, rail)
     owners, needed = _dependencies(s, receive_of, ended, row_of, deferred)
     return Part(src, dst, size, qp, owners, needed, opcode=opcode, delay_ps=delay, name=s.name), ended
 
@@ -146,11 +146,11 @@ def _processor_ps(
     first = np.minimum(s.size, cost.fragment) * cost.copy_ps
     first = first + np.where(s.size > cost.bounce_above, cost.bounce_ns * 1000, 0)
     sent = np.where(eager, first, 0)
-    came, asked = np.zeros(len(s), bool), np.zeros(len(s), bool)
-    came[receive_of[eager]], asked[receive_of[deferred]] = True, True
+    came, fetched = np.zeros(len(s), bool), np.zeros(len(s), bool)
+    came[receive_of[eager]], fetched[receive_of[deferred]] = True, True
     got = (
         np.where(came, first + np.maximum(s.size - cost.fragment, 0) * cost.rest_ps, 0)
-        + asked * cost.rendezvous_ns * 1000
+        + fetched * cost.rendezvous_ns * 1000
     )
     ps = np.where(s.kind == Kind.COMPUTE, s.compute_ps, 0).astype(float)
     ps += np.where(s.kind == Kind.SEND, cost.send_ns * 1000 + sent, 0)
@@ -159,9 +159,9 @@ def _processor_ps(
 
 
 def _queue_pairs(
-    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray, lane: np.ndarray
+    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray, rail: np.ndarray
 ) -> np.ndarray:
-    """One for each pair of ranks, lane and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a memory
+    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a memory
     line for each rank."""
     message_row, rts_row, fin_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
@@ -171,7 +171,7 @@ def _queue_pairs(
     pair = s.rank.astype(np.int64) * s.ranks + s.peer
     back = s.peer.astype(np.int64) * s.ranks + s.rank
     base, first = s.ranks * 256, s.ranks * 257
-    wire = first + wide * np.where(deferred, back, pair) + 2 * lane + deferred
+    wire = first + wide * np.where(deferred, back, pair) + 2 * rail + deferred
     qp[message_row[i]] = np.where(local[i], base + s.rank[i], wire[i])
     qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
     for k, stripe in enumerate(stripe_rows, 1):

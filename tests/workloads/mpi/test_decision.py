@@ -39,3 +39,15 @@ def test_every_choice_is_an_algorithm_that_is_there(version, collective):
 def test_an_unknown_version_is_named():
     with pytest.raises(UnknownName, match=r"no version of Open MPI named '3\.1'; did you mean|known"):
         choose("allreduce", 8, 8, "3.1")
+
+
+def test_a_collective_made_of_others_takes_the_same_version():
+    """Of 4.0 a reduce and a broadcast of 12 ranks' 12 KB go by other algorithms than of 4.1, so their octets differ or their steps do."""
+    from softib.workloads.mpi.collective import program_of
+    from softib.workloads.mpi.cost import costs_of
+
+    old, new = (
+        len(program_of("allreduce", 12_288, 12, costs_of("default"), algorithm="nonoverlapping", version=v)[0].schedule("x"))
+        for v in ("4.0", "4.1")
+    )  # fmt: skip
+    assert old > new, "4.0 sends in segments of 1 KiB"

@@ -154,12 +154,12 @@ def linear(p: Program, count: int) -> None:
     linear_bcast(p, count)
 
 
-def nonoverlapping(p: Program, count: int, version: str = "4.1") -> None:
+def nonoverlapping(p: Program, count: int) -> None:
     """A reduce and a broadcast, each as the rules choose it."""
     from softib.workloads.mpi.decision import choose
     from softib.workloads.mpi.rooted import BCASTS, REDUCES
 
     octets = count * p.element
     for name, table in (("reduce", REDUCES), ("bcast", BCASTS)):
-        chosen = choose(name, octets, p.ranks, version, p.element)
+        chosen = choose(name, octets, p.ranks, p.version, p.element)
         table[chosen.algorithm](p, count, chosen.segment)

@@ -50,6 +50,7 @@ def program_of(
     """
     element = 4 if size % 4 == 0 else 1
     p = Program(ranks, element, costs.reduce_ps, costs.copy_ps, costs.reduce_ns)
+    p.version = version
     if collective in ("latency", "bandwidth"):
         if ranks != 2:
             raise InputError(f"mpi-{collective} is between 2 ranks; there are {ranks:,}")

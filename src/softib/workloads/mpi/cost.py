@@ -53,9 +53,9 @@ def machine(name: str) -> Section:
     return section("openmpi") if name == "default" else merged(section("openmpi"), section(PREFIX + name))
 
 
-def merged(base: Section, own: Section) -> Section:
-    """``base`` with the rows of ``own`` in place of its own."""
-    return Section(own.name, MappingProxyType({**base.rows, **own.rows}))
+def merged(base: Section, special: Section) -> Section:
+    """``base`` with the rows of ``special`` in place of its own."""
+    return Section(special.name, MappingProxyType({**base.rows, **special.rows}))
 
 
 def _beyond(octets: float, cache: float) -> float:

@@ -15,21 +15,21 @@ from softib.workloads.schedule_messages import part_of
 if TYPE_CHECKING:
     from softib.workloads.jobs import Mpi
 
-__all__ = ["lanes_of", "mpi_part"]
+__all__ = ["mpi_part", "rails_of"]
 
 SHARP_PAYLOAD = 256
 """Octets of one operation of a latency tree (docs/simulate.md)."""
-MOST_LANES = 2
+MOST_RAILS = 2
 """Ports that one message is striped over (UCX_MAX_RNDV_RAILS is 2 where nobody sets it)."""
 
 
-def lanes_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
-    """(host of each rank, rows of the ports that it may send by: int64[ranks, lanes]). ``rows[h * rails + k]`` is port k of host h; the ranks of a host take
+def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
+    """(host of each rank, rows of the ports that it may send by: int64[ranks, stripes]). ``rows[h * rails + k]`` is port k of host h; the ranks of a host take
     its ports as their own in blocks, as ranks that are bound in order to cores do near adapters in order."""
     host, local = np.divmod(np.arange(ranks), each)
-    own = local * rails // each
-    lane = np.arange(min(rails, MOST_LANES))
-    return rows[host * rails], rows[host[:, None] * rails + (own[:, None] + lane) % rails]
+    first = local * rails // each
+    rail = np.arange(min(rails, MOST_RAILS))
+    return rows[host * rails], rows[host[:, None] * rails + (first[:, None] + rail) % rails]
 
 
 def mpi_part(job: Mpi, rows: np.ndarray) -> Part:
@@ -53,9 +53,9 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> Part:
     program, chosen = program_of(
         collective, job.size, ranks, costs, algorithm=job.algorithm, segment=job.segment or 0, version=job.version, iterations=job.iterations
     )  # fmt: skip
-    host, lanes = lanes_of(rows, ranks, job.ranks_per_host, job.rails)
+    host, stripes = rails_of(rows, ranks, job.ranks_per_host, job.rails)
     name = f"{what} {chosen.algorithm}"
-    part, _ = part_of(program.schedule(name), host, costs.overheads, lanes)
+    part, _ = part_of(program.schedule(name), host, costs.overheads, stripes)
     return part
 
 

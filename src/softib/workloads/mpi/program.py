@@ -34,7 +34,8 @@ class Data:
 class Program:
     """What ``ranks`` ranks do. Each step of a rank waits for the one before it, unless the caller names what it waits for.
 
-    ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the call; ``copy_ps``: to copy an octet within a rank. ``moves``: for each operation, what it does
+    ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the call; ``copy_ps``: to copy an octet within a rank; ``version``: of Open MPI, whose rules
+    choose for an algorithm that is made of other collectives. ``moves``: for each operation, what it does
     to the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive, offset, count)``: for those who execute a schedule symbolically.
     """
 
@@ -48,6 +49,7 @@ class Program:
             copy_ps,
             reduce_ns,
         )
+        self.version = "4.1"
         self.every = np.arange(ranks)
         self.last = np.full((ranks, 2), -1, np.int64)
         self.rows = 0

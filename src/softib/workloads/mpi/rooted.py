@@ -109,19 +109,19 @@ def scatter_blocks(p: Program, count: int) -> Data:
     n = p.ranks
     per = -(-count // n)
     begin = np.minimum(p.every * per, count)
-    own = Data(begin, np.minimum(per, count - begin))
+    block = Data(begin, np.minimum(per, count - begin))
     span = 1 << max(n - 1, 0).bit_length()
     while span > 1:
         half = span // 2
         child = np.arange(half, n, span)
         end = np.minimum(np.minimum(child + half, n) * per, count)
-        data = Data(own.offset[child], end - own.offset[child])
+        data = Data(block.offset[child], end - block.offset[child])
         some = data.count > 0
         child, data = child[some], data.at(some)
         p.send(child - half, child, data)
         p.receive(child, child - half, data)
         span = half
-    return own
+    return block
 
 
 def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
@@ -130,7 +130,7 @@ def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
     if count < n:
         linear_bcast(p, count)
         return
-    own = scatter_blocks(p, count)
+    block = scatter_blocks(p, count)
     per = -(-count // n)
     at, mask = p.every, 1
     while mask < n:
@@ -141,7 +141,7 @@ def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
         p.exchange(pair, other[pair], data, other[pair], into)
         _pass_on(p, mask, per, count)
         mask *= 2
-    assert len(own.count) == n
+    assert len(block.count) == n
 
 
 def _span(first: np.ndarray, blocks_: int, n: int, per: int, count: int) -> Data:
@@ -176,10 +176,10 @@ def scatter_allgather_ring(p: Program, count: int, segment: int = 0) -> None:
     if count < n:
         linear_bcast(p, count)
         return
-    own = scatter_blocks(p, count)
+    block = scatter_blocks(p, count)
     for k in range(n - 1):
         p.exchange(
-            p.every, (p.every + 1) % n, own.at((p.every - k) % n), (p.every - 1) % n, own.at((p.every - k - 1) % n)
+            p.every, (p.every + 1) % n, block.at((p.every - k) % n), (p.every - 1) % n, block.at((p.every - k - 1) % n)
         )
 
 
