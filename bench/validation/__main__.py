@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 import bench.validation as package
-from bench.validation.leave_one_out import fitted, without
+from bench.validation.data import SHARED
+from bench.validation.leave_one_out import Rows, fitted, without
 from bench.validation.row import Row
-from bench.validation.table import Left, page
+from bench.validation.table import Left, Library, page
 from softib.workloads.parameters import Section, sections
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "validation.md"
@@ -38,31 +39,51 @@ def modules() -> list[Any]:
     return [m for m in found if hasattr(m, "rows")]
 
 
-def all_rows(parameters: Mapping[str, Section], only: Collection[str] = (), every: int = 1) -> list[Row]:
-    """Rows of all modules. One whose ``rows`` takes the parameters alone gives all of its rows, which are then chosen from."""
-    out: list[Row] = []
-    for m in modules():
-        some = len(inspect.signature(m.rows).parameters) > 1
-        found = m.rows(parameters, only, every) if some else m.rows(parameters)
-        out += [Row(*r) for r in found if not only or r.dataset in only]
-    return out
+def rows_of(module: Any) -> Rows:
+    """``rows(parameters, only, every)`` of a module; one that takes its one section alone gives all rows, which are then chosen from."""
+    some = len(inspect.signature(module.rows).parameters) > 1
+
+    def rows(parameters: Mapping[str, Section], only: Collection[str] = (), every: int = 1) -> list[Row]:
+        found = (
+            module.rows(parameters, only, every)
+            if some
+            else module.rows(next(iter(parameters.values())))
+            if SHARED.is_dir()
+            else []
+        )
+        return [Row(*r) for r in found if not only or r[0] in only]
+
+    return rows
 
 
-def leave_out(rows: list[Row], parameters: Mapping[str, Section]) -> dict[str, Left]:
+def parameters_of(module: Any) -> dict[str, Section]:
+    """The sections that a module's predictions take: its ``SECTIONS`` (beginnings of their names), else its own name."""
+    begins = getattr(module, "SECTIONS", (module.__name__.rsplit(".", 1)[1],))
+    return {name: s for name, s in sections().items() if name.split("-")[0] in begins}
+
+
+def leave_out(rows: list[Row], parameters: Mapping[str, Section], predict: Rows) -> dict[str, Left]:
     """Of each dataset that something was fitted to: its error without it."""
     out = {}
     seen = {d for s in parameters.values() for p in s.rows.values() for d in p.fitted_to}
     for name in dict.fromkeys(r.dataset for r in rows):
         if name in seen:
             print(f"left out: {name}", file=sys.stderr)
-            found, how = without(name, parameters, all_rows)
-            mean = (
-                float(np.mean([abs(r.error) for r in all_rows(found, (name,))]))
-                if found is not parameters
-                else math.nan
-            )
+            found, how = without(name, parameters, predict)
+            same = found is parameters
+            mean = math.nan if same else float(np.mean([abs(r.error) for r in predict(found, (name,), 1)]))
             out[name] = Left(mean, how)
     return out
+
+
+def library(module: Any, quick: bool) -> Library:
+    """All that the page says of one module."""
+    parameters, predict = parameters_of(module), rows_of(module)
+    rows = predict(parameters, (), 1)
+    left = {} if quick or not rows else leave_out(rows, parameters, predict)
+    return Library(
+        module.__name__.rsplit(".", 1)[1].upper(), rows, parameters, left, getattr(module, "ASSUMPTIONS", {})
+    )
 
 
 def main() -> int:
@@ -73,20 +94,20 @@ def main() -> int:
         "--fit", nargs="+", metavar="SECTION", help="fit the parameters of these sections again, and print them"
     )
     args = parser.parse_args()
-    parameters = sections()
     if args.fit:
         for name in args.fit:
+            module = next(m for m in modules() if name in parameters_of(m))
+            parameters = parameters_of(module)
             names = [(name, n) for n, p in parameters[name].rows.items() if p.fitted_to]
-            data = {d for n in names for d in parameters[name].rows[n[1]].fitted_to}
-            found = fitted(parameters, names, data, all_rows, rounds=3)
+            data = {d for _, n in names for d in parameters[name].rows[n].fitted_to}
+            found = fitted(parameters, names, data, rows_of(module), rounds=3)
             print(name, {n: round(found[name][n], 1) for _, n in names})
         return 0
-    rows = all_rows(parameters)
-    if not rows:
+    libraries = [library(m, args.quick) for m in modules()]
+    if not any(x.rows for x in libraries):
         print("shared/ is absent: there are no measurements to compare with", file=sys.stderr)
         return 0
-    assumptions = {k: v for m in modules() for k, v in getattr(m, "ASSUMPTIONS", {}).items()}
-    text = page(rows, parameters, {} if args.quick else leave_out(rows, parameters), assumptions)
+    text = page(libraries)
     if args.quick:
         print(text)
     else:

@@ -11,7 +11,10 @@ from bench.validation.row import Row
 from softib.workloads.mpi.cost import merged
 from softib.workloads.parameters import Section
 
-__all__ = ["ASSUMPTIONS", "rows"]
+__all__ = ["ASSUMPTIONS", "SECTIONS", "rows"]
+
+SECTIONS = ("openmpi", "tcp")
+"""First words of the sections of parameters that these predictions take."""
 
 Parameters = Mapping[str, Section]
 

@@ -11,7 +11,7 @@ import numpy as np
 from bench.validation.row import Row
 from softib.workloads.parameters import Section
 
-__all__ = ["Left", "page", "row_line"]
+__all__ = ["Left", "Library", "page", "row_line"]
 
 HEAD = """# Measured and predicted
 
@@ -43,40 +43,61 @@ def row_line(r: Row) -> str:
     return f"| {r.dataset} | {r.metric} | {r.size} | {r.nodes} | {r.measured:g} | {r.predicted:.4g} | {r.unit} | {100 * r.error:+.1f} % |"
 
 
-def page(
-    rows: list[Row], parameters: Mapping[str, Section], left: Mapping[str, Left], assumptions: Mapping[str, str]
-) -> str:
+@dataclass(frozen=True)
+class Library:
+    """What is said of one library: its rows, the parameters that they take, errors without a dataset, and assumptions by dataset."""
+
+    name: str
+    rows: list[Row]
+    parameters: Mapping[str, Section]
+    left: Mapping[str, Left]
+    assumptions: Mapping[str, str]
+
+
+def page(libraries: list[Library]) -> str:
     """The page as Markdown."""
+    lines = [HEAD]
+    for x in libraries:
+        lines += ["", f"## {x.name}", "", *_library(x)]
+    for x in libraries:
+        lines += [
+            "",
+            f"## Every row of {x.name}",
+            "",
+            "| dataset | metric | octets | nodes | measured | predicted | unit | error |",
+        ]
+        lines += ["|---|---|---|---|---|---|---|---|", *(row_line(r) for r in x.rows)]
+    return "\n".join([*lines, ""])
+
+
+def _library(x: Library) -> list[str]:
+    """Summary, assumptions, what leave-one-out took, and parameters."""
     by: dict[str, list[Row]] = {}
-    for r in rows:
+    for r in x.rows:
         by.setdefault(r.dataset, []).append(r)
     lines = [
-        HEAD,
         "| dataset | rows | mean | worst | bar | within | passes | fitted | left out |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, of in by.items():
-        lines.append(_summary(name, of, parameters, left.get(name)))
+    lines += [_summary(name, of, x.parameters, x.left.get(name)) for name, of in by.items()]
     if not by:
         lines += ["", "`shared/` is absent: nothing was compared."]
-    lines += ["", "## Assumptions", "", "| dataset | what the data does not say, or what was taken |", "|---|---|"]
-    lines += [f"| {name} | {assumptions[name]} |" for name in by if name in assumptions]
-    lines += ["", "## Left out", "", "| dataset | parameters without it |", "|---|---|"]
-    lines += [f"| {name} | {found.how} |" for name, found in left.items()]
-    lines += ["", "## Parameters", "", "| section | parameter | value | fitted to | source |", "|---|---|---|---|---|"]
-    for s in parameters.values():
+    known = [f"| {name} | {x.assumptions[name]} |" for name in by if name in x.assumptions]
+    if known:
+        lines += ["", "| dataset | assumed, because the data does not say it |", "|---|---|", *known]
+    lines += [
+        "",
+        "| left out | parameters without it |",
+        "|---|---|",
+        *(f"| {name} | {found.how} |" for name, found in x.left.items()),
+    ]
+    lines += ["", "| section | parameter | value | fitted to | source |", "|---|---|---|---|---|"]
+    for s in x.parameters.values():
         lines += [
             f"| {s.name} | {n} | {p.value:g} {p.unit} | {', '.join(p.fitted_to) or 'nothing'} | {p.source} |"
             for n, p in s.rows.items()
         ]
-    lines += [
-        "",
-        "## Every row",
-        "",
-        "| dataset | metric | octets | nodes | measured | predicted | unit | error |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    return "\n".join([*lines, *(row_line(r) for r in rows), ""])
+    return lines
 
 
 def _summary(name: str, of: list[Row], parameters: Mapping[str, Section], left: Left | None) -> str:

@@ -32,6 +32,7 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.exporting import Exporter
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.results import Prediction, Remedy, Report, Routing
     from softib.api.running import RunningFabric, running_fabrics
+    from softib.api.scaling import scaling
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
@@ -60,6 +62,7 @@ _LAZY = {
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
+    "scaling": "scaling",
     "Server": "serving",
     "serve": "web",
     "Exporter": "exporting",
@@ -69,6 +72,7 @@ _LAZY = {
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
     "TopView": "top_view",
+    **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "diagnosing"),
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
     "Drawing": "graph",
     "Findings": "findings",
@@ -87,6 +91,7 @@ __all__ = [
     "Finding",
     "Findings",
     "InputError",
+    "Jobs",
     "Kind",
     "LimitError",
     "MadTimeout",
@@ -118,10 +123,12 @@ __all__ = [
     "bring_up",
     "check",
     "compile_kernels",
+    "diagnose",
     "diff",
     "doctor",
     "engines",
     "generate",
+    "jobs_on",
     "load",
     "observe",
     "on_compiling",
@@ -130,6 +137,7 @@ __all__ = [
     "route",
     "running",
     "running_fabrics",
+    "scaling",
     "serve",
     "simulate",
     "topologies",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from softib.analysis.routed import Routed
+    from softib.api.diagnosing import Jobs
     from softib.api.running import RunningFabric
     from softib.routing.graph import SwitchGraph
 
@@ -127,13 +128,13 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
 
 def check(
     source: Source, *, plan: Plan = (), guid_files: GuidFiles = None, severity: str = "info", ignore: Sequence[str] = (),
-    baseline: str | os.PathLike[str] | None = None, steps: Steps = unwatched,
+    baseline: str | os.PathLike[str] | None = None, jobs: Jobs | None = None, steps: Steps = unwatched,
 ) -> Findings:  # fmt: skip
     """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml), identities, speeds,
     addresses, counters, routing.
 
     What is less than ``severity``, has a code of ``ignore``, or is known to the file ``baseline``
-    (:meth:`Findings.save_baseline`) is left out.
+    (:meth:`Findings.save_baseline`) is left out. ``jobs`` (:func:`jobs_on`): findings say which jobs cross the cable.
 
     >>> import softib
     >>> softib.check(softib.generate("fat-tree", radix=4, levels=2)).good
@@ -150,6 +151,10 @@ def check(
         read_baseline(os.fspath(baseline))  # fail before the work
     fabric = as_fabric(source)
     report = checked(fabric.source, result_of(fabric), plan=_paths(plan), guid_files=guid_files, steps=steps)
+    if jobs is not None:
+        from softib.diags.cable_rules.judge import with_jobs
+
+        report.findings = [with_jobs(f, jobs.on_port) for f in report.findings]
     found = Findings(report).without(*ignore).at_least(severity)
     return found if baseline is None else found.new_since(baseline)
 

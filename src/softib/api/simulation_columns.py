@@ -145,9 +145,12 @@ def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
 def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     """Jobs with percentiles of their latencies, and what each does alone where that was run."""
     from softib.analysis.slowdown import job_percentiles_ps
+    from softib.workloads.gpu_figures import gpu_figures
 
     found = _rows(jobs(run))
+    of_gpus = gpu_figures(run.workload, run.hosts, [row["ended_us"] for row in found])
     for k, row in enumerate(found):
+        row |= of_gpus[k] if k < len(of_gpus) else {}
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
         if row["job"] in s.jobs_alone:
             row["alone"] = s.jobs_alone[row["job"]]

@@ -36,6 +36,9 @@ SEVERITIES = ("info", "warning", "error")
 )
 @click.option("--baseline", metavar="F", type=click.Path(), help="Leave out what this file of --write-baseline knows.")
 @click.option("--write-baseline", metavar="F", type=click.Path(), help="Write what was found as known, and exit 0.")
+@click.option("--jobs", "jobs_file", metavar="F", type=click.Path(),
+              help="Say which jobs cross what was found, and which links each shares: squeue --json, scontrol show job --json, kubectl get pods -o json, "
+              "or YAML.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
               help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
@@ -43,7 +46,7 @@ SEVERITIES = ("info", "warning", "error")
 @guid_file_options
 def command(
     source: str, plans: tuple[str, ...], every: bool, severity: str, ignored: tuple[str, ...], baseline: str | None,
-    write_baseline: str | None, form: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    write_baseline: str | None, jobs_file: str | None, form: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
     guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Check SOURCE ("-": stdin) and print what was found.
@@ -59,15 +62,19 @@ def command(
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
     )
+    jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
     found = softib.check(
-        fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, steps=steps
-    )
+        fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, jobs=jobs, steps=steps
+    )  # fmt: skip
     if write_baseline is not None:
         found.save_baseline(write_baseline)
         n = len(found)
         print_notice(f"{n} finding{'' if n == 1 else 's'} written to {write_baseline} as known")
         return 0
     _print(found, "json" if as_json else form, every)
+    if jobs is not None and form == "text" and not as_json:
+        for line in jobs.lines():
+            click.echo(line)
     return 0 if found.good else 1
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 # Importing a family registers its checks, in the order in which they run.
 from softib.diags import absent_checks, counters, identity, links, routing_checks, sm_checks, structure_checks  # noqa: F401
+from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (declares their codes)
 from softib.diags.finding import Finding, Severity
 from softib.diags.plan_compare import PlanComparison, compare
 from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding

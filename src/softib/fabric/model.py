@@ -40,7 +40,8 @@ class Source:
 
     ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``, ``lfts``, ``sm``,
     ``lengths``, ``unlinked`` (ports without a cable are listed too), ``counters``, ``temperatures``, ``fec``,
-    ``firmware``. Which identities it states of each node: ``Fabric.node_stated``.
+    ``firmware``, ``ber`` (the file states bit error ratios of cables; never of a fabric that runs, where they show in counters).
+    Which identities it states of each node: ``Fabric.node_stated``.
     ``system_links`` is the number of links between systems in a ``.topo`` file, None elsewhere.
     ``reported`` is what the tool that wrote the source complained of. ``sms`` are the subnet managers that the source lists: dicts with ``node``, ``portnum``, ``priority``, ``state``.
     """

@@ -67,6 +67,23 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
     console.print(text("; ".join(figures)))
 
 
+def _collective(c: dict[str, Any]) -> str:
+    """One line as nccl-tests prints it."""
+    return (
+        f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, {c['channels']} channels: {_us(c['took_us'])}, "
+        f"algbw {c['algbw_gbytes']:,.2f} GB/s, busbw {c['busbw_gbytes']:,.2f} GB/s"
+    )
+
+
+def _training(t: dict[str, Any]) -> str:
+    """A step in one line."""
+    shape = f"data {t['data']} × tensor {t['tensor']} × pipeline {t['pipeline']}"
+    return (
+        f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, efficiency {t['efficiency']:.1%}, "
+        f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens"
+    )
+
+
 def _jobs(s: dict[str, Any], console: Console) -> None:
     for j in s.get("jobs", ()):
         end = (
@@ -75,6 +92,10 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
             else "not completed"
         )
         console.print(text(f"job {j['job']}: {j['messages']:,} messages, {bytes_text(j['bytes'])}, {end}"))
+        if "nccl" in j:
+            console.print(text("  " + _collective(j["nccl"])))
+        if "training" in j:
+            console.print(text("  " + _training(j["training"])))
         if j["latency_us"]:
             console.print(text("  latency: " + ", ".join(f"{k} {_us(v)}" for k, v in j["latency_us"].items())))
         if "alone" in j and j["alone"]["slowdown"]:

@@ -24,7 +24,7 @@ NONE = np.zeros(0, np.int64)
 @dataclass
 class Part:
     """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
-    the job's, and so is ``sl`` and ``opcode`` where they are None; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`; ``members``: hosts of
+    the job's, and so is ``sl`` and ``opcode`` where they are None; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`, and ``rate_gbps``, where it is not the job's; ``members``: hosts of
     the multicast group that all of it goes to; ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric."""
 
     src: np.ndarray
@@ -38,6 +38,7 @@ class Part:
     sl: int | None = None
     opcode: Any = None
     delay_ps: Any = 0
+    rate_gbps: Any = None
     members: np.ndarray | None = None
     reduces: np.ndarray | None = None
 
@@ -238,10 +239,27 @@ def _mpi(job: jobs.Mpi, at: Place) -> list[Part]:
     return [part]
 
 
+def _nccl(job: jobs.Nccl, at: Place) -> list[Part]:
+    from softib.workloads.nccl.job import part_of_job
+
+    part = part_of_job(job, at.hosts.name, at.rows)
+    _limit(len(part.src), f"{job.pattern} on {len(at.rows):,} adapters")  # type: ignore[attr-defined]
+    return [part]
+
+
+def _training_step(job: jobs.TrainingStep, at: Place) -> list[Part]:
+    from softib.workloads.training.job import part_of_job
+
+    part = part_of_job(job, at.hosts.name, at.rows)
+    _limit(len(part.src), f"a training step on {len(at.rows):,} adapters")
+    return [part]
+
+
 MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
     "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "aggregation": _aggregation, "latency": _latency, "bandwidth": _bandwidth,
-    "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace,
+    "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace, "nccl-all-reduce": _nccl, "nccl-all-gather": _nccl, "nccl-reduce-scatter": _nccl, "nccl-broadcast": _nccl,
+    "nccl-all-to-all": _nccl, "nccl-send-recv": _nccl, "training-step": _training_step,
     **{str(c.model_fields["pattern"].default): _mpi for c in jobs.MPI},
 }  # fmt: skip
 """Maker of each pattern's messages."""

@@ -8,9 +8,10 @@ from pydantic import BeforeValidator, Field
 
 from softib.workloads.units import rate_of, size_of, time_ps_of
 
-__all__ = ["MAX_SIZE", "Rate", "Size", "Time"]
+__all__ = ["MAX_SIZE", "MAX_VOLUME", "Rate", "Size", "Time", "Volume"]
 
 MAX_SIZE = 1 << 31
+MAX_VOLUME = 1 << 40
 
 
 def _with(parse: Any, example: str) -> Any:
@@ -35,5 +36,6 @@ def _whole(text: str) -> int:
 
 
 Size = Annotated[int, _with(_whole, "2MB, 64KiB or 4096"), Field(ge=1, le=MAX_SIZE)]
+Volume = Annotated[int, _with(_whole, "256MB, 4GiB or 4096"), Field(ge=1, le=MAX_VOLUME)]
 Time = Annotated[int, _with(time_ps_of, "10us or 1.5ms"), Field(ge=0, le=1 << 62)]
 Rate = Annotated[float, _with(rate_of, "25 or 25Gb/s"), Field(gt=0)]

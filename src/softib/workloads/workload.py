@@ -176,7 +176,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         opcode=column([Opcode[job.opcode.upper()] if part.opcode is None else part.opcode for job, part in parts]),
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
-        rate_gbps=column([job.rate or NO_LIMIT for job, _ in parts]),
+        rate_gbps=column([(job.rate or NO_LIMIT) if part.rate_gbps is None else part.rate_gbps for job, part in parts]),
         group=group, groups=groups, reductions=reductions, receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
         delay_ps=column([part.delay_ps for _, part in parts]), job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip

@@ -165,6 +165,7 @@ def set_ber(fabric: Fabric, cable: Target, ber: float) -> Planted:
     if not 0 <= ber < 1:
         raise InputError(f"ber: {ber} is not a bit error ratio; from 0 to below 1, such as 1e-9")
     fabric.cable_ber[row] = ber
+    fabric.source.records |= {"ber"}
     names = names_of(fabric, cable_ends(fabric, row))
     return note(fabric, "ber", names, f"{' – '.join(names)} has bit error ratio {ber:g}")
 

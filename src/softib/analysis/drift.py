@@ -1,0 +1,138 @@
+"""Has a fabric changed? Two sets of measurements of pairs of hosts, compared with significance instead of by eye.
+
+All pairs together by a signed-rank test on what each pair gained or lost (Wilcoxon 1945), each host by the same test over its pairs, with Holm's correction for the many
+hosts that are looked at (Holm 1979). Where pairs differ between the two sets, rates of all are compared by the rank-sum test (Mann and Whitney 1947).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Drift", "HostDrift", "compare_pairs", "mann_whitney", "signed_rank"]
+
+EXACT = 20
+"""Pairs up to which the signed-rank test counts every assignment of signs; beyond, the normal distribution with correction for ties is used."""
+LEAST = 6
+"""Fewer pairs cannot be significant at 0.05 whatever they say (two-sided: 2 / 2**6)."""
+
+Pairs = Mapping[tuple[str, str], float]
+"""(source, destination) -> what was measured: Gb/s or microseconds."""
+
+
+@dataclass(frozen=True)
+class HostDrift:
+    """``ratio``: median of after over before of the host's ``pairs``; ``chance`` of as much by accident, corrected for the number of hosts."""
+
+    host: str
+    ratio: float
+    pairs: int
+    chance: float
+
+
+@dataclass(frozen=True)
+class Drift:
+    """``ratio``: median of after over before of all ``pairs`` measured in both; ``chance`` of as much by accident. ``hosts`` whose own pairs changed
+    otherwise than the rest, with significance, the surest first. ``only_before`` and ``only_after``: pairs measured in one alone."""
+
+    pairs: int
+    ratio: float
+    chance: float
+    hosts: tuple[HostDrift, ...]
+    only_before: int
+    only_after: int
+
+    def changed(self, level: float = 0.01) -> bool:
+        """Is the fabric as a whole, or any host, another one than it was?"""
+        return self.chance < level or any(h.chance < level for h in self.hosts)
+
+
+def compare_pairs(before: Pairs, after: Pairs, level: float = 0.01) -> Drift:
+    """What became of the pairs from ``before`` to ``after``; hosts are named at significance ``level``.
+
+    Values that are not above 0 (a pair that failed) are left out.
+    """
+    first, second = ({k: v for k, v in m.items() if v > 0 and math.isfinite(v)} for m in (before, after))
+    both = sorted(first.keys() & second.keys())
+    log = np.array([math.log(second[k] / first[k]) for k in both])
+    if not len(both):
+        chance = mann_whitney(np.array(list(first.values())), np.array(list(second.values())))
+        return Drift(0, float("nan"), chance, (), len(first), len(second))
+    middle = float(np.median(log))
+    return Drift(
+        len(both), math.exp(middle), signed_rank(log), _hosts(both, log, middle, level), len(first) - len(both), len(second) - len(both)
+    )  # fmt: skip
+
+
+def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: float) -> tuple[HostDrift, ...]:
+    """Hosts whose pairs changed more than the median pair did. A slow host drags the pairs of all others by one each: the median does not feel it."""
+    rows: dict[str, list[int]] = {}
+    for i, pair in enumerate(both):
+        for host in dict.fromkeys(pair):
+            rows.setdefault(host, []).append(i)
+    tested = [(h, np.array(r)) for h, r in sorted(rows.items()) if len(r) >= LEAST]
+    chances = np.array([signed_rank(log[r] - middle) for _, r in tested])
+    order, worst, found = np.argsort(chances, kind="stable"), 0.0, []
+    for rank, i in enumerate(order.tolist()):
+        worst = max(worst, min(1.0, float(chances[i]) * (len(tested) - rank)))  # Holm's step-down
+        if worst < level:
+            host, mine = tested[i]
+            found.append(HostDrift(host, math.exp(float(np.median(log[mine]))), len(mine), worst))
+    return tuple(found)
+
+
+def signed_rank(differences: np.ndarray) -> float:
+    """Two-sided chance of signed ranks as uneven as these if each difference were as likely positive as negative; zeros are left out."""
+    d = np.asarray(differences, float)
+    d = d[d != 0]
+    n = len(d)
+    if n == 0:
+        return 1.0
+    rank, ties = _ranks(np.abs(d))
+    plus = float(rank[d > 0].sum())
+    if n <= EXACT:
+        return _exact(rank, plus)
+    mean = n * (n + 1) / 4
+    variance = n * (n + 1) * (2 * n + 1) / 24 - ties / 48
+    return _two_sided(plus - mean, variance)
+
+
+def _exact(rank: np.ndarray, plus: float) -> float:
+    """Every assignment of signs counted: sums of subsets of the ranks, doubled so that ties are whole numbers."""
+    twice = np.rint(2 * rank).astype(np.int64)
+    ways = np.zeros(int(twice.sum()) + 1)
+    ways[0] = 1.0
+    for r in twice.tolist():
+        ways[r:] = ways[r:] + ways[:-r]
+    at, whole = round(2 * plus), len(ways) - 1
+    tail = ways[: min(at, whole - at) + 1].sum() / ways.sum()
+    return min(1.0, 2.0 * float(tail))
+
+
+def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
+    """Two-sided chance of ranks as uneven between ``a`` and ``b`` if both came from one distribution (normal approximation, ties corrected)."""
+    n, m = len(a), len(b)
+    if not n or not m:
+        return 1.0
+    rank, ties = _ranks(np.concatenate([a, b]))
+    u = float(rank[:n].sum()) - n * (n + 1) / 2
+    total = n + m
+    variance = n * m / 12 * (total + 1 - (ties / (total * (total - 1)) if total > 1 else 0.0))
+    return _two_sided(u - n * m / 2, variance)
+
+
+def _ranks(values: np.ndarray) -> tuple[np.ndarray, float]:
+    """(ranks from 1, equal values share the mean of theirs; the sum of t**3 - t over groups of t equal values)."""
+    _, at, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    return (last - (count - 1) / 2)[at.reshape(-1)], float((count.astype(float) ** 3 - count).sum())
+
+
+def _two_sided(deviation: float, variance: float) -> float:
+    """With continuity correction."""
+    if variance <= 0:
+        return 1.0
+    return math.erfc(max(0.0, abs(deviation) - 0.5) / math.sqrt(2 * variance))

@@ -1,0 +1,126 @@
+"""Bit errors that no code corrects, by time observed: a ratio is claimed only where chance does not explain the count.
+
+SymbolErrorCounter counts wrong symbols (8b/10b), wrong blocks (64b/66b) or lost codewords (RS-FEC), IBA 16.1.3.5. On a line of
+R bit/s, n of them in T seconds are a ratio of n / (R T), with exact Poisson bounds. The time that a clean link must have been
+observed before it is known to be clean is 3 / (R floor): 125 minutes at NDR and 1e-15, NVIDIA's figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from softib.diags.cable_rules.blame import blame
+from softib.diags.cable_rules.case import Case, Suspicion, line_rate, rule, span_text
+from softib.diags.cable_rules.chances import poisson_lower, poisson_tail, poisson_upper
+from softib.diags.finding import Severity
+from softib.diags.links import LINK_BIT_ERRORS
+from softib.diags.registry import code, finding
+
+__all__ = ["needed_seconds"]
+
+SYMBOL = "symbol_error_counter"
+OBSERVED_TOO_SHORT = code(
+    "observed-too-short", Severity.INFO, "links were not observed for long enough to say that they are good",
+    "observe on: three errors at the floor of the bit error ratio need 125 minutes at NDR, 250 at HDR, 500 at EDR")  # fmt: skip
+CONFIDENCE = 0.95
+
+
+@rule
+def symbol_errors(case: Case) -> Iterator[Suspicion]:
+    """Cables of which an end received more bit errors than the floor explains, in all or in any one interval."""
+    usable = case.known(SYMBOL) & ~case.trained
+    errors = np.where(usable, case.column(SYMBOL), 0.0)
+    rates = np.unique(case.rates)
+    bits_a_second = np.zeros_like(case.rates)
+    for gbps in rates[rates > 0].tolist():
+        bits_a_second[case.rates == gbps] = line_rate(gbps)
+    bits = np.where(usable, case.span_s * bits_a_second, 0.0)
+    total, all_bits = errors.sum(axis=0), bits.sum(axis=0)
+    found: dict[int, tuple[float, float, float]] = {}
+    for row in np.flatnonzero(total >= case.limits["symbol_errors_least"]).tolist():
+        worst = _surest(case, errors[:, row], bits[:, row], float(total[row]), float(all_bits[row]))
+        if worst is not None:
+            found[row] = worst
+    for cable in np.unique(case.cable[list(found)]).tolist() if found else ():
+        yield _of_cable(case, int(cable), found, total, usable)
+    if not case.known(SYMBOL).any():
+        return
+    short = _too_short(case, all_bits, np.where(usable, case.span_s, 0.0).sum(axis=0))
+    if short is not None:
+        yield short
+
+
+def _surest(
+    case: Case, errors: np.ndarray, bits: np.ndarray, total: float, all_bits: float
+) -> tuple[float, float, float] | None:
+    """(errors, bits, confidence) of the whole time, or of the interval that speaks most clearly; None where chance may have done it."""
+    floor = case.limits["ber_floor"]
+    worst = int(errors.argmax())
+    tried = [(total, all_bits), (float(errors[worst]), float(bits[worst]))]
+    if tried[1][0] < case.limits["symbol_errors_least"]:
+        tried.pop()
+    n, of = min(tried, key=lambda t: poisson_tail(int(t[0]), t[1] * floor))
+    sure, confidence = case.too_many(n, of * floor)
+    return (n, of, confidence) if sure and of > 0 else None
+
+
+def _of_cable(
+    case: Case, cable: int, found: dict[int, tuple[float, float, float]], total: np.ndarray, usable: np.ndarray
+) -> Suspicion:
+    ends = [r for r in (cable, int(case.ports.peer[cable])) if r >= 0]
+    row = max((r for r in ends if r in found), key=lambda r: found[r][0] / found[r][1])
+    n, bits, confidence = found[row]
+    ratio, low, high = (
+        n / bits,
+        poisson_lower(int(n), (1 - CONFIDENCE) / 2) / bits,
+        poisson_upper(int(n), (1 - CONFIDENCE) / 2) / bits,
+    )
+    seconds = float(np.where(usable[:, row], case.span_s[:, row], 0.0).sum())
+    hourly = float(total[row]) / max(seconds, 1e-9) * 3600
+    bad = low > case.limits["ber_specification"] or (hourly > case.limits["symbol_errors_per_hour"] and seconds >= 60)
+    accused, reason = blame(case, row, total, SYMBOL)
+    evidence = {
+        "errors": {str(case.location(r)): int(total[r]) for r in ends}, "observed_s": round(seconds, 3), "ber": ratio,
+        "ber_bounds": [low, high], "bounds_confidence": CONFIDENCE, "floor": case.limits["ber_floor"],
+        "source": case.limits.of("ber_floor").source, "errors_per_hour": round(hourly, 3), "direction": reason,
+        **case.when(np.array(ends), SYMBOL),
+    }  # fmt: skip
+    # The whole time: where the errors of one interval alone are clear, the ratio is that interval's.
+    text = (
+        f"{case.link(row)}: {int(total[row]):,} bit errors into {case.location(row)} in {span_text(seconds)}, a ratio of {ratio:.2g} "
+        f"({low:.2g} to {high:.2g}); {reason}"
+    )
+    severity = Severity.ERROR if bad else Severity.WARNING
+    return Suspicion(
+        finding(LINK_BIT_ERRORS, case.ends(accused), text, evidence, severity=severity), accused, confidence
+    )
+
+
+def needed_seconds(case: Case, gbps: float) -> float:
+    """How long a link of this rate must be observed without an error before the floor is shown: three errors' time."""
+    return 3.0 / (line_rate(gbps) * case.limits["ber_floor"])
+
+
+def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion | None:
+    """One finding for all links that cannot be called good yet: ``bits`` in ``seconds`` that say something (float64[n])."""
+    known = case.known(SYMBOL).any(axis=0) & (case.best_rate > 0)
+    short = np.flatnonzero(known & (bits * case.limits["ber_floor"] < 3.0 * (1 - 1e-9)))
+    if not len(short):
+        return None
+    most = float(seconds[short].max())
+    needed = max(needed_seconds(case, g) for g in np.unique(case.best_rate[short]).tolist())
+    text = (
+        f"{len(short):,} of {int(known.sum()):,} ports were observed for {span_text(most)} at most; {span_text(needed)} without an error "
+        f"would show a bit error ratio of {case.limits['ber_floor']:g}"
+    )
+    return Suspicion(
+        finding(
+            OBSERVED_TOO_SHORT,
+            [],
+            text,
+            {"ports": len(short), "observed_s": round(most, 3), "needed_s": round(needed, 3)},
+        ),
+        cable=False,
+    )

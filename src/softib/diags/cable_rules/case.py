@@ -1,0 +1,220 @@
+"""What every rule looks at: the observations, what follows from them, the thresholds and the forwarding tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from softib.diags.cable_rules.chances import poisson_tail
+from softib.diags.cable_rules.tables import ForwardingTables
+from softib.diags.cable_rules.thresholds import Thresholds
+from softib.diags.finding import Finding, Location
+from softib.diags.observations import Observations
+from softib.iba.rates import SPEEDS
+
+__all__ = ["RULES", "Case", "Suspicion", "rule", "span_text"]
+
+NS = 1e9
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """What a rule found: ``finding``, the row of the port that it accuses first (-1: none), and how sure it is (0 to 1).
+
+    ``cable``: it speaks against the cable or one of its ends, so that it counts where cables with one cause are looked for.
+    """
+
+    finding: Finding
+    port: int = -1
+    confidence: float = 1.0
+    cable: bool = True
+
+
+RULES: dict[str, Callable[[Case], Iterator[Suspicion]]] = {}
+
+
+def rule(function: Callable[[Case], Iterator[Suspicion]]) -> Callable[[Case], Iterator[Suspicion]]:
+    """Decorator: register a rule under its name; rules run in order of registration."""
+    RULES[function.__name__] = function
+    return function
+
+
+class Case:
+    """Observations of a fabric, and what the rules ask of them. Rows are those of ``observations.ports``."""
+
+    def __init__(self, observations: Observations, limits: Thresholds, tables: ForwardingTables | None = None):
+        self.obs = observations
+        self.ports = observations.ports
+        self.limits = limits
+        self.tables = tables
+        self.n = len(observations.ports)
+
+    # -- places and words --
+
+    @cached_property
+    def _names(self) -> list[str]:
+        owners: dict[str, set[int]] = {}
+        guids = self.ports.node_guid.tolist()
+        for name, guid in zip(self.ports.node, guids, strict=True):
+            owners.setdefault(name, set()).add(guid)
+        return [
+            n if n and len(owners[n]) == 1 else f"{n} ({g:#018x})".strip()
+            for n, g in zip(self.ports.node, guids, strict=True)
+        ]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, int], int]:
+        pairs = zip(self.ports.node_guid.tolist(), self.ports.portnum.tolist(), strict=True)
+        return {pair: row for row, pair in enumerate(pairs)}
+
+    def row_of(self, guid: int, portnum: int) -> int:
+        """The row of a port; -1 where it was not observed."""
+        return self._rows.get((guid, portnum), -1)
+
+    def location(self, row: int) -> Location:
+        """The place of a port."""
+        return Location(
+            self.ports.node[row], int(self.ports.node_guid[row]), int(self.ports.portnum[row]), self._names[row]
+        )
+
+    def node_location(self, row: int) -> Location:
+        """The place of the node that has this port."""
+        return Location(self.ports.node[row], int(self.ports.node_guid[row]), None, self._names[row])
+
+    def ends(self, row: int) -> list[Location]:
+        """The port and the one at the other end of its cable, where that is known."""
+        peer = int(self.ports.peer[row])
+        return [self.location(row)] + ([self.location(peer)] if peer >= 0 else [])
+
+    def link(self, row: int) -> str:
+        """``leaf-3[40] ↔ spine-2[3]``."""
+        return " ↔ ".join(map(str, self.ends(row)))
+
+    def text(self, what: str, row: int) -> str:
+        """What was told of a port by this name; "" where nothing was."""
+        column = self.ports.text.get(what)
+        return "" if column is None else str(column[row])
+
+    # -- cables --
+
+    @cached_property
+    def cable(self) -> np.ndarray:
+        """The row that stands for the cable of each port: the smaller one of its two ends (int64[n])."""
+        own = np.arange(self.n)
+        peer = np.asarray(self.ports.peer, np.int64)
+        return np.where(peer >= 0, np.minimum(own, peer), own)
+
+    @cached_property
+    def cables(self) -> np.ndarray:
+        """The rows that stand for cables (int64[m]): those of ports that have a peer or a rate."""
+        cabled = (self.ports.peer >= 0) | (self.ports.rate_gbps > 0)
+        return np.unique(self.cable[cabled])
+
+    @cached_property
+    def node(self) -> np.ndarray:
+        """A number for the node of each port (int64[n])."""
+        return np.unique(self.ports.node_guid, return_inverse=True)[1].reshape(-1)
+
+    @cached_property
+    def to_host(self) -> np.ndarray:
+        """The cable of the port has a channel adapter at an end (bool[n])."""
+        peer = self.ports.peer
+        other = np.where(peer >= 0, self.ports.switch[np.maximum(peer, 0)], True)
+        return np.asarray(~self.ports.switch | ~other)
+
+    # -- counters --
+
+    def column(self, counter: str) -> np.ndarray:
+        """The increases as float64[k, n]; 0 where the counter is not there."""
+        found = self.obs.increase.get(counter)
+        shape = (self.obs.intervals, self.n)
+        return np.zeros(shape) if found is None else np.asarray(found, np.float64)
+
+    def known(self, counter: str) -> np.ndarray:
+        """Where its increase is known (bool[k, n])."""
+        found = self.obs.known.get(counter)
+        return np.zeros((self.obs.intervals, self.n), bool) if found is None else np.asarray(found, bool)
+
+    @cached_property
+    def span_s(self) -> np.ndarray:
+        """Seconds of each interval of each port (float64[k, n])."""
+        return np.asarray(np.maximum(self.obs.end_ns - self.obs.begin_ns, 0) / NS)
+
+    def observed_s(self, counter: str) -> np.ndarray:
+        """Seconds for which the counter of each port is known (float64[n])."""
+        return self.obs.seconds(counter)
+
+    @cached_property
+    def rates(self) -> np.ndarray:
+        """Gb/s of data of each port in each interval (float64[k, n]): as observed, else what PortInfo says now."""
+        now = np.broadcast_to(np.asarray(self.ports.rate_gbps, np.float64), (self.obs.intervals, self.n))
+        told = self.obs.level.get("rate_gbps")
+        return now if told is None else np.where(np.isnan(told), now, told)
+
+    @cached_property
+    def best_rate(self) -> np.ndarray:
+        """The largest rate that each port was seen at (float64[n])."""
+        return np.maximum(np.asarray(self.ports.rate_gbps, float), self.rates.max(axis=0, initial=0.0))
+
+    @cached_property
+    def trained(self) -> np.ndarray:
+        """Either end of the cable counted LinkDowned in the interval, and it was short (bool[k, n]): its errors may be of the training."""
+        here = self.column("link_downed_counter") > 0
+        peer = self.ports.peer
+        there = np.where(peer >= 0, here[:, np.maximum(peer, 0)], False)
+        return np.asarray((here | there) & (self.span_s < self.limits["training_interval"]))
+
+    def level(self, name: str) -> np.ndarray:
+        """What is no counter (float64[k, n]); NaN where unknown."""
+        found = self.obs.level.get(name)
+        return np.full((self.obs.intervals, self.n), np.nan) if found is None else np.asarray(found, float)
+
+    # -- chances --
+
+    @cached_property
+    def chance(self) -> float:
+        """The chance of a false alarm that one test of one port may take."""
+        return self.limits["false_alarms"] / max(1, self.n * (self.obs.intervals + 1))
+
+    def too_many(self, n: float, mean: float) -> tuple[bool, float]:
+        """(``n`` events are more than a Poisson distribution of this mean gives by accident, how sure that is)."""
+        p = poisson_tail(int(n), mean)
+        return p < self.chance, 1.0 - min(1.0, p / max(self.chance, 1e-300) * self.limits["false_alarms"])
+
+    def when(self, rows: np.ndarray, counter: str) -> dict[str, Any]:
+        """First and last interval in which the counter rose on any of the rows, as clock times in ns."""
+        rose = (self.column(counter)[:, rows] > 0).any(axis=1)
+        at = np.flatnonzero(rose)
+        if not len(at):
+            return {}
+        return {
+            "first_ns": int(self.obs.begin_ns[at[0], rows].min()),
+            "last_ns": int(self.obs.end_ns[at[-1], rows].max()),
+        }
+
+
+_LANE = {round(s.lane_data_gbps * lanes, 3): s for lanes in (12, 8, 2, 1, 4) for s in SPEEDS}
+
+
+def line_rate(gbps: float) -> float:
+    """Bits a second on the line of a link that carries ``gbps`` of data (8b/10b and 64b/66b included)."""
+    speed = _LANE.get(round(gbps, 3))
+    return gbps * 1e9 * (speed.lane_gbps / speed.lane_data_gbps if speed else 66 / 64)
+
+
+def lane_rate(gbps: float) -> float:
+    """Bits a second of a lane of a link that carries ``gbps``; four lanes where other numbers would do too."""
+    speed = _LANE.get(round(gbps, 3))
+    return speed.lane_gbps * 1e9 if speed else gbps * 1e9 * 66 / 64 / 4
+
+
+def span_text(seconds: float) -> str:
+    """``12 min``, ``3.5 h``, ``2 days``."""
+    for size, name in ((86400.0, "days"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {name}"
+    return f"{seconds:.3g} s"

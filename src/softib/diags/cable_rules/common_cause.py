@@ -1,0 +1,96 @@
+"""Several bad cables with one cause: those of a switch, a chassis, a module, a batch, a vendor, a device or a firmware.
+
+Of N cables K are suspected. A group of n of them that holds k is named where so many by accident are improbable (hypergeometric tail,
+times the number of groups looked at).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.cable_rules.case import Case, Suspicion
+from softib.diags.cable_rules.chances import hypergeometric_tail
+from softib.diags.finding import Location, Severity
+from softib.diags.registry import code, finding
+
+__all__ = ["common_causes"]
+
+COMMON_CAUSE = code(
+    "common-cause", Severity.ERROR, "cables of one switch, module, batch, vendor or firmware are bad together",
+    "look at what they share before any of them is replaced: power, cooling, a line card, a batch, a firmware")  # fmt: skip
+KINDS = {
+    "module_serial": "module", "system": "chassis", "module_part": "cables of part", "module_vendor": "cables of", "firmware": "firmware",
+    "device": "device", "vendor": "devices of",
+}  # fmt: skip
+"""What was told of ports, from the closest cause to the widest, and what messages call it."""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """``cables`` (rows) that share ``name`` of ``kind``; ``where`` they are."""
+
+    kind: str
+    name: str
+    cables: np.ndarray
+    where: tuple[Location, ...]
+
+
+def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Suspicion, frozenset[int]]]:
+    """(the group's finding, cables (rows of :attr:`Case.cable`) that it explains), the least probable accident first."""
+    suspects = np.unique(case.cable[[s.port for s in suspicions if s.cable and s.port >= 0]])
+    total = len(case.cables)
+    if len(suspects) < case.limits["group_least"] or not total:
+        return
+    groups = list(_groups(case))
+    judged = []
+    for at, group in enumerate(groups):
+        bad = np.intersect1d(group.cables, suspects)
+        if (
+            len(bad) < case.limits["group_least"]
+            or len(bad) < case.limits["group_share"] * len(group.cables)
+            or len(group.cables) == total
+        ):
+            continue
+        chance = len(groups) * hypergeometric_tail(len(bad), len(group.cables), len(suspects), total)
+        if chance < case.limits["group_chance"]:
+            judged.append((chance, -len(bad), at, bad))
+    left = set(suspects.tolist())
+    for chance, _, at, bad in sorted(judged, key=lambda j: j[:3]):
+        explained = frozenset(bad.tolist()) & left
+        if len(explained) < case.limits["group_least"]:
+            continue
+        left -= explained
+        yield _of_group(case, groups[at], bad, len(suspects), chance), explained
+
+
+def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, chance: float) -> Suspicion:
+    links = [case.link(int(r)) for r in bad.tolist()]
+    text = (f"{len(bad)} of the {len(group.cables)} cables of {group.kind} {group.name} are bad, {suspects} of all {len(case.cables):,}: "
+            f"chance would do that with a probability of {chance:.1g}")  # fmt: skip
+    evidence = {"kind": group.kind, "name": group.name, "bad": links, "cables": len(group.cables), "bad_in_all": suspects,
+                "cables_in_all": len(case.cables), "probability": chance}  # fmt: skip
+    return Suspicion(finding(COMMON_CAUSE, group.where, text, evidence), -1, 1.0 - chance, cable=False)
+
+
+def _groups(case: Case) -> Iterator[_Group]:
+    """All groups: by switch, then by what was told of both ends."""
+    cables = case.cables
+    peer = np.asarray(case.ports.peer, np.int64)[cables]
+    ends = np.stack([cables, np.where(peer >= 0, peer, cables)])
+    node = case.node[ends]
+    switch = case.ports.switch[ends]
+    for n in np.unique(node[switch]).tolist():
+        mine = ((node == n) & switch).any(axis=0)
+        row = int(ends[:, mine][node[:, mine] == n][0])
+        yield _Group("switch", str(case.node_location(row)), cables[mine], (case.node_location(row),))
+    for what, kind in KINDS.items():
+        column = case.ports.text.get(what)
+        if column is None:
+            continue
+        texts = np.asarray(column, object).astype(str)[ends]
+        for name in np.unique(texts[texts != ""]).tolist():
+            mine = (texts == name).any(axis=0)
+            yield _Group(kind, name, cables[mine], ())

@@ -1,0 +1,250 @@
+"""Who makes others wait: PortXmitWait followed through the forwarding tables to the port where a congestion tree begins.
+
+A port waits because the one behind it gives no credits (IBA 7.9, 16.1.3.5). Where that is a switch, some of its egress ports hold what
+came in; the forwarding tables say which. The tree's *root* is a port that nothing further on explains:
+
+* it sends at its full rate while it is busy: a **hot spot by traffic**, many senders for one link, no fault;
+* it waits itself, and behind it is a host: a **slow receiver**;
+* nothing behind it is busy or waits: the switch port that it leads to does not drain.
+
+*Branches* are the ports in between, *victims* the hosts whose own ports wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.diags.cable_rules.case import Case, Suspicion, lane_rate, rule, span_text
+from softib.diags.finding import Finding, Severity
+from softib.diags.registry import code, finding
+
+SLOW_RECEIVER = code(
+    "slow-receiver", Severity.WARNING, "a port drains slower than its link, so that others wait behind it",
+    "a host: its PCIe link, its memory, a program that does not post receives; a switch: its firmware; compare with its peers")  # fmt: skip
+HOT_SPOT = code(
+    "congestion-hot-spot", Severity.INFO, "many senders share one link that is busy all the time, and wait for it",
+    "no fault: fewer senders at once, congestion control, adaptive routing, or more links there")  # fmt: skip
+CONGESTED_SLOW_LINK = code(
+    "congested-slow-link", Severity.WARNING, "a link that runs slower than its peers makes others wait",
+    "look why it runs slower: cable, modules, enabled speeds")  # fmt: skip
+PACKETS_DISCARDED = code(
+    "packets-discarded", Severity.WARNING, "a port throws packets away because they waited too long",
+    "look at what is behind the port: it takes nothing, or too slowly for HOQLife")  # fmt: skip
+WAIT, DATA = "port_xmit_wait", "port_xmit_data"
+DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
+INTERVALS = 64
+"""Intervals that are looked at, those with the most waiting."""
+BEHIND = 0.8
+"""Whoever waits for a port waits while it sends: a port that is busy for less than this share of the other's waiting time is not what it waits for. (All of
+it, less the headers that PortXmitData does not count.)"""
+SAME = 0.9
+"""Ports are as busy as each other from this ratio on."""
+LONGEST = 63
+"""Hops of a path (IBA 14.2.1.2)."""
+SLOWER = 0.75
+"""A link below this share of its peers' rate is slow."""
+SHOWN = 8
+SLOW, FAST, STUCK = "slow", "hot", "stuck"
+
+
+@dataclass
+class _Root:
+    """``kind`` of a root, the intervals in which it was one, and what waits behind it: share of the time by row."""
+
+    row: int
+    kind: str
+    intervals: list[int] = field(default_factory=list)
+    waits: dict[int, float] = field(default_factory=dict)
+    busy: float = 0.0
+    own: float = 0.0
+
+
+@rule
+def congestion(case: Case) -> Iterator[Suspicion]:
+    """Roots of congestion trees over all intervals, the longest-lasting first; ports that discard without one."""
+    wait, busy = _shares(case)
+    blocked = _blocked(case)
+    found: dict[tuple[int, str], _Root] = {}
+    limit = case.limits["wait_share"]
+    many = ((wait >= limit) | blocked).sum(axis=1)
+    for k in sorted(np.argsort(-many, kind="stable")[:INTERVALS].tolist()):
+        if many[k]:
+            _Interval(case, (wait, busy), blocked, found, k).trace()
+    accused: set[int] = set()
+    for root in sorted(found.values(), key=lambda r: (-len(r.intervals), -sum(r.waits.values()), r.row)):
+        suspicion = _of_root(case, root)
+        accused.update([root.row, suspicion.port])
+        yield suspicion
+    yield from _discards(case, accused)
+
+
+def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """(share of each interval that each port waited, share of its data rate that it sent), float64[k, n]."""
+    tick = case.level("tick_symbols")
+    tick = np.where(np.isnan(tick), case.limits["tick_symbols"], tick)
+    per_tick = np.zeros_like(case.rates)
+    for gbps in np.unique(case.rates[case.rates > 0]).tolist():
+        per_tick[case.rates == gbps] = 10.0 / lane_rate(gbps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wait = np.where(case.span_s > 0, case.column(WAIT) * tick * per_tick / case.span_s, 0.0)
+        busy = np.where(
+            (case.span_s > 0) & (case.rates > 0), case.column(DATA) * 32 / (case.span_s * case.rates * 1e9), 0.0
+        )
+    return np.clip(wait, 0.0, 1.0), np.clip(busy, 0.0, 1.0)
+
+
+def _blocked(case: Case) -> np.ndarray:
+    """Switch ports that discarded what waited too long at the head of their queue (bool[k, n])."""
+    return np.asarray(case.column(HOQ) >= case.limits["hoq_discards"])
+
+
+class _Interval:
+    """One interval: the waiting ports, each followed to what it waits for."""
+
+    def __init__(
+        self,
+        case: Case,
+        shares: tuple[np.ndarray, np.ndarray],
+        blocked: np.ndarray,
+        found: dict[tuple[int, str], _Root],
+        k: int,
+    ):
+        self.case, self.found, self.k = case, found, k
+        self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
+        self.sent_known = case.known(DATA)[k]
+        self.limit = case.limits["wait_share"]
+        self.kinds: dict[int, list[tuple[int, str]]] = {}
+
+    def trace(self) -> None:
+        """Add the roots of the interval to those found."""
+        rows = np.flatnonzero(self.wait >= self.limit)
+        roots = set()
+        for row in rows.tolist():
+            for at, kind in self._roots_of(row, ()):
+                root = self.found.setdefault((at, kind), _Root(at, kind))
+                root.waits[row] = max(root.waits.get(row, 0.0), float(self.wait[row]))
+                root.busy, root.own = max(root.busy, float(self.busy[at])), max(root.own, float(self.wait[at]))
+                roots.add((at, kind))
+        for key in roots:
+            self.found[key].intervals.append(self.k)
+
+    def _roots_of(self, row: int, path: tuple[int, ...]) -> list[tuple[int, str]]:
+        """The roots that the waiting port ``row`` waits for."""
+        if row in self.kinds:
+            return self.kinds[row]
+        self.kinds[row] = []  # ends a circle of ports that wait for each other
+        ports, peer = self.case.ports, int(self.case.ports.peer[row])
+        if peer < 0:
+            return []
+        if not ports.switch[peer]:
+            # Switch port to a host: it alone decides how fast it drains.
+            share = self.busy[row] / max(self.busy[row] + self.wait[row], 1e-12)
+            self.kinds[row] = [(row, FAST if share >= self.case.limits["saturated"] else SLOW)]
+            return self.kinds[row]
+        onwards = self._onwards(row, peer)
+        waiting = [q for q in onwards if self.wait[q] >= self.limit and q not in path]
+        if waiting:
+            roots = {r for q in waiting for r in self._roots_of(q, (*path, row))}
+        else:
+            hot = [q for q in onwards if self.busy[q] >= BEHIND * self.wait[row]]
+            most = max((float(self.busy[q]) for q in hot), default=0.0)
+            roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
+            if not roots and onwards and self.sent_known[onwards].all():
+                share = self.busy[row] / (self.busy[row] + self.wait[row])
+                roots = {(row, FAST if share >= self.case.limits["saturated"] else STUCK)}
+        self.kinds[row] = sorted(roots)
+        return self.kinds[row]
+
+    def _receiver(self, row: int) -> int:
+        """The last port that is as busy as the one where the traffic meets: towards a single receiver all links from there on are full."""
+        for _ in range(LONGEST):
+            peer = int(self.case.ports.peer[row])
+            if peer < 0 or not self.case.ports.switch[peer]:
+                break
+            onwards = max(self._onwards(row, peer), key=lambda q: self.busy[q], default=-1)
+            if onwards < 0 or self.busy[onwards] < SAME * self.busy[row]:
+                break
+            row = onwards
+        return row
+
+    def _onwards(self, row: int, peer: int) -> list[int]:
+        """Rows of the egress ports that traffic out of ``row`` goes on by; without tables all of that switch but the one it came in by."""
+        case, ports = self.case, self.case.ports
+        guid = int(ports.node_guid[peer])
+        if case.tables is None or case.tables.row(guid) < 0:
+            mine = np.flatnonzero(ports.node_guid == ports.node_guid[peer])
+            return [int(q) for q in mine.tolist() if q != peer and ports.portnum[q] > 0]
+        out = case.tables.onwards(int(ports.node_guid[row]), int(ports.portnum[row]), guid)
+        return [q for p in sorted(out) if (q := case.row_of(guid, p)) >= 0 and q != peer]
+
+
+def _of_root(case: Case, root: _Root) -> Suspicion:
+    row, ports = root.row, case.ports
+    peer = int(ports.peer[row])
+    waiting = sorted(root.waits, key=lambda r: -root.waits[r])
+    victims = [r for r in waiting if not ports.switch[r]]
+    branches = [r for r in waiting if ports.switch[r] and r != row]
+    seconds = float(case.span_s[root.intervals, row].sum())
+    rate = float(case.best_rate[row])
+    drained = rate * root.busy / max(root.busy + root.own, 1e-12)
+    evidence = {
+        "root": str(case.location(row)), "intervals": len(root.intervals), "seconds": round(seconds, 6), "busy_share": round(root.busy, 4),
+        "wait_share": round(root.own, 4), "gbps": rate, "drained_gbps": round(drained, 3),
+        "branches": {str(case.location(r)): round(root.waits[r], 4) for r in branches[:SHOWN]}, "n_branches": len(branches),
+        "victims": {str(case.location(r)): round(root.waits[r], 4) for r in victims[:SHOWN]}, "n_victims": len(victims),
+        "source": case.limits.of("wait_share").source, "first_ns": int(case.obs.begin_ns[root.intervals[0], row]),
+        "last_ns": int(case.obs.end_ns[root.intervals[-1], row]),
+    }  # fmt: skip
+    behind = (
+        f"; {len(branches)} ports of switches and {len(victims)} of hosts wait behind it" if branches or victims else ""
+    )
+    lasted = f"in {span_text(seconds)}"
+    usual = _usual_rate(case, row)
+    if root.kind == FAST and rate < SLOWER * usual:
+        made: Finding = finding(CONGESTED_SLOW_LINK, case.ends(row),
+                                f"{case.link(row)} runs at {rate:.0f} Gb/s, its peers at {usual:.0f}, and is {root.busy:.0%} busy {lasted}{behind}",
+                                evidence | {"peers_gbps": usual})  # fmt: skip
+        return Suspicion(made, row, 0.95)
+    if root.kind == FAST:
+        made = finding(
+            HOT_SPOT,
+            case.ends(row),
+            f"{case.link(row)} is {root.busy:.0%} busy {lasted}: traffic, no fault{behind}",
+            evidence,
+        )
+        return Suspicion(made, row, 0.9, cable=False)
+    end = peer if peer >= 0 else row
+    made = finding(SLOW_RECEIVER, case.ends(end),
+                   f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits {root.own:.0%} of the time "
+                   f"{lasted} and is {root.busy:.0%} busy{behind}", evidence)  # fmt: skip
+    return Suspicion(made, end, 0.95)
+
+
+def _usual_rate(case: Case, row: int) -> float:
+    """Median rate of the ports of this node that lead to the same kind of node."""
+    same = (case.node == case.node[row]) & (case.to_host == case.to_host[row]) & (case.best_rate > 0)
+    others = np.flatnonzero(same & (np.arange(case.n) != row))
+    return float(np.median(case.best_rate[others])) if len(others) else 0.0
+
+
+def _discards(case: Case, accused: set[int]) -> Iterator[Suspicion]:
+    """Ports that discard packets though their link is up, where no congestion tree explains it."""
+    lost = np.maximum(case.column(DISCARDS) - case.column(INACTIVE), 0.0)
+    lost[case.trained] = 0.0
+    rate = np.divide(lost, case.span_s, out=np.zeros_like(lost), where=case.span_s > 0)
+    for row in np.flatnonzero(rate.max(axis=0, initial=0.0) > case.limits["discards_per_second"]).tolist():
+        if row in accused:
+            continue
+        seconds = float(case.observed_s(DISCARDS)[row])
+        peer = int(case.ports.peer[row])
+        yield Suspicion(
+            finding(PACKETS_DISCARDED, case.ends(peer if peer >= 0 else row),
+                    f"{case.link(row)}: {case.location(row)} threw {int(lost[:, row].sum()):,} packets away in {span_text(seconds)}, up to "
+                    f"{rate[:, row].max():.3g} a second",
+                    {"PortXmitDiscards": int(lost[:, row].sum()), "per_second": float(rate[:, row].max()), "observed_s": round(seconds, 3),
+                     "source": case.limits.of("discards_per_second").source, **case.when(np.array([row]), DISCARDS)}),
+            peer if peer >= 0 else row, 0.9,
+        )  # fmt: skip

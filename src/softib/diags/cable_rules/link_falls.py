@@ -1,0 +1,106 @@
+"""Links that fall: LinkDowned at both ends is the link's, at one end it is the node's at the other end, which has started again.
+
+A switch without power takes its counters with it: all neighbours count a fall, the switch tells nothing. A host that boots does the same on
+its links. Neither is a bad cable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from softib.diags.cable_rules.case import Case, Suspicion, rule, span_text
+from softib.diags.finding import Severity
+from softib.diags.registry import code, finding
+from softib.iba.constants import PortState
+
+LINK_FLAPS = code(
+    "link-flaps", Severity.WARNING, "a link falls, and both ends counted it",
+    "reseat the cable at both ends, then replace it; an error where it fell several times or has not come back")  # fmt: skip
+SWITCH_RESTARTED = code(
+    "switch-restarted", Severity.INFO, "a switch has started again: its neighbours lost their links to it, its own counters began anew",
+    "nothing, where somebody did it; else look at its power and its log")  # fmt: skip
+SWITCH_GONE = code(
+    "switch-gone", Severity.ERROR, "a switch does not answer, and its neighbours lost their links to it",
+    "look at its power")  # fmt: skip
+DOWNED = "link_downed_counter"
+OFTEN = 3
+"""Falls from which on a link is an error (our choice)."""
+
+
+@rule
+def link_falls(case: Case) -> Iterator[Suspicion]:
+    """Restarted switches, and cables that fell while both ends were there."""
+    falls = np.where(case.known(DOWNED), case.column(DOWNED), 0.0)
+    restarted: np.ndarray = np.zeros_like(falls, bool)
+    for suspicion, at in _restarts(case, falls):
+        restarted |= at
+        yield suspicion
+    falls = np.where(restarted, 0.0, falls)
+    total, down = falls.sum(axis=0), _down(case)
+    for cable in np.unique(case.cable[np.flatnonzero(total)]).tolist():
+        a, b = int(cable), int(case.ports.peer[cable])
+        if b < 0:
+            continue  # one end alone: what happened at the other is not known
+        both = int(min(total[a], total[b]))
+        least = case.limits["falls_of_host"] if case.to_host[a] else case.limits["falls_between_switches"]
+        if both >= max(least, 1):
+            yield _of_cable(case, a, b, total, bool(down[a] or down[b]))
+
+
+def _down(case: Case) -> np.ndarray:
+    """The port was down when it was last seen (bool[n])."""
+    state = case.level("state")
+    known = ~np.isnan(state)
+    last = len(state) - 1 - known[::-1].argmax(axis=0) if len(state) else np.zeros(case.n, int)
+    value = state[last, np.arange(case.n)] if len(state) else np.full(case.n, np.nan)
+    return np.asarray(known.any(axis=0) & (value == PortState.DOWN))
+
+
+def _of_cable(case: Case, a: int, b: int, total: np.ndarray, down: bool) -> Suspicion:
+    count = int(min(total[a], total[b]))
+    seconds = float(case.observed_s(DOWNED)[a])
+    times = "once" if count == 1 else f"{count:,} times"
+    text = f"{case.link(a)} fell {times} in {span_text(seconds)}, as both ends counted{', and is down' if down else ''}"
+    fallen = (case.column(DOWNED)[:, [a, b]] > 0).any(axis=1)
+    evidence = {
+        "falls": {str(case.location(r)): int(total[r]) for r in (a, b)}, "observed_s": round(seconds, 3), "down": down,
+        "intervals": int(fallen.sum()), "source": case.limits.of("falls_between_switches").source, **case.when(np.array([a, b]), DOWNED),
+    }  # fmt: skip
+    severity = Severity.ERROR if down or count >= OFTEN else Severity.WARNING
+    return Suspicion(
+        finding(LINK_FLAPS, case.ends(a), text, evidence, severity=severity), a, 0.99 if count > 1 or down else 0.9
+    )
+
+
+def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:
+    """(what to say, where falls are explained by it (bool[k, n])) of each switch that told nothing while its neighbours lost it."""
+    peer = np.asarray(case.ports.peer, np.int64)
+    at = np.flatnonzero((peer >= 0) & case.ports.switch[np.maximum(peer, 0)])
+    of = case.node[peer[at]]
+    # A neighbour counted a fall, the switch's own port told nothing (or began anew) in the same interval or the next.
+    silent = ~case.known(DOWNED)[:, peer[at]]
+    silent |= np.roll(silent, -1, axis=0) & (np.arange(len(silent)) < len(silent) - 1)[:, None]
+    one_sided = (falls[:, at] > 0) & silent
+    down = _down(case)
+    nodes, size = np.unique(of, return_counts=True)
+    place = np.searchsorted(nodes, of)
+    for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
+        count = np.bincount(place[one_sided[k]], minlength=len(nodes))
+        for n in np.flatnonzero((count >= case.limits["group_least"]) & (count >= size / 2)).tolist():
+            mine = at[place == n]
+            explained = np.zeros_like(falls, bool)
+            explained[k, mine] = True
+            explained[k, peer[mine]] = True
+            row = int(peer[mine[0]])
+            gone = bool(down[mine].mean() > 0.5)
+            name = str(case.node_location(row))
+            text = (f"{name}: {int(count[n])} of its {int(size[n])} neighbours lost their link to it at once, and it told nothing itself: it "
+                    f"{'does not answer any more' if gone else 'has started again'}")  # fmt: skip
+            yield Suspicion(
+                finding(SWITCH_GONE if gone else SWITCH_RESTARTED, [case.node_location(row)], text,
+                        {"neighbours": int(size[n]), "fell": int(count[n]), "first_ns": int(case.obs.begin_ns[k, mine].min()),
+                         "last_ns": int(case.obs.end_ns[k, mine].max())}),
+                row, 0.99, cable=False,
+            ), explained  # fmt: skip

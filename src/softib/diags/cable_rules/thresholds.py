@@ -1,0 +1,93 @@
+"""The thresholds of the rules, each with its source, from ``thresholds.yaml``; a file of the user's overrides some."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from softib.errors import InputError, UnknownName, UnreadableFile
+
+__all__ = ["Threshold", "Thresholds", "load_thresholds", "shipped"]
+
+SHIPPED = Path(__file__).with_name("thresholds.yaml")
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """``value`` in ``unit``; ``source`` says who says so."""
+
+    value: float
+    unit: str
+    source: str
+
+
+class Thresholds:
+    """Thresholds by name: ``limits["ber_floor"]`` is the value, ``limits.of("ber_floor")`` has unit and source."""
+
+    def __init__(self, entries: Mapping[str, Threshold]):
+        self._entries = dict(entries)
+
+    def __getitem__(self, name: str) -> float:
+        return self._entries[name].value
+
+    def of(self, name: str) -> Threshold:
+        """The threshold with unit and source."""
+        return self._entries[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, in the order of the file."""
+        return tuple(self._entries)
+
+
+@cache
+def shipped() -> Thresholds:
+    """Those that softib ships."""
+    return Thresholds({name: Threshold(**entry) for name, entry in yaml.safe_load(SHIPPED.read_text("utf-8")).items()})
+
+
+def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> Thresholds:
+    """The shipped thresholds, with those of ``given`` (a YAML file or a mapping) instead of theirs.
+
+    Raises :class:`UnreadableFile` for a file that is no YAML mapping, :class:`UnknownName` and :class:`InputError` for an
+    entry that is none.
+    """
+    base = shipped()
+    if given is None:
+        return base
+    mine, of = (given, "thresholds") if isinstance(given, Mapping) else (_read(given), os.fspath(given))
+    entries = {name: base.of(name) for name in base.names}
+    for name, entry in mine.items():
+        if name not in entries:
+            raise UnknownName(f"threshold of {of}", str(name), entries)
+        value = entry.get("value") if isinstance(entry, Mapping) else entry
+        if isinstance(value, str):  # YAML 1.1 reads 1e-12 as text
+            with suppress(ValueError):
+                value = float(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise InputError(
+                f"{of}: {name}: {value!r} is no threshold; it is a number of {base.of(name).unit}, not below 0"
+            )
+        source = str(entry.get("source", of)) if isinstance(entry, Mapping) else str(of)
+        entries[name] = Threshold(float(value), base.of(name).unit, source)
+    return Thresholds(entries)
+
+
+def _read(path: str | os.PathLike[str]) -> Mapping[str, Any]:
+    try:
+        found = yaml.safe_load(Path(path).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = str(error).splitlines()[0]
+        raise UnreadableFile(f"{os.fspath(path)}: no file of thresholds: {reason}") from None
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise UnreadableFile(f"{os.fspath(path)}: no file of thresholds; it has lines such as ber_floor: 1.0e-15")
+    return found

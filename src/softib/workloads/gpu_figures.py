@@ -1,0 +1,44 @@
+"""Figures of a run's jobs that only GPUs have: bandwidths of collectives as nccl-tests prints them, a training step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
+    from softib.workloads.workload import Workload
+
+__all__ = ["gpu_figures"]
+
+PARTS = {"hot-spot": 2}
+"""Rows of results that a job of a pattern has; all others have one."""
+
+
+def gpu_figures(workload: Workload, hosts: Hosts, ended_us: list[float | None]) -> list[dict[str, Any]]:
+    """For each row of the jobs' results the figures of its collective or step, empty where it is none or did not end."""
+    found: list[dict[str, Any]] = []
+    for job in workload.jobs:
+        pattern = str(getattr(job, "pattern", ""))
+        rows = PARTS.get(pattern, 1)
+        if not (pattern.startswith("nccl-") or pattern == "training-step"):
+            found += [{}] * rows
+            continue
+        end = ended_us[len(found)] if len(found) < len(ended_us) else None
+        found.append(_figures(pattern, job, hosts, end))
+    return found
+
+
+def _figures(pattern: str, job: Any, hosts: Hosts, end: float | None) -> dict[str, Any]:
+    from softib.workloads.nccl.job import figures_of as of_collective
+    from softib.workloads.training.job import figures_of as of_step
+
+    if end is None or end != end:
+        return {}
+    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
+    rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
+    took = end - job.start / 1e6
+    if pattern == "training-step":
+        return {"training": of_step(job, hosts.name, rows, took)}
+    return {"nccl": of_collective(job, hosts.name, rows, took)}

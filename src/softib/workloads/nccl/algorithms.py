@@ -1,0 +1,161 @@
+"""NCCL's algorithms as transfers. A rank is GPU ``rank % gpus`` of node ``rank // gpus``; channel c enters and leaves each node by one NIC (a rail)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.workloads.nccl.constants import Algorithm, Collective
+from softib.workloads.nccl.machine import Machine
+from softib.workloads.nccl.plan import Plan, Rows
+from softib.workloads.nccl.switches import collnet, nvls, through_tree
+from softib.workloads.nccl.trees import double_tree
+from softib.workloads.nccl.tuning import Choice, steps_of
+from softib.workloads.nccl.work import Work, work_of
+
+__all__ = ["chunks_of", "plan_of", "ring_order"]
+
+P2P_WINDOW = 8
+"""Sends of a rank under way at once: NCCL's peer-to-peer work runs so many operations side by side (NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""
+
+
+def plan_of(
+    collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, work: Work | None = None
+) -> Plan:
+    """The transfers of ``size`` octets on ``nodes`` machines; size as in nccl-tests (all-gather, reduce-scatter and all-to-all: of the whole vector).
+
+    Raises :class:`InputError` with fewer than two ranks.
+    """
+    if machine.gpus * nodes < 2:
+        raise InputError(f"{collective} of one GPU; it takes at least two")
+    cut = work or work_of(collective, by, size, machine, nodes)
+    makers: dict[Algorithm, Callable[[Collective, Work, int, Machine, int], Plan]] = {
+        Algorithm.RING: _ring, Algorithm.TREE: _tree, Algorithm.PAT: _pat, Algorithm.P2P: _pairs, Algorithm.COLLNET: collnet, Algorithm.NVLS: nvls,
+        Algorithm.NVLS_TREE: nvls,
+    }  # fmt: skip
+    return makers[by.algorithm](collective, cut, size, machine, nodes)
+
+
+def chunks_of(work: Work, size: int, parts: int) -> list[int]:
+    """Octets of each chunk (of each of ``parts`` shares of a channel), loop by loop; together with all channels and shares at least ``size``."""
+    return [max(octets, 1) for octets, loops in work.chunks for _ in range(loops)]
+
+
+def ring_order(machine: Machine, nodes: int, channel: int) -> np.ndarray:
+    """Ranks in the order of a channel's ring: every node is entered at the GPU of the channel's NIC, and left by the last of its GPUs, which hands to
+    the same NIC."""
+    gpus = machine.gpus
+    nic = channel % machine.nics
+    start = next((g for g in range(gpus) if machine.nic_of(g) == nic), channel % gpus)
+    inside = (start + np.arange(gpus)) % gpus
+    return np.asarray((np.arange(nodes)[:, None] * gpus + inside).reshape(-1))
+
+
+def _ring(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
+    n = machine.gpus * nodes
+    rows = Rows(n)
+    steps = steps_of(collective, n)
+    cast = collective == Collective.BROADCAST
+    chunks = chunks_of(work, size, 1 if cast else n)
+    step, position = np.divmod(np.arange(steps * n), n)
+    for loop, octets in enumerate(chunks):
+        for channel in range(work.channels):
+            order = ring_order(machine, nodes, channel)
+            if cast:  # root is rank 0, wherever it stands in the ring
+                order = np.roll(order, -int(np.flatnonzero(order == 0)[0]))
+                at = rows.add(order[:-1], order[1:], octets, channel, loop, False, loop * work.channels + channel)
+                rows.need(at[1:], at[:-1])
+                continue
+            # All-gather: the rank at position p sends its own share first. Reductions: the share that ends at p + 1 … so that p's sum is p's share.
+            shifted = 0 if collective == Collective.ALL_GATHER else 1
+            share = (position - step - shifted) % n
+            adds = (step < n - 1) & (collective != Collective.ALL_GATHER)
+            block = (loop * work.channels + channel) * n + order[share]
+            at = rows.add(order[position], order[(position + 1) % n], octets, channel, loop, adds, block)
+            table = at.reshape(steps, n)
+            rows.need(table[1:], np.roll(table[:-1], 1, axis=1))
+    return rows.plan()
+
+
+def _tree(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
+    n, gpus = machine.gpus * nodes, machine.gpus
+    rows = Rows(n)
+    trees = double_tree(nodes)
+    for loop, octets in enumerate(chunks_of(work, size, 1)):
+        for channel in range(work.channels):
+            heads = ring_order(machine, nodes, channel).reshape(nodes, gpus)
+            _up_and_down(
+                rows,
+                heads,
+                trees[channel * 2 // machine.channels(nodes) % 2],
+                octets,
+                channel,
+                loop,
+                loop * work.channels + channel,
+            )
+    return rows.plan()
+
+
+def _up_and_down(
+    rows: Rows, heads: np.ndarray, parents: list[int], octets: int, channel: int, loop: int, block: int
+) -> None:
+    """One chunk up the tree and down again. ``heads[node]``: the chain of a node, its head first."""
+    nodes, gpus = heads.shape
+    waits: list[list[int]] = [[] for _ in range(nodes)]
+    for g in range(gpus - 1, 0, -1):
+        at = rows.add(heads[:, g], heads[:, g - 1], octets, channel, loop, True, block)
+        if g < gpus - 1:
+            rows.need(at, [w[0] for w in waits])
+        waits = [[int(r)] for r in at]
+    waits = through_tree(rows, heads[:, 0], parents, waits, octets, channel, loop, block)
+    for g in range(1, gpus):
+        at = rows.add(heads[:, g - 1], heads[:, g], octets, channel, loop, False, block)
+        for v in range(nodes):
+            if waits[v]:
+                rows.need(at[v], waits[v])
+        waits = [[int(r)] for r in at]
+
+
+def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
+    """Parallel aggregated trees: a binomial tree from each rank, all at once; in a step a rank hands all it has for one distance to one peer. All-gather goes
+    from the largest distance to 1, reduce-scatter the other way round."""
+    n = machine.gpus * nodes
+    rows = Rows(n)
+    gather = collective == Collective.ALL_GATHER
+    distances = [1 << k for k in range((n - 1).bit_length())]
+    ranks = np.arange(n)
+    for loop, octets in enumerate(chunks_of(work, size, n)):
+        for channel in range(work.channels):
+            base = (loop * work.channels + channel) * n
+            came: list[np.ndarray] = []  # of each earlier step, by rank: what arrived there
+            for d in reversed(distances) if gather else distances:
+                v = np.arange(0, n - d, 2 * d)  # places in a tree that hand on to v + d (gather), or get from there
+                src, dst = (ranks, (ranks + d) % n) if gather else ((ranks + d) % n, ranks)
+                at = rows.add(src, dst, octets * len(v), channel, loop, not gather, base + (ranks - v[0]) % n)
+                for place in v[1:]:
+                    rows.more_blocks(at, base + (ranks - place) % n)
+                for arrived in came:
+                    rows.need(at, arrived[src])
+                by_rank = np.empty(n, np.int64)
+                by_rank[dst] = at
+                came.append(by_rank)
+    return rows.plan()
+
+
+def _pairs(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
+    n = machine.gpus * nodes
+    rows = Rows(n)
+    ranks = np.arange(n)
+    if collective == Collective.SEND_RECV:
+        rows.add(ranks, (ranks + 1) % n, size, 0, 0, False, ranks)
+        return rows.plan()
+    each = max(1, -(-size // n))
+    rounds: list[np.ndarray] = []
+    for d in range(1, n):
+        at = rows.add(ranks, (ranks + d) % n, each, d % P2P_WINDOW, d, False, ranks * n + (ranks + d) % n)
+        if len(rounds) >= P2P_WINDOW:
+            rows.need(at, rounds[-P2P_WINDOW])
+        rounds.append(at)
+    return rows.plan()

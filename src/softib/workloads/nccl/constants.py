@@ -1,0 +1,126 @@
+"""Constants of NCCL's tuning model, by release: facts of src/graph/tuning.cc of NCCL 2.8.4 and 2.30.7."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "ALGORITHMS",
+    "PROTOCOLS",
+    "RELEASES",
+    "TREE_CORRECTION",
+    "Algorithm",
+    "Collective",
+    "Protocol",
+    "Release",
+    "busbw_factor",
+]
+
+
+class Collective(StrEnum):
+    """What nccl-tests measures."""
+
+    ALL_REDUCE = "all-reduce"
+    ALL_GATHER = "all-gather"
+    REDUCE_SCATTER = "reduce-scatter"
+    BROADCAST = "broadcast"
+    ALL_TO_ALL = "all-to-all"
+    SEND_RECV = "send-recv"
+
+
+class Algorithm(StrEnum):
+    """NCCL_ALGO, and ``p2p``: grouped sends and receives."""
+
+    TREE, RING, COLLNET, NVLS, NVLS_TREE, PAT, P2P = "tree", "ring", "collnet", "nvls", "nvls-tree", "pat", "p2p"
+
+
+class Protocol(StrEnum):
+    """NCCL_PROTO: LL has a flag beside each 4 octets, LL128 one in each 128, Simple one for each slice."""
+
+    LL, LL128, SIMPLE = "ll", "ll128", "simple"
+
+
+ALGORITHMS = {
+    Collective.ALL_REDUCE: (Algorithm.TREE, Algorithm.RING, Algorithm.COLLNET, Algorithm.NVLS, Algorithm.NVLS_TREE),
+    Collective.ALL_GATHER: (Algorithm.RING, Algorithm.NVLS, Algorithm.PAT),
+    Collective.REDUCE_SCATTER: (Algorithm.RING, Algorithm.NVLS, Algorithm.PAT),
+    Collective.BROADCAST: (Algorithm.RING,),
+    Collective.ALL_TO_ALL: (Algorithm.P2P,),
+    Collective.SEND_RECV: (Algorithm.P2P,),
+}
+"""What each collective can run by."""
+PROTOCOLS = {
+    Algorithm.TREE: tuple(Protocol), Algorithm.RING: tuple(Protocol), Algorithm.COLLNET: (Protocol.SIMPLE,), Algorithm.NVLS: (Protocol.SIMPLE,),
+    Algorithm.NVLS_TREE: (Protocol.SIMPLE,), Algorithm.PAT: (Protocol.SIMPLE,), Algorithm.P2P: (Protocol.SIMPLE,),
+}  # fmt: skip
+"""What each algorithm can run with."""
+
+Three = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release. ``base``: µs of LL, LL128, Simple by algorithm; ``nvlink`` and ``net``: µs a hop. ``ll_nvlink``: what an LL hop inside a node takes
+    times this where there are several. ``ll_share``: of a ring's bandwidth that LL gets. ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2,
+    more); ``ll128_bw``: of a channel by GPU; ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more). ``plateau``: factor on a
+    large ring's latency, beside ``plateau_octets`` of each rank. ``overhead``: does a ring's hop take at least the network's posting?"""
+
+    name: str
+    base: dict[Algorithm, Three]
+    nvlink: dict[Algorithm, Three]
+    net: dict[Algorithm, Three]
+    ll_nvlink: float
+    ll_share: float
+    tree_bw: tuple[Three, ...]
+    ll128_bw: tuple[float, ...]
+    ll_max: tuple[Three, ...]
+    plateau: float
+    overhead: bool
+
+
+_LL_MAX: tuple[Three, ...] = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
+_NONE: Three = (0.0, 0.0, 0.0)
+A = Algorithm
+RELEASES = {
+    r.name: r
+    for r in (
+        Release(
+            "2.8",
+            {A.TREE: (4.4, 4.4, 0.0), A.RING: (3.6, 10.0, 8.4)},
+            {A.TREE: (0.52, 1.25, 28.0), A.RING: (0.47, 1.9, 3.4)},
+            {A.TREE: (5.0, 8.5, 28.0), A.RING: (2.7, 4.0, 9.6)},
+            1.8, 0.25, ((26.5, 18.5, 10.0), (24.0, 22.5, 16.0)), (16.9, 16.9), _LL_MAX, 1.9, False,
+        ),
+        Release(
+            "2.30",
+            {A.TREE: (6.8, 14.0, 8.4), A.RING: (6.6, 14.0, 8.4), A.COLLNET: _NONE, A.NVLS: _NONE, A.NVLS_TREE: _NONE, A.PAT: (8.0, 8.0, 8.0)},
+            {A.TREE: (0.6, 1.25, 4.0), A.RING: (0.6, 1.9, 3.4), A.COLLNET: (0.0, 0.0, 3.7), A.NVLS: (0.0, 0.0, 25.0), A.NVLS_TREE: (0.0, 0.0, 25.0),
+             A.PAT: (0.0, 0.0, 4.0)},
+            {A.TREE: (5.0, 8.5, 14.0), A.RING: (2.7, 4.0, 14.0), A.COLLNET: (0.0, 0.0, 31.0), A.NVLS: (0.0, 0.0, 18.0), A.NVLS_TREE: (0.0, 0.0, 20.9),
+             A.PAT: (0.0, 0.0, 14.0)},
+            1.0, 0.5, ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0)), (20.0, 20.0, 36.7, 40.0), _LL_MAX, 1.4, True,
+        ),
+    )
+}  # fmt: skip
+"""Releases by name."""
+TREE_CORRECTION = {
+    "2.8": (
+        (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
+        (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9, 0.92, 0.92),
+        (0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9),
+    ),
+    "2.30": (
+        (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
+        (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1, 1),
+        (0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9),
+    ),
+}  # fmt: skip
+"""Share of a tree's bandwidth at 64, 128 … octets, of LL, LL128, Simple."""
+
+
+def busbw_factor(collective: Collective, ranks: int) -> float:
+    """Octets on the busiest link over octets of the collective: bus bandwidth over algorithm bandwidth (nccl-tests, PERFORMANCE.md)."""
+    if collective == Collective.ALL_REDUCE:
+        return 2 * (ranks - 1) / ranks
+    return 1.0 if collective in (Collective.BROADCAST, Collective.SEND_RECV) else (ranks - 1) / ranks

@@ -1,0 +1,171 @@
+"""Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and drain), and chunk after chunk at the rate of a channel.
+
+NCCL's own model has the same form; what it leaves out are launch and host overhead, the cut into chunks and channels (a small collective uses few
+of them), the share of a NIC that each channel has, and what LL takes to check its flags. The parameters are section ``nccl`` of ``parameters.yaml``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softib.workloads.nccl.constants import RELEASES, Algorithm, Collective, Protocol
+from softib.workloads.nccl.machine import Machine
+from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
+from softib.workloads.nccl.work import Work, work_of
+from softib.workloads.parameters import Section, section
+
+__all__ = ["SWITCHED", "Hops", "hops_of", "nic_gbytes", "payload_of", "predicted_us", "rates_of", "switched_us"]
+
+ORDER = tuple(Protocol)
+SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
+"""Algorithms whose switches add up."""
+LEAST_LINES = 512
+"""Octets that the fewest threads of LL (64) move at once."""
+SPEEDUP = (1.0, 1.0, 1.8, 2.0)
+"""What a channel moves on Hopper and Blackwell over Ampere (perChMaxRingLL128Bws: 20, 36.7, 40)."""
+LL_AMD = 22.5 / 39.0
+"""LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
+HEADERS = 4096 / 4178
+"""Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 and 40 of the first packet of a message."""
+
+
+@dataclass(frozen=True)
+class Hops:
+    """``launch``: µs before anything moves; ``inside`` and ``across``: µs of latency of a hop by NVLink and by the network."""
+
+    launch: float
+    inside: float
+    across: float
+
+
+def nic_gbytes(m: Machine, v: Section) -> float:
+    """GB/s of payload between GPUs and one NIC in one direction: the link, or what the path through PCIe allows."""
+    wire = m.nic_gbps / 8 * HEADERS
+    if m.nic_gbytes:
+        return min(wire, v[m.nic_gbytes])
+    return min(wire, v[f"gpudirect_{m.gpudirect}_share"] * m.nic_gbps / 8) if m.gpudirect != "pix" else wire
+
+
+def hops_of(by: Choice, m: Machine, nodes: int, v: Section) -> Hops:
+    """Latencies of one hop: NCCL's constants, times how much longer they were measured to take."""
+    i = ORDER.index(by.protocol)
+    a = Algorithm.RING if by.algorithm == Algorithm.P2P else by.algorithm
+    r = RELEASES["2.8"] if a in RELEASES["2.8"].base else RELEASES["2.30"]
+    scale = v[f"{by.protocol}_latency"]
+    inside, across = r.nvlink[a][i] * scale, r.net[a][i] * scale
+    if (
+        a == Algorithm.TREE and by.protocol == Protocol.SIMPLE
+    ):  # 2.8.4 counts a chunk of 256 KiB in: the later constants do not
+        inside, across = (RELEASES["2.30"].nvlink[a][i] * scale, RELEASES["2.30"].net[a][i] * scale)
+    if nodes > 1 and by.protocol == Protocol.LL:
+        inside *= r.ll_nvlink
+    if m.gpudirect == "off":
+        across += 2 * v["bounce"]
+    elif m.gpudirect != "pix":
+        across += v[f"gpudirect_{m.gpudirect}"]
+    return Hops(v[m.launch] + r.base[a][i], inside, across)
+
+
+def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
+    """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
+    if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
+        return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, nic_gbytes(m, v) * v["nic_share"])
+    i = ORDER.index(by.protocol)
+    ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
+    later = SPEEDUP[m.gpu.index]
+    threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
+    payload = payload_of(by)
+    inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
+    if by.algorithm in SWITCHED:
+        inside = min(inside, _switched_gbytes(by, m) / work.channels)
+    if nodes == 1:
+        return inside, inside
+    return inside, min(inside, _nic_share(by, m, work, v))
+
+
+def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
+    """Latency of an operation of switches that add up, in which pieces do not wait for each other; 0 for others."""
+    if by.algorithm not in SWITCHED:
+        return 0.0
+    (inside, across), _, _ = _shape(Collective.ALL_REDUCE, by, m, nodes)
+    return inside * hops.inside + (0.0 if by.algorithm == Algorithm.NVLS_TREE else across * hops.across)
+
+
+def _switched_gbytes(by: Choice, m: Machine) -> float:
+    """GB/s of a collective that NVLink lets through. NVLS: a GPU gives all its data to the NVSwitch, takes 1/n of the sum, gives that back and takes all
+    of it, at NCCL's efficiency. CollNet: the GPUs hand all but their own part to each other's adapters, and back."""
+    if by.algorithm == Algorithm.COLLNET:
+        return m.gpu.nvlink_gbytes * m.gpus / max(2 * (m.gpus - 1), 1)
+    return m.gpu.nvlink_gbytes * NVLS_SHARE[m.gpu.index] / (1 + 1 / m.gpus)
+
+
+def _nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
+    """GB/s of payload that a channel has of its NIC."""
+    return nic_gbytes(m, v) * payload_of(by) * v["nic_share"] / max(1, -(-work.channels // m.nics))
+
+
+def predicted_us(
+    collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, values: Section | None = None
+) -> float:
+    """µs of ``size`` octets on ``nodes`` machines; the size is nccl-tests' (all-gather and reduce-scatter: of the whole vector)."""
+    v = section("nccl") if values is None else values
+    work = work_of(collective, by, size, machine, nodes)
+    hops, (inside, across) = hops_of(by, machine, nodes, v), rates_of(by, machine, nodes, work, v)
+    if by.algorithm == Algorithm.P2P:
+        return _pairs_us(collective, size, machine, nodes, hops, (inside, across))
+    path, moved, shared = _shape(collective, by, machine, nodes)
+    busiest = across if nodes == 1 else min(across, _nic_share(by, machine, work, v) / shared)
+    latency = path[0] * hops.inside + path[1] * hops.across
+    if by.protocol == Protocol.LL:
+        latency += sum(path) * v["ll_line"] * min(1.0, size / (ranks_of(by, machine, nodes) * LEAST_LINES))
+    first = work.chunks[0][0]
+    stored = (
+        1 if by.algorithm == Algorithm.TREE and by.protocol == Protocol.LL128 else path[0]
+    )  # lines go on one by one inside a node
+    fill = max(stored * first / inside + path[1] * first / across, moved * first / busiest)
+    rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / busiest
+    return hops.launch + latency + (fill + rest) / 1e3
+
+
+def _pairs_us(
+    collective: Collective, size: int, m: Machine, nodes: int, hops: Hops, rates: tuple[float, float]
+) -> float:
+    """µs of sends and receives: what an adapter and a GPU's NVLinks have to carry."""
+    n = m.gpus * nodes
+    one = size if collective == Collective.SEND_RECV else size / n
+    remote = (n - m.gpus) if collective == Collective.ALL_TO_ALL else min(nodes - 1, 1) / m.gpus
+    local = (m.gpus - 1) if collective == Collective.ALL_TO_ALL else min(m.gpus - 1, 1)
+    each = max(1.0, m.gpus / m.nics) if collective == Collective.ALL_TO_ALL else m.gpus
+    latency = hops.across if nodes > 1 else hops.inside
+    return hops.launch + latency + max(one * remote * each / (rates[1] * 1e3), one * local / (rates[0] * 1e3))
+
+
+def payload_of(by: Choice) -> float:
+    """Share of what goes over a connection that is payload."""
+    return (0.5, 0.9375, 1.0)[ORDER.index(by.protocol)]
+
+
+def ranks_of(by: Choice, m: Machine, nodes: int) -> int:
+    """Shares that a ring cuts data into; one of a tree."""
+    return m.gpus * nodes if by.algorithm == Algorithm.RING else 1
+
+
+def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float, float]:
+    """((hops inside nodes, hops between them) of one chunk, chunks on a connection for each chunk of a loop, connections that share a channel's part of
+    the busiest NIC)."""
+    ranks, a = m.gpus * nodes, by.algorithm
+    between = 0 if nodes == 1 else nodes - 1
+    depth = max(nodes - 1, 0).bit_length()
+    if a == Algorithm.RING:
+        steps = steps_of(collective, ranks)
+        rounds = 2 if collective == Collective.ALL_REDUCE else 1
+        moved = 1.0 if collective == Collective.BROADCAST else float(steps)
+        return (steps - rounds * between, rounds * between), moved, 1.0
+    if a in (Algorithm.TREE, Algorithm.NVLS_TREE):
+        inside = 2 * (m.gpus - 1) if a == Algorithm.TREE else 1
+        return (inside, 2 * depth), 1.0, (1.0 if nodes <= 2 else 2.0)
+    if a == Algorithm.COLLNET:
+        return (2 * min(1, m.gpus - 1), 1), 1.0, 1.0
+    if a == Algorithm.NVLS:  # NCCL's constants are of the whole operation
+        return (1, min(nodes - 1, 1)), 1.0, 1.0
+    return (0, max(1, (ranks - 1).bit_length())), float(ranks - 1), 1.0

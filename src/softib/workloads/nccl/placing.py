@@ -1,0 +1,187 @@
+"""A collective on the adapters of a fabric: transfers between nodes as messages, everything else as time of the GPU's connections.
+
+Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network: a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when the sender's proxy has posted it, which is NCCL's
+latency of a hop less what the network itself takes, and goes at most at the channel's rate (the static rate of its queue pair).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.sim.messages import Opcode
+from softib.workloads.nccl.algorithms import plan_of
+from softib.workloads.nccl.constants import Algorithm, Collective
+from softib.workloads.nccl.law import SWITCHED, hops_of, nic_gbytes, payload_of, predicted_us, rates_of, switched_us
+from softib.workloads.nccl.machine import Machine
+from softib.workloads.nccl.plan import Plan
+from softib.workloads.nccl.tuning import Choice, steps_of
+from softib.workloads.nccl.work import Work, work_of
+from softib.workloads.parameters import Section
+from softib.workloads.patterns import Part
+
+__all__ = ["CHUNKED", "Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
+
+CHUNKED = 200_000
+"""Transfers up to which ``detail=auto`` runs every chunk."""
+MOST_OCTETS = 1 << 30
+"""Octets of one message of ``detail=flows``."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What runs: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``: parameters."""
+
+    collective: Collective
+    by: Choice
+    size: int
+    machine: Machine
+    adapters: np.ndarray
+    values: Section
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes."""
+        return len(self.adapters)
+
+    @property
+    def work(self) -> Work:
+        """The cut into chunks."""
+        return work_of(self.collective, self.by, self.size, self.machine, self.nodes)
+
+    @property
+    def host(self) -> np.ndarray:
+        """Row of the adapter of each rank."""
+        nic = np.array([self.machine.nic_of(g) for g in range(self.machine.gpus)])
+        return np.asarray(self.adapters[:, nic].reshape(-1))
+
+
+def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.ndarray:
+    """Adapters of each node, int64[nodes, nics], of ``rows`` of the hosts.
+
+    Adapters whose names begin alike (``node-001 mlx5_0``, ``node-001[2]``) are one node's; nodes with fewer of them than others (management hosts) take no part. With
+    ``nics`` so many in a row are a node: raises :class:`InputError` where the rows are no whole nodes.
+    """
+    if nics is None:
+        node = [names[int(r)].split(" ")[0].split("[")[0] for r in rows]
+        members: dict[str, list[int]] = {}
+        for name, row in zip(node, rows.tolist(), strict=True):
+            members.setdefault(name, []).append(row)
+        each = max(len(m) for m in members.values())
+        return np.array([m for m in members.values() if len(m) == each], np.int64)
+    if len(rows) < nics or len(rows) % nics:
+        raise InputError(
+            f"{len(rows):,} adapters are no whole nodes of {nics}; choose hosts, or give another number of nics"
+        )
+    return np.asarray(rows.reshape(-1, nics), np.int64)
+
+
+def part_of(run: Run, detail: str = "auto") -> Part:
+    """The messages of ``run``: every chunk, or one flow a connection."""
+    if detail == "auto":
+        detail = "chunks" if _transfers(run) <= CHUNKED else "flows"
+    return chunk_part(run) if detail == "chunks" else flow_part(run)
+
+
+def _transfers(run: Run) -> int:
+    ranks, work = run.machine.gpus * run.nodes, run.work
+    each = ranks * (steps_of(run.collective, ranks) if run.by.algorithm == Algorithm.RING else 2)
+    if run.by.algorithm in (Algorithm.P2P, Algorithm.PAT):
+        return ranks * (ranks - 1) if run.collective == Collective.ALL_TO_ALL else ranks
+    return each * work.channels * work.loops
+
+
+def chunk_part(run: Run) -> Part:
+    """Every transfer."""
+    work = run.work
+    plan = plan_of(run.collective, run.by, run.size, run.machine, run.nodes, work)
+    v, m = run.values, run.machine
+    hops, (inside, across) = hops_of(run.by, m, run.nodes, v), rates_of(run.by, m, run.nodes, work, v)
+    payload = payload_of(run.by)
+    host = np.concatenate([run.host, _of_switches(run, plan)])
+    node = np.concatenate([np.arange(plan.ranks) // m.gpus, np.full(plan.extra, -1)])
+    reduced = (plan.src >= plan.ranks) | (plan.dst >= plan.ranks)
+    net = (node[plan.src] != node[plan.dst]) & ~reduced
+    tree = reduced & (np.maximum(plan.src, plan.dst) >= plan.ranks + (run.nodes if plan.extra > m.nics else 0))
+    rank = np.where(plan.src < plan.ranks, plan.src, plan.dst)
+    src = np.where(net, _adapter(run, plan.src, plan.channel), host[rank])
+    dst = np.where(net, _adapter(run, plan.dst, plan.channel), src)
+    rate = np.where(tree, across, inside)
+    pause = 0.0 if run.by.algorithm in SWITCHED else hops.inside
+    local = pause + plan.octets / (rate * 1e3)
+    wait = max(0.0, hops.across - v["wire"])
+    delay = np.round(np.where(net, wait, local) * 1e6).astype(np.int64)
+    size = np.where(net, np.maximum(np.round(plan.octets / payload), 1), 1).astype(np.int64)
+    key = (plan.channel * (plan.ranks + plan.extra) + plan.src) * (plan.ranks + plan.extra) + plan.dst
+    qp = np.unique(key * 2 + net, return_inverse=True)[1]
+    waits = np.repeat(np.arange(len(plan)), np.diff(plan.first))
+    start = np.where(np.diff(plan.first) == 0, round((hops.launch + switched_us(run.by, m, run.nodes, hops)) * 1e6), 0)
+    return Part(
+        src, dst, size, qp, waits, plan.needs, start_ps=start,
+        opcode=np.where(net, int(Opcode.WRITE), int(Opcode.COMPUTE)), delay_ps=delay, rate_gbps=np.where(net, across / payload * 8, 0.0),
+    )  # fmt: skip
+
+
+def _of_switches(run: Run, plan: Plan) -> np.ndarray:
+    """A row for each switch that adds up: it stands nowhere, its transfers are times of the GPUs that take part."""
+    return np.full(plan.extra, int(run.adapters[0, 0]))
+
+
+def flow_part(run: Run) -> Part:
+    """One flow a connection between nodes, for everything that goes over it: begins when launch and the latency of all hops are over (fill and
+    drain), and goes at the rate that the network gives it. Without connections between nodes (one node, or switches that add up) one computation of the law's time."""
+    v, m, work = run.values, run.machine, run.work
+    whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
+    first = int(run.adapters[0, 0])
+    src, dst, octets, connections = _edges(run, work)
+    if not len(src):
+        one = np.zeros(1, np.int64)
+        delay = one + round(whole * 1e6)
+        return Part(one + first, one + first, 1, one, opcode=one + int(Opcode.COMPUTE), delay_ps=delay)
+    _, across = rates_of(run.by, m, run.nodes, work, v)
+    payload = payload_of(run.by)
+    adapter = nic_gbytes(m, v) * payload * v["nic_share"]
+    rate = np.minimum(connections * across, adapter)
+    busy = max(float(np.bincount(side, octets).max(initial=0.0)) for side in (src, dst)) / adapter
+    start = max(0.0, whole - max(busy, float((octets / rate).max(initial=0.0))) / 1e3)
+    octets = np.maximum(np.round(octets / payload), 1).astype(np.int64)
+    pieces = -(-octets // MOST_OCTETS)
+    row = np.repeat(np.arange(len(src)), pieces)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    size = np.minimum(octets[row] - nth * MOST_OCTETS, MOST_OCTETS)
+    return Part(src[row], dst[row], size, row, start_ps=round(start * 1e6), rate_gbps=rate[row] / payload * 8)
+
+
+def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(adapter, adapter, octets, connections) of what goes between nodes."""
+    m, n = run.machine, run.machine.gpus * run.nodes
+    if run.nodes == 1:
+        none = np.zeros(0, np.int64)
+        return none, none, none.astype(np.float64), none
+    if run.by.algorithm == Algorithm.RING:
+        cast = run.collective == Collective.BROADCAST
+        each = run.size / work.channels * (1.0 if cast else steps_of(run.collective, n) / n)
+        node, channel = np.divmod(np.arange((run.nodes - cast) * work.channels), work.channels)
+        a, b = (run.adapters[k % run.nodes, channel % m.nics] for k in (node, node + 1))
+        octets = np.full(len(node), each)
+    else:
+        parts = n if run.by.algorithm == Algorithm.PAT else 1
+        share = Work(work.channels, work.threads, ((-(-run.size // (work.channels * parts)), 1),))
+        plan = plan_of(run.collective, run.by, run.size, m, run.nodes, share)
+        inside = np.maximum(plan.src, plan.dst) < plan.ranks
+        net = inside & (np.where(inside, plan.src, 0) // m.gpus != np.where(inside, plan.dst, 0) // m.gpus)
+        a, b = (_adapter(run, side[net], plan.channel[net]) for side in (plan.src, plan.dst))
+        octets = plan.octets[net].astype(np.float64)
+    key, at = np.unique(a * (int(run.adapters.max()) + 1) + b, return_inverse=True)
+    src, dst = np.divmod(key, int(run.adapters.max()) + 1)
+    return src, dst, np.bincount(at, octets, minlength=len(key)), np.bincount(at, minlength=len(key))
+
+
+def _adapter(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:
+    """The adapter that a rank uses: the rail of the channel; sends and receives, and shares of an NVSwitch, that of its own GPU."""
+    ranks = np.minimum(ranks, run.nodes * run.machine.gpus - 1)
+    if run.by.algorithm in (Algorithm.RING, Algorithm.TREE, Algorithm.PAT):
+        return np.asarray(run.adapters[ranks // run.machine.gpus, channel % run.machine.nics])
+    return np.asarray(run.host[ranks])

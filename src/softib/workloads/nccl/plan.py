@@ -1,0 +1,93 @@
+"""A collective as transfers between ranks: who hands which blocks of data to whom, when, and whether the receiver adds or stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import LimitError
+
+__all__ = ["MAX_TRANSFERS", "Plan", "Rows"]
+
+MAX_TRANSFERS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``n`` transfers. ``src`` and ``dst`` int64: ranks, from ``ranks`` on nodes of switches that add up (NVSwitches, aggregation trees). ``octets``
+    int64, ``channel`` int64, ``loop`` int64 (which chunk of the channel), ``adds`` bool: does the receiver add (else it stores). Transfer ``i`` hands over
+    ``blocks[block_first[i]:block_first[i + 1]]`` and begins when ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one rank to
+    another go in the order of their rows. ``extra``: switches."""
+
+    ranks: int
+    extra: int
+    src: np.ndarray
+    dst: np.ndarray
+    octets: np.ndarray
+    channel: np.ndarray
+    loop: np.ndarray
+    adds: np.ndarray
+    first: np.ndarray
+    needs: np.ndarray
+    block_first: np.ndarray
+    blocks: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+class Rows:
+    """Transfers in the making, in blocks of columns."""
+
+    def __init__(self, ranks: int, extra: int = 0):
+        self.ranks, self.extra, self.count = ranks, extra, 0
+        self._columns: list[tuple[np.ndarray, ...]] = []
+        self._needs: list[tuple[np.ndarray, np.ndarray]] = []
+        self._blocks: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(
+        self, src: object, dst: object, octets: object, channel: object, loop: object, adds: object, block: object
+    ) -> np.ndarray:
+        """Transfers of one block each; returns their rows."""
+        columns = np.broadcast_arrays(
+            *(np.atleast_1d(np.asarray(c)) for c in (src, dst, octets, channel, loop, adds, block))
+        )
+        n = columns[0].size
+        rows = np.arange(self.count, self.count + n)
+        self.count += n
+        if self.count > MAX_TRANSFERS:
+            raise LimitError(f"a collective of more than {MAX_TRANSFERS:,} transfers; take detail=flows")
+        flat = [np.ascontiguousarray(c).reshape(-1) for c in columns]
+        self._columns.append(tuple(flat[:6]))
+        self._blocks.append((rows, flat[6]))
+        return rows
+
+    def more_blocks(self, rows: np.ndarray, blocks: np.ndarray) -> None:
+        """Further blocks of transfers."""
+        self._blocks.append((rows, blocks))
+
+    def need(self, rows: object, on: object) -> None:
+        """``rows[k]`` begins when ``on[k]`` has arrived."""
+        a, b = np.broadcast_arrays(np.atleast_1d(np.asarray(rows)), np.atleast_1d(np.asarray(on)))
+        self._needs.append((a.reshape(-1), b.reshape(-1)))
+
+    def plan(self) -> Plan:
+        """What was made."""
+        src, dst, octets, channel, loop, adds = (
+            np.concatenate([c[k] for c in self._columns]) if self._columns else np.zeros(0, np.int64) for k in range(6)
+        )
+        first, needs = _csr(self._needs, self.count)
+        block_first, blocks = _csr(self._blocks, self.count)
+        whole = lambda c: c.astype(np.int64)
+        return Plan(self.ranks, self.extra, whole(src), whole(dst), whole(octets), whole(channel), whole(loop), adds.astype(bool), first, needs,
+                    block_first, blocks)  # fmt: skip
+
+
+def _csr(pairs: list[tuple[np.ndarray, np.ndarray]], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """``(first, values)`` of (row, value) pairs."""
+    if not pairs:
+        return np.zeros(n + 1, np.int64), np.zeros(0, np.int64)
+    rows, values = (np.concatenate([p[k] for p in pairs]).astype(np.int64) for k in (0, 1))
+    order = np.argsort(rows, kind="stable")
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64), values[order]

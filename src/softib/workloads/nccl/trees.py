@@ -1,0 +1,29 @@
+"""NCCL's double binary tree (src/graph/trees.cc; Sanders, Speck, Träff 2009): each rank is an inner node in one tree and a leaf in the other."""
+
+from __future__ import annotations
+
+__all__ = ["ROOT", "double_tree", "parents_of"]
+
+ROOT = -1
+
+
+def parents_of(n: int) -> list[int]:
+    """Parent of each of ``n`` nodes in the first tree (root 0: :data:`ROOT`): odd ones are leaves, and a node whose lowest bit is 2^k has its parent 2^k
+    away, on the side that exists and has the next bit set."""
+    parents = [ROOT] * n
+    for v in range(1, n):
+        bit = v & -v
+        upper = (v ^ bit) | (bit << 1)
+        parents[v] = upper if upper < n else v ^ bit
+    return parents
+
+
+def double_tree(n: int) -> tuple[list[int], list[int]]:
+    """Parents in both trees: the second is the first mirrored where ``n`` is even, shifted by one where it is odd."""
+    one = parents_of(n)
+    two = [ROOT] * n
+    for v in range(n):
+        image = (v + 1) % n if n % 2 else n - 1 - v
+        parent = one[v]
+        two[image] = ROOT if parent == ROOT else (parent + 1) % n if n % 2 else n - 1 - parent
+    return one, two

@@ -1,0 +1,177 @@
+"""NCCL's choice of algorithm and protocol: latency plus size over bandwidth of each, by the constants of a release (src/graph/tuning.cc)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from softib.errors import InputError, UnknownName
+from softib.workloads.nccl.constants import (
+    ALGORITHMS,
+    PROTOCOLS,
+    RELEASES,
+    TREE_CORRECTION,
+    Algorithm,
+    Collective,
+    Protocol,
+    Release,
+)
+from softib.workloads.nccl.machine import Machine
+
+__all__ = ["NVLS_SHARE", "Choice", "choose", "expected_us", "steps_of"]
+
+NVLS_SHARE = (0.0, 0.0, 0.85, 0.74)
+"""Of NVLink's bandwidth that adding up in the NVSwitch reaches, by GPU (nvlsEfficiency)."""
+NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a collective runs by."""
+
+    algorithm: Algorithm
+    protocol: Protocol
+
+    def __str__(self) -> str:
+        return f"{self.algorithm} {self.protocol}"
+
+
+def steps_of(collective: Collective, ranks: int) -> int:
+    """Steps of a ring: hops that a piece of data makes."""
+    if collective == Collective.ALL_REDUCE:
+        return 2 * (ranks - 1)
+    return ranks - 1
+
+
+def choose(
+    collective: Collective, size: int, machine: Machine, nodes: int, *, algorithm: str = "", protocol: str = "", release: str = "2.30"
+) -> Choice:  # fmt: skip
+    """What NCCL would take for ``size`` octets on ``nodes`` machines; ``algorithm`` and ``protocol`` force one, as NCCL_ALGO and NCCL_PROTO do.
+
+    Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for what NCCL does not run.
+    """
+    if release not in RELEASES:
+        raise UnknownName("release of NCCL's constants", release, RELEASES)
+    known = ALGORITHMS[collective]
+    if algorithm and algorithm not in tuple(Algorithm):
+        raise UnknownName("NCCL algorithm", algorithm, tuple(Algorithm))
+    if protocol and protocol not in tuple(Protocol):
+        raise UnknownName("NCCL protocol", protocol, tuple(Protocol))
+    if algorithm and algorithm not in known:
+        raise InputError(f"NCCL has no {collective} by {algorithm}; it has {', '.join(known)}")
+    if known == (Algorithm.P2P,):
+        if protocol not in ("", Protocol.SIMPLE):
+            raise InputError(f"{collective} by {protocol}: softib models sends and receives with simple alone")
+        return Choice(Algorithm.P2P, Protocol.SIMPLE)
+    best, found = math.inf, None
+    for a in known if not algorithm else (Algorithm(algorithm),):
+        for p in PROTOCOLS[a] if not protocol else (Protocol(protocol),):
+            if p not in PROTOCOLS[a]:
+                raise InputError(f"{a} does not run with {p}; it runs with {', '.join(PROTOCOLS[a])}")
+            why = _impossible(a, machine, nodes, collective)
+            if why and algorithm:
+                raise InputError(f"{collective} by {a} on {nodes} × {machine.name}: {why}")
+            if p == Protocol.LL128 and not protocol and nodes > 1 and not machine.ll128:
+                why = "LL128 takes GPU and NIC behind one PCIe switch"
+            took = math.inf if why else expected_us(collective, Choice(a, p), size, machine, nodes, release)
+            if took < best:
+                best, found = took, Choice(a, p)
+    if found is None:
+        raise InputError(f"{collective} with {protocol} on {nodes} × {machine.name}: no algorithm is left")
+    return found
+
+
+def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) -> str:
+    """Why NCCL would not run this, empty where it would."""
+    if a == Algorithm.COLLNET and (not m.sharp or nodes < 2):
+        return "CollNet takes switches that reduce (sharp=yes), and two nodes"
+    if a in (Algorithm.NVLS, Algorithm.NVLS_TREE) and (not m.gpu.nvls or m.gpus < 2):
+        return f"the NVSwitches of {m.gpu.name} do not add up"
+    if a == Algorithm.NVLS and nodes > 1 and (not m.sharp or collective != Collective.ALL_REDUCE):
+        return "NVLS of several nodes takes switches that reduce (sharp=yes), and is for all-reduce"
+    if a == Algorithm.NVLS_TREE and nodes < 2:
+        return "the tree of NVLS is between nodes, and there is one"
+    if a == Algorithm.PAT and m.gpus != 1:
+        return "PAT runs with one GPU a node alone"
+    return ""
+
+
+def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, release: str = "2.30") -> float:
+    """µs as NCCL's model expects them; infinite for what the release has not."""
+    r = RELEASES[release]
+    a, p = by.algorithm, by.protocol
+    if a not in r.base:
+        return math.inf
+    i = tuple(Protocol).index(p)
+    bandwidth = _algbw(c, a, i, m, nodes, r)
+    latency = _latency(c, a, i, m, nodes, r)
+    step = max(size >> 6, 1).bit_length() - 1
+    if a == Algorithm.TREE and size >= 64 and step < 23:
+        bandwidth *= TREE_CORRECTION[release][i][step]
+    ranks = nodes * m.gpus
+    if (
+        a == Algorithm.RING
+        and p == Protocol.SIMPLE
+        and nodes > 1
+        and c == Collective.ALL_REDUCE
+        and size / (m.channels(nodes) * ranks) >= 64
+    ):
+        latency *= r.plateau
+    return latency + size / (1000 * bandwidth) if bandwidth > 0 else math.inf
+
+
+def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Release) -> float:
+    """GB/s of algorithm bandwidth."""
+    channels, ranks = m.channels(nodes), nodes * m.gpus
+    ring = channels * m.channel_gbytes(nodes)
+    gpu, several = m.gpu.index, 0 if nodes == 1 else 1 if nodes == 2 else 2
+    ll_max = r.ll_max[gpu if nodes == 1 else int(m.amd)][several]
+    ll128 = channels * r.ll128_bw[min(gpu, len(r.ll128_bw) - 1)]
+    tree = channels * r.tree_bw[min(gpu, len(r.tree_bw) - 1)][several]
+    if a == Algorithm.RING:
+        bus = (min(ll_max, ring * r.ll_share), min(ring * 0.92, ll128), ring)[i]
+    elif a == Algorithm.TREE:
+        bus = min(ring * 0.92, tree)
+        bus = (min(bus / 3.8, ll_max), min(bus * (7 / 9 if nodes == 1 else 120 / 128), ll128), bus)[i]
+    elif a in (Algorithm.NVLS, Algorithm.NVLS_TREE):
+        inside = m.gpu.nvlink_gbytes * NVLS_SHARE[gpu] * (2.0 if c == Collective.ALL_REDUCE else (m.gpus - 1) / m.gpus)
+        bus = (
+            inside
+            if nodes == 1
+            else min(inside, m.nics * m.nic_gbps / 8 * (2 if nodes == 2 and a == Algorithm.NVLS_TREE else 1))
+        )
+        if a == Algorithm.NVLS_TREE:
+            bus = min(bus, channels * NVLS_TREE_BW[gpu][several])
+    elif a == Algorithm.PAT:
+        bus = ring * 0.75
+    else:
+        ratio = m.gpus / m.nics
+        bus = ring / max(ratio - (ratio - 1) / 2, 0.5) * (0.85 if gpu >= 2 else 1.0)
+    if c in (Collective.ALL_GATHER, Collective.REDUCE_SCATTER) and a != Algorithm.RING:
+        return bus
+    steps = ranks if c == Collective.BROADCAST else steps_of(c, ranks)
+    return bus * (ranks / steps if a in (Algorithm.RING, Algorithm.NVLS, Algorithm.NVLS_TREE) else 0.5)
+
+
+def _latency(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Release) -> float:
+    base, inside, across = r.base[a][i], r.nvlink[a][i], (r.net[Algorithm.TREE] if m.gpus == 1 else r.net[a])[i]
+    ranks, depth = nodes * m.gpus, max(nodes, 1).bit_length() - 1
+    if nodes > 1 and i == 0:
+        inside *= r.ll_nvlink
+    if a == Algorithm.RING:
+        if c == Collective.BROADCAST:
+            return base + (across if nodes > 1 else inside)
+        steps = steps_of(c, ranks)
+        between = 0 if nodes == 1 else (2 if c == Collective.ALL_REDUCE else 1) * (nodes - 1)
+        if r.overhead and nodes > 1:
+            inside = max(inside, (2.0 if m.amd else 1.0) * (3 if i == 2 else 1))
+        return base + (steps - between) * inside + between * across
+    if a == Algorithm.TREE:
+        return base + 2 * ((m.gpus - 1) * inside + depth * across)
+    if a == Algorithm.COLLNET:
+        return base + 2 * (min(1, m.gpus - 1) * inside + (m.gpus - 1) * 0.4) + across
+    if a == Algorithm.NVLS:
+        return inside + (across if nodes > 1 else 0.0)
+    if a == Algorithm.NVLS_TREE:
+        return base + inside + 2 * depth * across
+    return base + depth * (across / 3.5) + ranks * 2.8

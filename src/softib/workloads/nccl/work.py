@@ -1,0 +1,89 @@
+"""How NCCL cuts a collective: channels and threads for a size, chunks, loops (facts of src/enqueue.cc and the device code of NCCL 2.8.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softib.workloads.nccl.constants import Algorithm, Collective, Protocol
+from softib.workloads.nccl.machine import Machine
+from softib.workloads.nccl.tuning import Choice
+
+__all__ = ["BUFFER", "STEPS", "Work", "work_of"]
+
+STEPS = 8
+"""Steps of a connection's buffer (NCCL_STEPS)."""
+BUFFER = {Protocol.LL: 524_288, Protocol.LL128: 4_915_200, Protocol.SIMPLE: 4_194_304}
+"""Octets of a connection's buffer: LL 8 lines of 16 octets for 512 threads, LL128 120 words for 640, Simple 4 MiB; each 8 times."""
+PAYLOAD = {Protocol.LL: (1, 2), Protocol.LL128: (15, 16), Protocol.SIMPLE: (1, 1)}
+"""Share of what is written that is payload."""
+THREADS = {Protocol.LL: 512, Protocol.LL128: 640, Protocol.SIMPLE: 512}
+THRESHOLD = {Protocol.LL: 8, Protocol.LL128: 8, Protocol.SIMPLE: 64}
+"""Octets of a thread below which a channel is not worth it."""
+NVLS_CHUNK = 131_072
+RING_CHUNK_STEPS = 4
+LINES = 16
+"""A chain by LL128 hands on lines of 128 octets as they come: pieces of 1/16 of a step stand for that."""
+TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
+"""(chunks for each level of the tree, smallest chunk): chunks are halved while there are fewer."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """``channels`` in use, ``threads`` of each; ``chunks``: octets of the chunk of a channel in each loop (a ring: of each rank's share),
+    as ``(octets, loops)`` rows."""
+
+    channels: int
+    threads: int
+    chunks: tuple[tuple[int, int], ...]
+
+    @property
+    def loops(self) -> int:
+        """How often a channel goes round."""
+        return sum(count for _, count in self.chunks)
+
+
+def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nodes: int) -> Work:
+    """The cut of ``size`` octets."""
+    p, ranks = by.protocol, machine.gpus * nodes
+    channels, threads = machine.channels(nodes), THREADS[p]
+    threshold = THRESHOLD[p] * (ranks if p == Protocol.LL and by.algorithm == Algorithm.RING else 1)
+    while size < channels * threads * threshold:
+        if channels >= 2:
+            channels -= 1
+        elif threads % 128 == 0:
+            threads //= 2
+        else:
+            break
+    up, down = PAYLOAD[p]
+    full = BUFFER[p] // STEPS * up // down
+    shares = 1
+    if by.algorithm in (Algorithm.RING, Algorithm.PAT):
+        shares = 1 if collective == Collective.BROADCAST else ranks
+        if collective == Collective.BROADCAST:
+            full //= LINES if p == Protocol.LL128 else 1
+        elif p == Protocol.SIMPLE:
+            full *= RING_CHUNK_STEPS
+    elif (
+        by.algorithm in (Algorithm.TREE, Algorithm.COLLNET, Algorithm.NVLS, Algorithm.NVLS_TREE)
+        and p == Protocol.SIMPLE
+    ):
+        depth = max(1, (max(nodes, 1) - 1).bit_length()) + machine.gpus - 1
+        for each, least in TREE_CHUNKS:
+            while size // (channels * full) < depth * each and full > least:
+                full //= 2
+    elif by.algorithm == Algorithm.TREE and p == Protocol.LL128:
+        levels = 1 + max(nodes, 1).bit_length() - 1 + 0.1 * machine.gpus
+        for each, least in ((64, 131_072), (16, 32_768)):
+            while size // (channels * full) < levels * each / machine.gpus and full > least:
+                full //= 2
+    return Work(channels, threads, _loops(size, channels * shares, full))
+
+
+def _loops(size: int, parts: int, full: int) -> tuple[tuple[int, int], ...]:
+    """Chunks of ``parts`` shares: whole loops of ``full`` octets, and the rest in even shares (NCCL rounds them up to what its threads move at
+    once, which the measurements do not show)."""
+    whole, rest = divmod(size, parts * full)
+    rows = [(full, whole)] if whole else []
+    if rest or not rows:
+        rows.append((-(-max(rest, 1) // parts), 1))
+    return tuple(rows)

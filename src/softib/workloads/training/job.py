@@ -1,0 +1,59 @@
+"""A job of a workload file as a training step, and its figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.workloads.nccl.job import machine_of_job
+from softib.workloads.nccl.placing import nodes_of
+from softib.workloads.parameters import section
+from softib.workloads.training.model import Layout, Transformer
+from softib.workloads.training.step import Step, part_of
+
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
+    from softib.workloads.jobs import TrainingStep
+    from softib.workloads.patterns import Part
+
+__all__ = ["figures_of", "nodes_of_job", "part_of_job", "step_of"]
+
+
+def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step:
+    """What ``job`` runs on the adapters ``rows``: all their GPUs. Raises :class:`InputError` for what does not divide."""
+    adapters = nodes_of(names, rows, job.nics)
+    machine = machine_of_job(job, adapters.shape[1])
+    model = Transformer(job.layers, job.hidden, job.sequence, job.vocabulary, job.experts, job.top_k, job.recompute)
+    gpus = len(adapters) * machine.gpus
+    layout = Layout.of(gpus, job.tensor, job.pipeline, job.expert, job.batch, job.micro_batch, model)
+    achieved = job.tflops * 1e12 * job.achieved
+    return Step(model, layout, job.micro_batch, achieved, machine, adapters, section("nccl"), job.buckets, job.overlap)
+
+
+def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Part:
+    """The messages of ``job``."""
+    return part_of(step_of(job, names, rows))
+
+
+def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took_us: float) -> dict[str, Any]:
+    """Time of a step, tokens a second, share of the GPUs' achieved rate that is left beside communication and bubbles, GPU-hours."""
+    step = step_of(job, names, rows)
+    lay = step.layout
+    ideal = step.model.flops(job.batch) / lay.gpus / step.flops * 1e6
+    seconds = took_us / 1e6
+    tokens = job.batch * job.sequence
+    return {
+        "gpus": lay.gpus, "data": lay.data, "tensor": lay.tensor, "pipeline": lay.pipeline, "expert": lay.expert, "parameters": step.model.parameters,
+        "step_us": took_us, "compute_us": ideal, "efficiency": ideal / took_us if took_us > 0 else 0.0,
+        "tokens_per_s": tokens / seconds if seconds > 0 else 0.0, "gpu_hours_per_step": lay.gpus * seconds / 3600,
+        "gpu_hours_per_billion_tokens": lay.gpus * seconds / 3600 * 1e9 / tokens,
+    }  # fmt: skip
+
+
+def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:
+    """(GPUs of a node, adapters int64[nodes, nics]) of the hosts that ``job`` chooses."""
+    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
+    rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
+    adapters = nodes_of(hosts.name, rows, job.nics)
+    return machine_of_job(job, adapters.shape[1]).gpus, adapters

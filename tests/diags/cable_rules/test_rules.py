@@ -1,0 +1,227 @@
+"""Each rule by what IBA or its source says of the counter: who is named, with what numbers, and what is not accused."""
+
+from __future__ import annotations
+
+import pytest
+
+from softib.diags.cable_rules.bit_errors import needed_seconds
+from softib.diags.cable_rules.case import Case, lane_rate, line_rate
+from softib.diags.cable_rules.judge import judge
+from softib.diags.cable_rules.thresholds import shipped
+from softib.diags.finding import Severity
+from tests.diags.cable_rules.observed import codes, observed, ports, row, tables
+
+HOUR = 3600.0
+TICKS = lane_rate(400.0) / 10
+"""Ticks of PortXmitWait in a second at NDR: ten bit times of a lane (IBA 16.1.3.2)."""
+
+
+def words(share: float, seconds: float) -> float:
+    """PortXmitData of a port that sends ``share`` of 400 Gb/s."""
+    return share * 400e9 * seconds / 32
+
+
+def test_line_rates_are_those_of_the_specification() -> None:
+    assert (line_rate(400.0), line_rate(32.0)) == (
+        pytest.approx(425e9),
+        pytest.approx(40e9),
+    )  # NDR and QDR, 4X (IBA 5.6)
+
+
+def test_an_ndr_link_needs_the_125_minutes_that_nvidia_says() -> None:
+    """Three errors at 1e-15: 125 minutes of 400 Gb/s, a little less on a line of 425."""
+    case = Case(observed(60), shipped(), None)
+    assert 115 * 60 < needed_seconds(case, 400.0) <= 125 * 60
+
+
+def test_bit_errors_name_the_receiving_end_and_exact_bounds() -> None:
+    found = judge(observed(HOUR, {"symbol_error_counter": {"spine[1]": 400}}))
+    assert codes(found) == ["link-bit-errors"]
+    f = found[0]
+    assert str(f.where[0]) == "spine[1]" and {str(w) for w in f.where} == {"spine[1]", "leaf-0[3]"}
+    assert f.evidence["ber"] == pytest.approx(400 / (425e9 * HOUR), rel=1e-6)
+    assert f.evidence["ber_bounds"][0] < f.evidence["ber"] < f.evidence["ber_bounds"][1]
+    assert f.severity == Severity.ERROR  # more than 120 an hour are fatal (NVSentinel)
+    assert "leaf-0[3] (it sends)" in f.evidence["direction"]
+
+
+def test_errors_in_both_directions_accuse_the_cable() -> None:
+    f = judge(observed(HOUR, {"symbol_error_counter": {"spine[1]": 400, "leaf-0[3]": 300}}))[0]
+    assert "both directions" in f.evidence["direction"]
+
+
+def test_few_errors_in_a_long_time_are_chance() -> None:
+    """Nine hours of NDR at 1e-15 give 14 errors on average: 20 are no finding."""
+    assert codes(judge(observed(9 * HOUR, {"symbol_error_counter": {"spine[1]": 20}}))) == []
+
+
+def test_a_burst_in_one_interval_is_not_diluted_by_clean_hours() -> None:
+    rounds = [{} for _ in range(200)] + [{"symbol_error_counter": {"h0[1]": 12}}]
+    assert codes(judge(observed(300, *rounds))) == ["link-bit-errors"]
+
+
+def test_training_makes_errors_that_tell_nothing() -> None:
+    """SymbolErrorCounter of an interval in which the link fell is of its training."""
+    rounds = {"symbol_error_counter": {"h0[1]": 900}, "link_downed_counter": {"h0[1]": 1, "leaf-0[1]": 1}}
+    assert codes(judge(observed(300, rounds))) == []
+
+
+def test_short_observation_is_said_and_accuses_nobody() -> None:
+    found = judge(observed(300, {}))
+    assert [f.code for f in found] == ["observed-too-short"]
+    assert found[0].evidence["needed_s"] > 6000
+
+
+def test_a_link_between_switches_that_fell_once_is_named_and_a_hosts_only_when_again() -> None:
+    once = {"link_downed_counter": {"leaf-0[3]": 1, "spine[1]": 1, "h0[1]": 1, "leaf-0[1]": 1}}
+    found = judge(observed(300, once, {}))
+    assert codes(found) == ["link-flaps"] and {str(w) for w in found[0].where} == {"leaf-0[3]", "spine[1]"}
+    found = judge(observed(300, {"link_downed_counter": {"h0[1]": 2, "leaf-0[1]": 2}}))
+    assert codes(found) == ["link-flaps"]
+    assert found[0].evidence["isolate"]["disconnected_nodes"] == 1
+
+
+def test_a_host_that_starts_again_is_no_flap() -> None:
+    """Its counters began anew: the switch alone counted the fall."""
+    rounds = [{"link_downed_counter": {"leaf-0[1]": 1}}, {"link_downed_counter": {"leaf-0[1]": 1}}]
+    assert codes(judge(observed(300, *rounds, unknown=((0, "h0[1]"), (1, "h0[1]"))))) == []
+
+
+def test_a_switch_that_starts_again_is_one_information() -> None:
+    fall = {"link_downed_counter": {"h0[1]": 1, "h1[1]": 1, "spine[1]": 1}}
+    unknown = tuple((0, f"leaf-0[{p}]") for p in (1, 2, 3))
+    found = judge(observed(300, fall, {}, unknown=unknown))
+    assert codes(found) == [] and "switch-restarted" in [f.code for f in found]
+    down = {"state": [{}, dict.fromkeys(("h0[1]", "h1[1]", "spine[1]"), 1.0)]}
+    unknown += tuple((1, f"leaf-0[{p}]") for p in (1, 2, 3))
+    assert codes(judge(observed(300, fall, {}, unknown=unknown, level=down))) == ["switch-gone"]
+
+
+def test_fec_margin_is_judged_before_packets_are_lost() -> None:
+    """Corrected symbols over line bits; the limit of PAM4 is 2.4e-4."""
+    symbols = 1e-4 * 425e9 * 60
+    found = judge(observed(60, {"port_fec_corrected_symbol_ctr": {"h2[1]": symbols}}))
+    assert codes(found) == ["link-pre-fec-errors"]
+    assert found[0].evidence["pre_fec_ber"]["h2[1]"] == pytest.approx(1e-4, rel=1e-6)
+    assert found[0].severity == Severity.WARNING
+    found = judge(observed(60, {}, level={"pre_fec_ber": [{"h2[1]": 3e-4}]}))
+    assert [f.severity for f in found if f.code == "link-pre-fec-errors"] == [Severity.ERROR]
+
+
+def test_packets_marked_bad_further_back_accuse_nobody_here() -> None:
+    """PortRcvRemotePhysicalErrors: the packet came with the bad-packet delimiter (IBA 16.1.3.5)."""
+    rounds = {"port_rcv_errors": {"leaf-0[3]": 50}, "port_rcv_pkts": {"leaf-0[3]": 10**7, "h2[1]": 10**7},
+              "port_rcv_remote_physical_errors": {"h2[1]": 50}}  # fmt: skip
+    found = judge(observed(HOUR, rounds))
+    assert codes(found) == ["link-packet-errors"] and str(found[0].where[0]) == "leaf-0[3]"
+
+
+def test_overruns_accuse_the_receiver() -> None:
+    rounds = {
+        "port_rcv_errors": {"h1[1]": 50},
+        "port_buffer_overrun_errors": {"h1[1]": 50},
+        "excessive_buffer_overrun_errors": {"h1[1]": 1},
+    }
+    found = judge(observed(60, rounds))
+    assert codes(found) == ["receive-buffer-overruns"] and str(found[0].where[0]) == "h1[1]"
+
+
+def waiting(shares: dict[str, float], busy: dict[str, float], seconds: float = 60.0) -> dict[str, dict[str, float]]:
+    """Counters of an interval."""
+    return {"port_xmit_wait": {p: s * TICKS * seconds for p, s in shares.items()},
+            "port_xmit_data": {p: words(s, seconds) for p, s in busy.items()}}  # fmt: skip
+
+
+def test_waiting_is_followed_to_the_host_that_drains_slowly() -> None:
+    """h0 sends to h2, which drains a tenth: every port on the way waits, h2 is named, h0 is a victim, the rest branches."""
+    way = ["h0[1]", "leaf-0[3]", "spine[2]", "leaf-1[1]"]
+    found = judge(observed(60, waiting(dict.fromkeys(way, 0.9), dict.fromkeys(way, 0.1))), tables())
+    assert codes(found) == ["slow-receiver"]
+    f = found[0]
+    assert str(f.where[0]) == "h2[1]" and f.evidence["root"] == "leaf-1[1]"
+    assert set(f.evidence["branches"]) == {"leaf-0[3]", "spine[2]"} and set(f.evidence["victims"]) == {"h0[1]"}
+    assert f.evidence["drained_gbps"] == pytest.approx(40.0, rel=0.01)
+
+
+def test_a_hot_spot_by_traffic_is_no_fault() -> None:
+    """h0, h1 and h3 send to h2 as fast as they can: leaf-1[1] is full and never waits."""
+    shares = {"h0[1]": 0.7, "h1[1]": 0.7, "h3[1]": 0.6, "leaf-0[3]": 0.3, "spine[2]": 0.4}
+    busy = {"h0[1]": 0.3, "h1[1]": 0.3, "h3[1]": 0.4, "leaf-0[3]": 0.6, "spine[2]": 0.6, "leaf-1[1]": 0.99}
+    found = judge(observed(60, waiting(shares, busy)), tables())
+    assert codes(found) == []
+    hot = next(f for f in found if f.code == "congestion-hot-spot")
+    assert str(hot.where[0]) == "leaf-1[1]" and hot.evidence["n_victims"] == 3
+
+
+def test_the_tables_decide_which_branch_is_followed() -> None:
+    """leaf-0[3] waits, h2's port is slow; h0's own port is busy too, but no traffic out of leaf-0[3] goes there."""
+    way = ["leaf-0[3]", "spine[2]", "leaf-1[1]"]
+    busy = {**dict.fromkeys(way, 0.1), "leaf-0[1]": 0.95, "spine[1]": 0.95}
+    found = judge(observed(60, waiting(dict.fromkeys(way, 0.9), busy)), tables())
+    assert [str(f.where[0]) for f in found if f.code in ("slow-receiver", "congestion-hot-spot")] == ["h2[1]"]
+
+
+def test_a_switch_port_that_takes_nothing_is_named_where_nothing_behind_it_is_busy() -> None:
+    found = judge(observed(60, waiting({"leaf-0[3]": 0.9}, {"leaf-0[3]": 0.05})), tables())
+    assert codes(found) == ["slow-receiver"] and str(found[0].where[0]) == "spine[1]"
+
+
+def test_a_link_slower_than_its_peers_is_told_apart_from_a_hot_spot() -> None:
+    made = ports()
+    made.rate_gbps[[row("leaf-1[1]"), row("h2[1]")]] = 100.0
+    way = ("h0[1]", "leaf-0[3]", "spine[2]")
+    found = judge(
+        observed(60, waiting(dict.fromkeys(way, 0.7), dict.fromkeys((*way, "leaf-1[1]"), 0.24)), of=made), tables()
+    )
+    assert codes(found) == ["congested-slow-link"]
+
+
+def test_who_knocks_on_whose_partition() -> None:
+    """PortRcvConstraintErrors at the leaf: the host behind that port sent them (IBA 10.9.4)."""
+    found = judge(observed(60, {"port_rcv_constraint_errors": {"leaf-0[2]": 7}}))
+    assert codes(found) == ["partition-violations"] and str(found[0].where[0]) == "h1[1]"
+
+
+def test_smp_drops_are_of_management_not_of_a_cable() -> None:
+    found = judge(observed(60, {"vl15_dropped": {"leaf-0[1]": 101}}))
+    assert codes(found) == [] and "smp-drops" in [f.code for f in found]
+
+
+def test_a_flow_control_watchdog_accuses_the_other_end() -> None:
+    found = judge(observed(60, {"port_vl_xmit_flow_ctl_update_errors": {"leaf-0[3]": 2}}))
+    assert codes(found) == ["flow-control-errors"] and str(found[0].where[0]) == "spine[1]"
+
+
+def test_a_module_that_is_hot_or_has_become_warmer() -> None:
+    level = {"module_temperature_c": [{"h0[1]": 40, "h1[1]": 69, "h2[1]": 71}, {"h0[1]": 51, "h1[1]": 69, "h2[1]": 71}]}
+    found = judge(observed(60, {}, {}, level=level))
+    assert sorted(str(f.where[0]) for f in found if f.code == "hot-module") == ["h0[1]", "h2[1]"]
+
+
+def test_cables_of_one_batch_are_one_finding() -> None:
+    """All three of a batch, none of the other three: 1 of 20 draws of three, too little for six cables; twelve of 400 are enough (see stories)."""
+    text = {"module_part": dict.fromkeys(("leaf-0[3]", "h0[1]", "h1[1]"), "MCP7Y00")}
+    rounds = {"symbol_error_counter": dict.fromkeys(("leaf-0[3]", "h0[1]", "h1[1]"), 500)}
+    assert codes(judge(observed(HOUR, rounds, of=ports(**text)))) == ["link-bit-errors"] * 3
+    found = judge(observed(HOUR, rounds, of=ports(**text)), thresholds={"group_chance": 0.5})
+    assert codes(found) == ["common-cause"]
+    assert "MCP7Y00" in found[0].message or "leaf-0" in found[0].message
+
+
+def test_no_more_are_isolated_at_once_than_the_limit() -> None:
+    rounds = {"symbol_error_counter": dict.fromkeys(("h0[1]", "h1[1]", "h2[1]", "leaf-0[3]"), 500)}
+    found = judge(observed(HOUR, rounds), thresholds={"isolations_at_least": 2})
+    now = [f.evidence["isolate"]["now"] for f in found if "isolate" in f.evidence]
+    assert now == [True, True, False, False]
+
+
+def test_jobs_that_cross_are_in_the_evidence() -> None:
+    found = judge(
+        observed(HOUR, {"symbol_error_counter": {"h0[1]": 500}}),
+        jobs_on=lambda guid, port: ["train"] if (guid, port) == (1, 1) else [],
+    )
+    assert found[0].evidence["jobs"] == ["train"]
+
+
+def test_nothing_observed_is_no_finding() -> None:
+    assert judge(observed(60)) == []
