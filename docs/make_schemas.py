@@ -23,7 +23,8 @@ TYPES = {
     **document_types.DOCUMENTS, **running_types.RUNNING_DOCUMENTS,
     **manager_types.MANAGER_DOCUMENTS,
     "route": routing_types.Route, "report": report_types.Report,
-    "simulate": simulation_types.Simulate,
+    "simulate": simulation_types.Simulate, "compare": simulation_types.Compare,
+    "sweep": simulation_types.Sweep,
 }  # fmt: skip
 
 for _module in (document_types, manager_types, report_types, routing_types, running_types, simulation_types):

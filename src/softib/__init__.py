@@ -32,6 +32,7 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
+    from softib.api.comparing import Comparison, compare
     from softib.api.diagnosing import Jobs, diagnose, jobs_on
     from softib.api.exporting import Exporter
     from softib.api.fabric import Fabric, generate, load, running, topologies
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from softib.api.serving import Server
     from softib.api.simulation import Record, Simulation, simulate
     from softib.api.starting import Starter, up
+    from softib.api.sweeping import Sweep, sweep
     from softib.api.top_view import TopView
     from softib.api.web import serve
 
@@ -71,9 +73,11 @@ _LAZY = {
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
+    **dict.fromkeys(("Comparison", "compare"), "comparing"),
     "TopView": "top_view",
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "diagnosing"),
     **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
+    **dict.fromkeys(("Sweep", "sweep"), "sweeping"),
     "Drawing": "graph",
     "Findings": "findings",
 }
@@ -84,6 +88,7 @@ __all__ = [
     "AttributeChange",
     "Change",
     "Changes",
+    "Comparison",
     "Drawing",
     "Explanation",
     "Exporter",
@@ -113,6 +118,7 @@ __all__ = [
     "SoftibError",
     "SoftibWarning",
     "Starter",
+    "Sweep",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -122,6 +128,7 @@ __all__ = [
     "__version__",
     "bring_up",
     "check",
+    "compare",
     "compile_kernels",
     "diagnose",
     "diff",
@@ -140,6 +147,7 @@ __all__ = [
     "scaling",
     "serve",
     "simulate",
+    "sweep",
     "topologies",
     "up",
     "verify",

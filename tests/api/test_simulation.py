@@ -114,7 +114,7 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "write on or off"),
         ("shift:1MB", {"network": "tcp,gbps=fast", "layer": "packet"}, "write a number"),
         ("shift:1MB", {"what_if": "network=tcp,mtu=20", "layer": "packet"}, "mtu 20 is not possible"),
-        ("shift:1MB,opcode=read", {"network": "tcp", "layer": "packet"}, "a socket has none"),
+        ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "a socket has none"),
         ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "fluid layer alone"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
         ("nowhere.yaml", {}, "nowhere.yaml"),

@@ -98,3 +98,32 @@ def test_a_run_that_cannot_complete_ends_with_1(tree, monkeypatch):
 def test_unreadable_targets_are_one_line(tree, tmp_path):
     done = run("simulate", tree, "shift:64KB", "--html", str(tmp_path / "no" / "where.html"))
     assert done.code == 2 and done.err.count("\n") == 1
+
+
+def test_networks_are_compared(tree, tmp_path):
+    done = run(
+        "compare", tree, "shift:64KB", "--network", "XDR", "--network", "roce", "--html", str(tmp_path / "c.html")
+    )
+    assert done.code == 0, done.err
+    rows = [line.split()[:2] for line in done.out.splitlines() if line.startswith(("NDR", "XDR", "RoCE"))]
+    assert (
+        rows == [["NDR", "400"], ["XDR", "800"], ["RoCE", "400"]]
+        and "no" in done.out
+        and (tmp_path / "c.html").exists()
+    )
+    found = run("compare", tree, "shift:64KB", "--network", "xdr", "--layer", "fluid", "--json").json()
+    assert [n["network"] for n in found["networks"]] == ["NDR", "XDR"] and found["as_it_is"] == "NDR"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("shift:0",),
+        ("shift:1MB", "--network", "ethernet"),
+        ("shift:1MB", "--network", "roce,gbps=fast"),
+        ("shift:1MB", "--html", "/nowhere/x"),
+    ],
+)
+def test_a_comparison_that_is_none_ends_with_2_and_one_line(tree, how):
+    done = run("compare", tree, *how, *(() if "--network" in how else ("--network", "XDR", "--layer", "fluid")))
+    assert done.code == 2 and done.out == "" and done.err.count("\n") == 1

@@ -17,6 +17,8 @@ pytest.importorskip("polars")
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 NEEDS = {"rdma-and-counters": "ib_write_bw"}
+LONG = ("questions",)
+"""Notebooks that run with the slow tests."""
 
 
 def cells(notebook: Path) -> list[str]:
@@ -32,7 +34,11 @@ def run_cell(text: str, names: dict) -> object:
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "notebook",
+    [pytest.param(p, marks=pytest.mark.slow if p.stem in LONG else ()) for p in NOTEBOOKS],
+    ids=lambda p: getattr(p, "stem", None),
+)
 @pytest.mark.timeout(300)
 def test_a_notebook_runs(notebook, monkeypatch):
     if shutil.which(NEEDS.get(notebook.stem, "sh")) is None:
@@ -57,8 +63,8 @@ def test_a_notebook_runs(notebook, monkeypatch):
             softib.RunningFabric(one.name).down()
 
 
-def test_there_are_four_without_outputs():
-    assert len(NOTEBOOKS) == 4
+def test_there_are_five_without_outputs():
+    assert len(NOTEBOOKS) == 5
     for notebook in NOTEBOOKS:
         loaded = json.loads(notebook.read_text())
         assert all(not c.get("outputs") for c in loaded["cells"]), notebook

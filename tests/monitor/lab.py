@@ -13,6 +13,7 @@ from softib.iba.constants import Method, MgmtClass
 from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
+from softib.monitor.poller import Pace, Poller
 from softib.monitor.requests import perf_gets
 from softib.scenario.bring_up import bring_up
 
@@ -93,3 +94,21 @@ def clear(wire: Wire, fabric, port: int) -> None:
     batch.mad[0, 64 + 16] = 0xFF  # CounterSelect2
     answers = wire.plane.send(batch, wire.port, 0)
     assert len(answers) == 1 and answers.mad[0, 5] == 0
+
+
+QUICK = Pace(timeout_ps=5 * 10**9)
+
+
+class Lab:
+    def __init__(self, additional: bool = False):
+        self.fabric = fabric_up()
+        self.wire, self.clock = Wire(self.fabric, additional), Clock()
+        self.poller = Poller(self.wire, QUICK, now_ns=self.clock)
+
+    def round(self):
+        self.clock.ns += 10**9
+        return self.poller.round()
+
+    def add(self, port: int, counter: str, n: int) -> None:
+        column = self.fabric.counters if counter in self.fabric.counters.dtype.names else self.fabric.detail_counters
+        column[counter][port] += np.uint64(n)

@@ -11,8 +11,7 @@ from softib.monitor.exporter.names import SERVICE, metrics
 from softib.monitor.exporter.ratios import ErrorRatios, upper_bound
 from softib.monitor.exporter.text import PortText
 from softib.monitor.increase import between
-from tests.monitor.lab import port_of, row_of
-from tests.monitor.test_poller import Lab
+from tests.monitor.lab import Lab, port_of, row_of
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is not installed")
 

@@ -8,11 +8,9 @@ import pytest
 from softib.iba.constants import Method, MgmtClass
 from softib.iba.smp import PortInfo
 from softib.monitor.increase import between
-from softib.monitor.poller import Pace, Poller
 from softib.monitor.series import merged_ports, observations_of
-from tests.monitor.lab import Clock, Wire, clear, fabric_up, port_of, row_of
+from tests.monitor.lab import Lab, clear, port_of, row_of
 
-QUICK = Pace(timeout_ps=5 * 10**9)
 STEADY = (
     "symbol_error_counter",
     "link_downed_counter",
@@ -22,21 +20,6 @@ STEADY = (
     "port_multicast_xmit_pkts",
 )
 """Counters that MADs themselves do not move."""
-
-
-class Lab:
-    def __init__(self, additional: bool = False):
-        self.fabric = fabric_up()
-        self.wire, self.clock = Wire(self.fabric, additional), Clock()
-        self.poller = Poller(self.wire, QUICK, now_ns=self.clock)
-
-    def round(self):
-        self.clock.ns += 10**9
-        return self.poller.round()
-
-    def add(self, port: int, counter: str, n: int) -> None:
-        column = self.fabric.counters if counter in self.fabric.counters.dtype.names else self.fabric.detail_counters
-        column[counter][port] += np.uint64(n)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 from softib.errors import InputError, UnknownName
 from softib.sim.messages import PATH_SL
 from softib.sim.paths import WHY, Plane, packets_of, wire_octets
+from softib.sim.socket_reads import without_reads
 from softib.workloads.hosts import Hosts, hosts_of
 
 if TYPE_CHECKING:
@@ -259,6 +260,8 @@ def simulated(
     made, jobs = workload.messages(hosts, seed)
     made.check(len(plane.ends))
     made = with_reductions(found, plane, made, layer)
+    if (options or {}).get("network") == "tcp":
+        made = without_reads(made)
     made = with_stated_sls(found, plane, made)
     made = with_groups(found, plane, made, layer)
     if ask.jobs_apart:

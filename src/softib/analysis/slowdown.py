@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from softib.analysis.simulated import Simulated
 
-__all__ = ["PERCENTILES", "job_percentiles_ps", "jobs_alone"]
+__all__ = ["PERCENTILES", "job_percentiles_ps", "jobs_alone", "request_figures"]
 
 PERCENTILES = {"p50": 50, "p99": 99, "p99.9": 99.9}
 
@@ -21,6 +21,25 @@ def job_percentiles_ps(run: Simulated, job: int) -> dict[str, float]:
     if not len(took):
         return {}
     return dict(zip(PERCENTILES, np.percentile(took, list(PERCENTILES.values())).tolist(), strict=True))
+
+
+def request_figures(run: Simulated, job: int) -> dict[str, float]:
+    """Of a job that asks and is answered: ``requests`` that ended, how many ``per_s`` from the first to the last of them, and percentiles of their times in µs, from the
+    command's begin to the arrival of the answer. Empty for other jobs."""
+    m, o = run.messages, run.outcome
+    asks, ends = m.requests[m.job[m.requests[:, 0]] == job].T
+    done = (o.began_ps[asks] >= 0) & (o.arrived_ps[ends] >= 0)
+    if not done.any():
+        return {}
+    began, ended = o.began_ps[asks[done]], o.arrived_ps[ends[done]]
+    values = np.percentile(ended - began, list(PERCENTILES.values())) / 1e6
+    span = int(ended.max() - began.min())
+    per_s = {"per_s": int(done.sum()) * 1e12 / span} if span else {}
+    return {
+        "requests": int(done.sum()),
+        **per_s,
+        **{f"{q}_us": float(v) for q, v in zip(PERCENTILES, values, strict=True)},
+    }
 
 
 def jobs_alone(run: Simulated, alone: Callable[[Simulated, int], Simulated]) -> dict[str, dict[str, float]]:

@@ -78,13 +78,13 @@ def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str
     if not is_live(source) and os.path.exists(source):
         raise InputError(f"{source}: one file is one reading; give a second, later one")
     opened = open_source(source)
-    said: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     try:
         watch = Watch(opened, keep=rounds)
         for i in range(rounds):
             began = time.monotonic()
             r = watch.step()
-            said.append(
+            lines.append(
                 {
                     "mads": r.mads,
                     "seconds": r.duration_s,
@@ -92,9 +92,9 @@ def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str
                     "silent": len(r.silent),
                 }
             )
-            on_round(said[-1])
+            on_round(lines[-1])
             if i + 1 < rounds:
                 time.sleep(max(0.0, began + every - time.monotonic()))
-        return Observed(watch.observations, watch.poller.problems, said)
+        return Observed(watch.observations, watch.poller.problems, lines)
     finally:
         opened.close()

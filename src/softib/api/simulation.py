@@ -31,7 +31,7 @@ class Simulation(Suggests):
 
     ``fabric`` has the tables that were taken, ``simulated_us`` is virtual time, ``wall_s`` what the layer took. ``what_if`` is the same workload
     with something changed, where that was asked for, ``variants`` all such runs by what changed. ``jobs_alone``: what each job does without the
-    others, after :meth:`run_jobs_alone`.
+    others, after :meth:`run_jobs_alone`. ``others``: runs of the jobs that the workload places on other fabrics, by their names.
     """
 
     def __init__(self, runs: Runs, made: Made):
@@ -40,6 +40,7 @@ class Simulation(Suggests):
         self.what_if: Simulation | None = None
         self.what_if_text = ""
         self.variants: dict[str, Simulation] = {}
+        self.others: dict[str, Simulation] = {}
         self.jobs_alone: dict[str, dict[str, float]] = {}
 
     def variant(self, changes: Mapping[str, str]) -> Simulation:
@@ -74,8 +75,8 @@ class Simulation(Suggests):
 
     @property
     def good(self) -> bool:
-        """Did every message complete?"""
-        return self._run is None or self._run.ok
+        """Did every message complete, on the other fabrics too?"""
+        return (self._run is None or self._run.ok) and all(other.good for other in self.others.values())
 
     @property
     def valid(self) -> bool:
@@ -185,8 +186,11 @@ class Simulation(Suggests):
         and that of its p50, p99 and p99.9 latencies."""
         from softib.analysis.slowdown import jobs_alone
 
-        if self._run is not None and len(self._run.jobs) > 1 and not self.jobs_alone:
+        several = len(self._run.jobs) > 1 if self._run is not None else False
+        if self._run is not None and (several or self.others or self._runs.whole) and not self.jobs_alone:
             self.jobs_alone = jobs_alone(self._run, self._runs.alone)
+        for other in self.others.values():
+            other.run_jobs_alone()
         return self.jobs_alone
 
     @cached_property
@@ -297,7 +301,7 @@ def simulate(
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
     change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
-    job an SL of its own. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
+    job an SL of its own, ``generation=XDR`` keeps the graph and takes links of that generation. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
     ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
     layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
     "management": {"sm": "off"}}``. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
@@ -309,7 +313,6 @@ def simulate(
     <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
     from softib.analysis.routed import check_choice
-    from softib.analysis.simulated import run_layer
     from softib.workloads.workload import read
 
     path = None if lfts is None else os.fspath(lfts)
@@ -318,16 +321,49 @@ def simulate(
     wanted = [(text, changes_of(text, layer)) for text in texts]
     first = {} if network == "infiniband" else {"network": network}
     check_network(first, layer)
-    run_layer(layer)
     work = _with_faults(read(workload), faults)
-    if work.phased is not None and layer != "fluid":
-        raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
-    runs = Runs(as_fabric(source), work, layer, engine, path, seed, network, record or Record())
+    check_layer(work, layer)
+    if not work.fabrics:
+        runs = Runs(as_fabric(source), work, layer, engine, path, seed, network, record or Record())
+    else:
+        check_fabrics(work, layer)
+        parts = (work.of_fabric(None), layer, engine, path, seed, network, record or Record(), work.on_one_fabric())
+        runs = Runs(as_fabric(source), *parts)
     made = Simulation(runs, runs.make())
+    for name, other in work.fabrics.items():
+        there = Runs(
+            as_fabric(other.source),
+            work.of_fabric(name),
+            layer,
+            other.engine or engine,
+            None,
+            seed,
+            other.network,
+            Record(),
+        )
+        made.others[name] = Simulation(there, there.make())
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
             made.add_variant(text if number == 0 else text_of(variant), variant)
     return made
+
+
+def check_layer(work: Workload, layer: str) -> None:
+    """Raise :class:`UnknownName` for a layer that is none, :class:`InputError` for one that does not answer ``work``."""
+    from softib.analysis.simulated import run_layer
+
+    run_layer(layer)
+    if work.phased is not None and layer != "fluid":
+        raise InputError(f"barriers are answered by the fluid layer alone, not by {layer}")
+
+
+def check_fabrics(work: Workload, layer: str) -> None:
+    """Raise one line where a job has no fabric of its file, or ``layer`` does not know the network of one."""
+    work.of_fabric(None)
+    for name, other in work.fabrics.items():
+        work.of_fabric(name)
+        if other.network != "infiniband":
+            check_network({"network": other.network}, layer)
 
 
 def _with_faults(work: Workload, given: Sequence[str | Mapping[str, Any]] | Mapping[str, Any]) -> Workload:

@@ -121,10 +121,17 @@ def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
         made["over_time"] = s.over_time
     if main and s._runs.record.trace is not None:
         made["trace"] = s.trace
+    if s.others:
+        made["fabrics"] = [_other(name, other) for name, other in s.others.items()]
     if s.what_if is not None:
         made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if, main=False)}
         made["variants"] = [_variant("as it is", s, s), *(_variant(text, v, s) for text, v in s.variants.items())]
     return made
+
+
+def _other(name: str, s: Simulation) -> dict[str, Any]:
+    """The run of another fabric of the workload."""
+    return {"name": name, "over": s._runs.network, **as_json(s, main=False)}
 
 
 def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
@@ -144,7 +151,7 @@ def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
 
 def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     """Jobs with percentiles of their latencies, and what each does alone where that was run."""
-    from softib.analysis.slowdown import job_percentiles_ps
+    from softib.analysis.slowdown import job_percentiles_ps, request_figures
     from softib.workloads.gpu_figures import gpu_figures
 
     found = _rows(jobs(run))
@@ -152,6 +159,8 @@ def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     for k, row in enumerate(found):
         row |= of_gpus[k] if k < len(of_gpus) else {}
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
+        if asked := request_figures(run, k):
+            row["requests"] = asked
         if row["job"] in s.jobs_alone:
             row["alone"] = s.jobs_alone[row["job"]]
     return found

@@ -50,7 +50,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Runs:
-    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's."""
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too."""
 
     fabric: Fabric
     work: Workload
@@ -60,6 +60,7 @@ class Runs:
     seed: int
     network: str
     record: Record
+    whole: Workload | None = None
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Made:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""
@@ -69,10 +70,15 @@ class Runs:
 
         from softib.analysis.routed import routed
         from softib.analysis.simulated import simulated
+        from softib.fabric.generation import at_generation
         from softib.sim.packet.ethernet_options import network_of
 
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
+        if "fabrics" in changed and self.whole is None:
+            raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
+        if "generation" in changed:
+            result = replace(result, fabric=at_generation(result.fabric, changed["generation"]))
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
@@ -91,8 +97,9 @@ class Runs:
         if self.work.phased is not None:
             phases = self._phases(found.fabric)
             return Made(None, phases, shown, time.perf_counter() - began, named)
+        work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
         run = simulated(
-            found, self.work, self.layer, engine=named, seed=self.seed, options=options, progress=self.record.progress,
+            found, work, self.layer, engine=named, seed=self.seed, options=options, progress=self.record.progress,
             ask=self._ask(found.fabric, changes is None, changed.get("vl") == "jobs"),
         )  # fmt: skip
         run.outcome.wall_s = time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``."""
+"""Changes of a what-if: ``engine=updn``, ``ar=on``, ``cc=on``, ``vl=jobs``, ``generation=XDR``."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from softib.errors import InputError, UnknownName
 
 __all__ = ["CHANGES", "OF_PACKETS", "changes_of", "check_network", "manager_settings", "variants_of"]
 
-CHANGES = ("engine", "ar", "cc", "vl", "network")
+CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics")
 """What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network
-(``roce``, ``tcp``)."""
+(``roce``, ``tcp``); the generation of the links; all jobs of a file of several fabrics on the first one."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
-VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",)}
+VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": ("one",)}
 
 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
     """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change or what ``layer`` does not know."""
     from softib.analysis.routed import check_choice
+    from softib.iba.rates import speed_named
 
     found: dict[str, str] = {}
     # A list of engines has commas of its own: what is no change of its own belongs to the value before.
@@ -42,6 +43,8 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
         found[key] = value
     check_choice(found.get("engine"), None)
     check_network(found, layer)
+    if "generation" in found:
+        speed_named(found["generation"])
     return found
 
 

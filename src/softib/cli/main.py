@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "diff": "what changed between two fabrics",
     "route": "routing tables, deadlock proof and quality",
     "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
+    "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",
     "up": "run a fabric: stock tools manage it",
     "status": "what runs, and how it is",
     "down": "stop a running fabric",

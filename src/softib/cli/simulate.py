@@ -19,6 +19,7 @@ from softib.cli.output import (
     show_progress,
     source_options,
 )
+from softib.cli.sweep import swept
 
 if TYPE_CHECKING:
     import softib
@@ -42,7 +43,7 @@ SMS = ("internal", "off")
 @click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
-              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, or several with commas. Repeatable.")  # fmt: skip
+              help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, or several with commas. Repeatable.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(min=0), default=1, show_default=True,
               help="Processors for the packet layer (0: all); the result is the same.")  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
@@ -78,7 +79,20 @@ SMS = ("internal", "off")
               help="Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable.")  # fmt: skip
 @click.option("--sm", type=click.Choice(SMS), default=None,
               help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.")  # fmt: skip
-@click.option("--parquet", metavar="F", type=click.Path(), help="Write every message as a row of a Parquet file.")
+@click.option("--sweep", metavar="GRID", type=click.Path(),
+              help="Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed sweep goes on.")  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(min=0), default=0, help="Processes of a sweep (default: one a processor)."
+)
+@click.option(
+    "--dask", metavar="ADDRESS", help="Run a sweep on the Dask cluster of this scheduler, such as tcp://head:8786."
+)
+@click.option(
+    "--parquet",
+    metavar="F",
+    type=click.Path(),
+    help="Write every message (of a sweep: every run) as a row of a Parquet file.",
+)
 @click.option(
     "--html",
     "html",
@@ -93,11 +107,13 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
 
     WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
     jobs. Patterns: permutation, shift, all-to-all, random-pairs, bisection, incast, parking-lot, hot-spot, latency, bandwidth,
-    message-rate, matrix, multicast, aggregation, trace (a GOAL schedule, or its file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
+    message-rate, matrix, multicast, aggregation, storage, checkpoint, trace (a GOAL schedule, or its file alone). A fabric without forwarding tables is brought up by the subnet manager first. Exit 1 when not every message
     completed, 2 when the question was wrong.
     """
     import softib
 
+    if given["sweep"] or given["dask"] or given["workers"]:
+        return swept(source, workload, {"ibnl": ibnl, "node_name_map": node_name_map}, given)
     if bool(given["pcap"]) != bool(given["ports"]):
         raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
     fabric = softib.load(

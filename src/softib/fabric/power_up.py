@@ -80,7 +80,7 @@ def port_info_image(
     P.cap_mask2.set(info, np.where(external, 0, cap2))
     P.local_port_num.set(info, f.port_num)
     _write_widths(info, lanes, active_lanes)
-    _write_speeds(info, supported, active)
+    mlnx = write_speeds(info, supported, active)
     P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING))
     P.neighbor_mtu.set(info, np.where(active > 0, MTU_4096, 1))
     P.mtu_cap.set(info, MTU_4096)
@@ -94,9 +94,7 @@ def port_info_image(
     P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0))
     P.local_phy_errors.set(info, PHY_ERRORS)
     P.overrun_errors.set(info, PHY_ERRORS)
-    mlnx = np.stack([_bits_up_to("mlnx_bit")[supported] & 1, _bits_up_to("mlnx_bit")[supported] & 1,
-                     _bit_of("mlnx_bit")[active]], axis=1)  # fmt: skip
-    return info, mlnx.astype(np.uint8)
+    return info, mlnx
 
 
 def _write_widths(info: np.ndarray, lanes: np.ndarray, active_lanes: np.ndarray) -> None:
@@ -111,7 +109,8 @@ def _write_widths(info: np.ndarray, lanes: np.ndarray, active_lanes: np.ndarray)
     PortInfo.link_width_active.set(info, np.where(active_lanes > 0, bit[active_lanes], WIDTH_BITS[4]))
 
 
-def _write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) -> None:
+def write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Write the speeds of ports into ``info``; returns their Mellanox speeds (``uint8[ports, 3]``)."""
     P = PortInfo
     speeds, ext, ext2 = (_bits_up_to(a) for a in ("speed_bit", "ext_bit", "ext2_bit"))
     P.link_speed_supported.set(info, speeds[supported])
@@ -126,6 +125,9 @@ def _write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) -
     P.link_speed_active.set(info, np.where(is_ext, 4, np.where(plain > 0, plain, 1)))
     P.link_speed_ext_active.set(info, _bit_of("ext_bit")[active])
     P.link_speed_ext2_active.set(info, _bit_of("ext2_bit")[active] & 3)
+    mlnx = np.stack([_bits_up_to("mlnx_bit")[supported] & 1, _bits_up_to("mlnx_bit")[supported] & 1,
+                     _bit_of("mlnx_bit")[active]], axis=1)  # fmt: skip
+    return mlnx.astype(np.uint8)
 
 
 def active_speed_codes(info: np.ndarray, mlnx: np.ndarray) -> np.ndarray:

@@ -163,7 +163,7 @@ def _db_csv(file: str, reading: Reading) -> int | None:
     sections, _ = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet)
     pm = sections.get("PM_INFO")
     if pm is not None and pm.has("NodeGUID", "PortNumber"):
-        at, rows = _places(pm, reading)
+        at, rows = _rows_in(pm, reading)
         for name, columns in {**names.COUNTERS, **names.DETAIL_COUNTERS}.items():
             best = np.zeros(len(rows), np.uint64)
             there = np.zeros(len(rows), bool)
@@ -174,7 +174,7 @@ def _db_csv(file: str, reading: Reading) -> int | None:
             _put(reading, name, rows[there], best[there])
     ticks = sections.get("PM_PORT_SAMPLES_CONTROL")
     if ticks is not None and ticks.has("NodeGUID", "PortNumber", "Tick"):
-        at, rows = _places(ticks, reading)
+        at, rows = _rows_in(ticks, reading)
         level = np.full(len(reading), np.nan)
         level[rows] = ticks.column("Tick", quiet)[at] + 1.0
         reading.level["tick_symbols"] = level
@@ -185,11 +185,11 @@ def _db_csv(file: str, reading: Reading) -> int | None:
     return None if m is None else int(datetime.fromisoformat(f"{m[1]}T{m[2]}+00:00").timestamp()) * 10**9
 
 
-def _places(s: Section, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+def _rows_in(s: Section, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the section whose port is in ``reading``, and the rows of those ports there."""
     quiet = Problems("")
     guid, number = s.column("NodeGUID", quiet, np.uint64), s.column("PortNumber", quiet)
     row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
-    places = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
-    at = np.flatnonzero(places >= 0)
-    return at, places[at]
+    found = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
+    at = np.flatnonzero(found >= 0)
+    return at, found[at]

@@ -20,20 +20,20 @@ def with_firmware(targets: Targets, gets: PacedGets) -> Targets:
     """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of devices that told; others keep "" and their DeviceID."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
-    asked = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
-    firmware, board = np.full(len(t.end_lid), "", object), np.full(len(t.end_lid), "", object)
+    wanted = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
+    firmware, psid = np.full(len(t.end_lid), "", object), np.full(len(t.end_lid), "", object)
 
     def heard(tags: np.ndarray, mad: np.ndarray) -> None:
-        for end, data in zip(asked[tags].tolist(), mad[:, VENDOR_DATA:], strict=True):
+        for end, data in zip(wanted[tags].tolist(), mad[:, VENDOR_DATA:], strict=True):
             firmware[end] = _version(data)
-            board[end] = bytes(GeneralInfo.psid.get(data)).split(b"\0")[0].decode("ascii", "replace").strip()
+            psid[end] = bytes(GeneralInfo.psid.get(data)).split(b"\0")[0].decode("ascii", "replace").strip()
 
     attr = GeneralInfo.attr
     assert attr is not None
-    if len(asked):
-        batch = vendor_gets(int(MgmtClass.VENDOR_MLNX), attr, t.end_lid[asked])
-        gets.run(batch, t.end_device[asked], len(t.device_guid), heard)
-    device = np.where(board[t.end] != "", board[t.end], t.ports.text["device"])
+    if len(wanted):
+        batch = vendor_gets(int(MgmtClass.VENDOR_MLNX), attr, t.end_lid[wanted])
+        gets.run(batch, t.end_device[wanted], len(t.device_guid), heard)
+    device = np.where(psid[t.end] != "", psid[t.end], t.ports.text["device"])
     return t.with_text("firmware", firmware[t.end]).with_text("device", device)
 
 

@@ -51,13 +51,13 @@ class Manager:
 
 @dataclass
 class ManagerWatch:
-    """Follows the managers of the subnet that ``poller`` reads. ``told``: what the daemon of a running fabric says of its own manager (its ``status``), {} elsewhere;
+    """Follows the managers of the subnet that ``poller`` reads. ``reported``: what the daemon of a running fabric says of its own manager (its ``status``), {} elsewhere;
     ``answer_s``: how long the last SMInfo took (NaN: none came), ``sa_answer_s`` the last query of the master's subnet administration; ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its report of a light sweep has none)."""
 
     opened: Opened
     poller: Poller
     managers: dict[int, Manager] = field(default_factory=dict)
-    told: dict[str, Any] = field(default_factory=dict)
+    reported: dict[str, Any] = field(default_factory=dict)
     answer_s: float = float("nan")
     sa_answer_s: float = float("nan")
     sweep_s: dict[str, float] = field(default_factory=dict)
@@ -81,8 +81,8 @@ class ManagerWatch:
         self._administration()
         if self.opened.status is not None:
             with contextlib.suppress(SoftibError):
-                self.told = self.opened.status()
-                self.sweep_s = self.told.get("sm", {}).get("report", {}).get("phase_s") or self.sweep_s
+                self.reported = self.opened.status()
+                self.sweep_s = self.reported.get("sm", {}).get("report", {}).get("phase_s") or self.sweep_s
 
     def _administration(self) -> None:
         """Time one query of the master's subnet administration."""

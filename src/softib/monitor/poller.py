@@ -32,7 +32,7 @@ __all__ = ["SMALL", "Pace", "Poller", "Round"]
 
 SMALL = 10_000
 """Ports up to which a round reads everything."""
-TURN = 10
+APART = 10
 """On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of ten (an interval needs two in a row)."""
 MOST_SKIPPED = 64
 """Rounds that a device which never answers is left alone at most; it begins with 1 and doubles."""
@@ -177,7 +177,7 @@ class Poller:
         silent = self._counters(r, away)
         silent |= self._who(r, away)
         self._causes(r)
-        if len(t) <= SMALL or self.rounds % TURN < 2:
+        if len(t) <= SMALL or self.rounds % APART < 2:
             self._attribute(r, FEC, np.flatnonzero(r.answered & self._fec))
         self._states(r)
         self._settle(away, silent)
@@ -187,13 +187,13 @@ class Poller:
 
     def _counters(self, r: Reading, away: np.ndarray) -> np.ndarray:
         t = self.targets
-        asked = np.flatnonzero(~away[t.device[self._main_rows]])
+        wanted = np.flatnonzero(~away[t.device[self._main_rows]])
         # A port counts as read when all that it was asked is there: half of a port would look like a counter that stands still.
         missing = np.bincount(self._main_rows, minlength=len(t))
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
             now = self.now_ns()
-            at = asked[tags]
+            at = wanted[tags]
             wide = self._is_extended[at]
             for extended in (False, True):
                 which = wide == extended
@@ -203,9 +203,9 @@ class Poller:
                     missing[rows] -= 1
                     r.time_ns[rows] = now
 
-        whole = len(asked) == len(self._main)
-        batch = self._main if whole else self._main[asked]
-        silent = self._ask(batch, t.device[self._main_rows[asked]], heard)
+        whole = len(wanted) == len(self._main)
+        batch = self._main if whole else self._main[wanted]
+        silent = self._ask(batch, t.device[self._main_rows[wanted]], heard)
         r.answered[:] = missing == 0
         r.time_ns[~r.answered] = 0
         return silent
@@ -237,7 +237,7 @@ class Poller:
         """Is each LID still the device that it was? Ports of one that is not are not read, and the subnet is looked at anew before the next round."""
         t = self.targets
         right = np.zeros(len(t.end_lid), bool)
-        asked = np.arange(len(t.end_lid))
+        wanted = np.arange(len(t.end_lid))
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
             data = mad[:, DATA_AT : DATA_AT + NodeInfo.size]
@@ -250,7 +250,7 @@ class Poller:
         silent = self._ask(self._identity, t.end_device, heard)
         r.forget(np.flatnonzero(~right[t.end]))
         back = right & away[t.end_device]
-        for guid in t.device_guid[t.end_device[asked[back]]].tolist():
+        for guid in t.device_guid[t.end_device[wanted[back]]].tolist():
             self._skip_until.pop(guid, None)
         return silent
 
@@ -292,12 +292,12 @@ class Poller:
     def _states(self, r: Reading) -> None:
         """PortInfo: of all ports or of those whose turn it is, and of those whose link counters moved."""
         t, last = self.targets, self._last
-        turn = np.ones(len(t), bool) if len(t) <= SMALL else np.arange(len(t)) % TURN == self.rounds % TURN
+        due = np.ones(len(t), bool) if len(t) <= SMALL else np.arange(len(t)) % APART == self.rounds % APART
         if last is not None and len(last) == len(r):
             for name in OF_LINK:
                 if name in r.value and name in last.value:
-                    turn |= r.value[name] != last.value[name]
-        rows = np.flatnonzero(turn & r.answered)
+                    due |= r.value[name] != last.value[name]
+        rows = np.flatnonzero(due & r.answered)
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
             self._info[rows[tags]] = mad[:, DATA_AT : DATA_AT + PortInfo.size]

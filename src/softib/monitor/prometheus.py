@@ -16,7 +16,7 @@ import numpy as np
 
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, PeerError
-from softib.monitor.exporter.names import OWN, PORT_COUNTERS
+from softib.monitor.exporter.names import PORT_COUNTERS, SOFTIB_COUNTERS
 from softib.monitor.increase import between
 from softib.monitor.reading import Reading
 from softib.monitor.series import observations_of
@@ -32,7 +32,7 @@ _FIELDS = {
     for kind in ("switch", "hca")
     for c in PORT_COUNTERS
 }
-_FIELDS |= {metric: (name, 1) for name, metric, _ in OWN}
+_FIELDS |= {metric: (name, 1) for name, metric, _ in SOFTIB_COUNTERS}
 Key = tuple[int, int]
 
 
@@ -100,10 +100,10 @@ def _ports(url: str, keys: list[Key]) -> ObservedPorts:
             continue
         switch[at] = "switch" in labels
         node[at] = labels.get("switch") or labels.get("hca") or node[at]
-        far = _key({"guid": labels.get("uplink_guid", ""), "port": labels.get("uplink_port", "")})
-        if far in row:
-            peer[at] = row[far]
-            lid[row[far]] = int(labels["uplink_lid"]) if labels.get("uplink_lid", "").isdigit() else 0
+        remote = _key({"guid": labels.get("uplink_guid", ""), "port": labels.get("uplink_port", "")})
+        if remote in row:
+            peer[at] = row[remote]
+            lid[row[remote]] = int(labels["uplink_lid"]) if labels.get("uplink_lid", "").isdigit() else 0
     for one in _ask(url, RATES):
         labels = one["metric"]
         at = row.get(_key({"guid": labels.get("guid", ""), "port": labels.get("port", "1")}) or (0, 0))

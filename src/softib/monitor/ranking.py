@@ -55,10 +55,10 @@ def _row(ports: ObservedPorts, one: Interval, r: int, busy: float, waiting: floa
         (name, int(one.increase[name][r])) for name in ERRORS if name in one.increase and one.increase[name][r]
     )
     peer = int(ports.peer[r])
-    far = f"{ports.node[peer]}[{int(ports.portnum[peer])}]" if peer >= 0 else ""
+    remote = f"{ports.node[peer]}[{int(ports.portnum[peer])}]" if peer >= 0 else ""
     return PortRow(
         f"{ports.node[r]}[{int(ports.portnum[r])}]",
-        far,
+        remote,
         gbps("port_xmit_data"),
         gbps("port_rcv_data"),
         busy,

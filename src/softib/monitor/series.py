@@ -56,19 +56,19 @@ def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
     a, b = _keys(older.node_guid, older.portnum), _keys(newer.node_guid, newer.portnum)
     if len(a) == len(b) and (a == b).all():
         return newer
-    gone = np.flatnonzero(~np.isin(a, b))
-    keys = np.concatenate([b, a[gone]])
+    lost = np.flatnonzero(~np.isin(a, b))
+    keys = np.concatenate([b, a[lost]])
     order = np.argsort(keys, kind="stable")
     place = np.empty(len(keys), np.int64)
     place[order] = np.arange(len(keys))
 
     def column(new: np.ndarray, old: np.ndarray) -> np.ndarray:
-        return np.concatenate([new, old[gone]])[order]
+        return np.concatenate([new, old[lost]])[order]
 
-    peer = np.concatenate([np.where(newer.peer >= 0, place[np.maximum(newer.peer, 0)], -1), np.full(len(gone), -1)])[
+    peer = np.concatenate([np.where(newer.peer >= 0, place[np.maximum(newer.peer, 0)], -1), np.full(len(lost), -1)])[
         order
     ].astype(np.int32)
-    nodes = np.array([*newer.node, *(older.node[i] for i in gone.tolist())], object)[order]
+    nodes = np.array([*newer.node, *(older.node[i] for i in lost.tolist())], object)[order]
     text: Mapping[str, np.ndarray] = {
         name: column(
             newer.text.get(name, np.full(len(b), "", object)), older.text.get(name, np.full(len(a), "", object))

@@ -49,6 +49,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     _slowest(s, console)
     _ports(s, console)
     _other(s, console)
+    _fabrics(s, console)
 
 
 def _ethernet(s: dict[str, Any], console: Console) -> None:
@@ -98,6 +99,11 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
             console.print(text("  " + _training(j["training"])))
         if j["latency_us"]:
             console.print(text("  latency: " + ", ".join(f"{k} {_us(v)}" for k, v in j["latency_us"].items())))
+        if "requests" in j:
+            r = j["requests"]
+            rate = f", {r['per_s']:,.0f} a second" if "per_s" in r else ""
+            tails = ", ".join(f"{q} {_us(r[f'{q}_us'])}" for q in ("p50", "p99", "p99.9"))
+            console.print(text(f"  {r['requests']:,} requests{rate}: {tails}"))
         if "alone" in j and j["alone"]["slowdown"]:
             tail = f", p99 {j['alone']['p99_slowdown']:.2f} times" if j["alone"].get("p99_slowdown") else ""
             console.print(
@@ -177,6 +183,34 @@ def _other(s: dict[str, Any], console: Console) -> None:
     if other and ("ethernet" in s or "ethernet" in other):
         _ethernet(other, console)
         _side_by_side(s, other, console)
+
+
+def _fabrics(s: dict[str, Any], console: Console) -> None:
+    """The jobs of all fabrics, each with its time there, without the others, and where all share the first fabric."""
+    if "fabrics" not in s:
+        return
+    console.print()
+    for other in s["fabrics"]:
+        network = NETWORKS.get(other["over"].partition(",")[0], "InfiniBand")
+        done = "" if other["good"] else ", not all messages completed"
+        console.print(
+            text(
+                f"fabric {other['name']}: {other['fabric'] or other['source']}, {network}, {_us(other['simulated_us'])}{done}",
+                "bold",
+            )
+        )
+        for why in other["why_not"]:
+            console.print(text(f"The {other['layer']} layer's model does not hold there: {why}", "yellow"))
+    shared = {j["job"]: j["took_us"] for v in s.get("variants", ()) if v["change"] == "fabrics=one" for j in v["jobs"]}
+    for name, run in (("SOURCE", s), *((other["name"], other) for other in s["fabrics"])):
+        for j in run["jobs"]:
+            took = None if j["ended_us"] is None else j["ended_us"] - j["began_us"]
+            line = f"job {j['job']} on {name}: " + ("not completed" if took is None else _us(took))
+            if took and j.get("alone", {}).get("took_us"):
+                line += f", {took / j['alone']['took_us']:.2f} times as long as alone"
+            if took and shared.get(j["job"]):
+                line += f"; all on SOURCE {_us(shared[j['job']])}, {shared[j['job']] / took:.2f} times as long"
+            console.print(text(line))
 
 
 def _side_by_side(s: dict[str, Any], other: dict[str, Any], console: Console) -> None:

@@ -12,7 +12,7 @@ else:  # pydantic wants it from there
 
     from typing_extensions import TypedDict
 
-__all__ = ["Simulate"]
+__all__ = ["Compare", "Simulate", "Sweep"]
 
 
 class Fault(TypedDict):
@@ -88,10 +88,20 @@ class WhatIf(Simulation):
     change: str
 
 
+class OtherFabric(Simulation):
+    """The jobs that the workload places on another fabric."""
+
+    name: str
+    over: str
+    """infiniband, roce or tcp, with options."""
+
+
 class Simulate(Simulation):
     """softib simulate --json"""
 
     schema: Literal["softib/simulate/1"]
+    fabrics: NotRequired[list[OtherFabric]]
+    """Runs on the other fabrics of the workload file."""
     what_if: NotRequired[WhatIf]
     variants: NotRequired[list[dict[str, Any]]]
     """The run as it is and all of ``--what-if``, side by side."""
@@ -99,3 +109,65 @@ class Simulate(Simulation):
     """The timeline of one message."""
     counters: NotRequired[dict[str, dict[str, int]]]
     """PortCounters that the run added, by port."""
+
+
+class JobOver(TypedDict):
+    """A job over one network; null: not completed."""
+
+    job: str
+    took_us: float | None
+    p99_us: float | None
+
+
+class Network(TypedDict):
+    """One network; figures are null where it could not run, and ``why`` says why."""
+
+    network: str
+    """A generation, or roce or tcp with options."""
+    gbps: float | None
+    """Of the fastest link of a host."""
+    completion_us: float | None
+    ratio: float | None
+    """Completion over that of the fabric as it is."""
+    p50_us: float | None
+    p99_us: float | None
+    cpu_share: float | None
+    """Mean of the hosts: time of their processors for messages over the time of the run."""
+    cpu_share_most: float | None
+    good: bool
+    valid: bool | None
+    why: str
+    wall_s: float | None
+    jobs: list[JobOver]
+
+
+class Compare(TypedDict):
+    """softib compare --json"""
+
+    schema: Literal["softib/compare/1"]
+    source: str
+    fabric: str
+    workload: str
+    layer: Literal["static", "fluid", "packet"]
+    engine: str
+    seed: int
+    as_it_is: str
+    """The generation of the fabric's links."""
+    networks: list[Network]
+    half_price: None
+    """What remains at half the price: null, as there is no cost book yet."""
+    notes: list[str]
+
+
+class Sweep(TypedDict):
+    """softib simulate --sweep --json"""
+
+    schema: Literal["softib/sweep/1"]
+    source: str
+    fabric: str
+    workload: str
+    parameters: list[str]
+    good: bool
+    rows: list[dict[str, Any]]
+    """A run each, the last parameter and then the seed changing fastest: parameters, seed, good, error, valid, simulated_us, latencies, and of each
+    job its time and p99."""

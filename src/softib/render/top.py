@@ -47,14 +47,14 @@ def top_screen(watch: Watch, order: str = "busy", lines: int = 24) -> Renderable
 
 
 def _manager(watch: Watch) -> Text:
-    told = watch.manager.told.get("sm", {})
+    reported = watch.manager.reported.get("sm", {})
     parts = []
     for m in watch.manager.managers.values():
         state = "does not answer" if not m.answers else "STALLED" if m.stalled else m.state
         parts.append(f"{m.guid:#018x} {state}, priority {m.priority}")
     text = "; ".join(parts) or "none seen"
-    if "sweeps" in told:
-        text += f"; {told['sweeps']} sweeps, the last in {sum(watch.manager.sweep_s.values()):.2f} s"
+    if "sweeps" in reported:
+        text += f"; {reported['sweeps']} sweeps, the last in {sum(watch.manager.sweep_s.values()):.2f} s"
     return Text(
         f"subnet manager: {text}", style="bold red" if not parts or "STALLED" in text or "not answer" in text else ""
     )

@@ -5,7 +5,7 @@ A workload makes one :class:`Messages`; the static, the fluid and the packet lay
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any
 
@@ -78,6 +78,7 @@ class Messages:
     ``repost_ps`` int64: how long after a SEND arrived it posts that receive again; of one queue pair both are those of its first message.
     ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` but its sender; ``dst`` is any of them.
     ``reduces`` uint8: 1 where a switch adds up what arrives: a message that waits for arrivals carries the sum of their ``value`` (int64) and its own.
+    ``requests`` int64[k, 2]: of requests and answers, the rows of the message that asks and of the one whose arrival ends the request.
     ``reductions``: all-reduces that are still to become messages over the trees of a fabric.
 
     Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for ``delay_ps[i]`` (computing, say). It
@@ -108,6 +109,7 @@ class Messages:
     needs: np.ndarray
     groups: tuple[MulticastGroup, ...] = ()
     reductions: tuple[Reduction, ...] = ()
+    requests: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     def __len__(self) -> int:
         return len(self.src)
@@ -152,10 +154,13 @@ class Messages:
         count = (
             np.bincount(row[owner[stays]], minlength=int(keep.sum())) if len(owner) else np.zeros(int(keep.sum()), int)
         )
-        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("first", "needs")}
+        columns = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("first", "needs", "requests")}
         columns = {name: value[keep] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
         first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        return Messages(**columns, first=first, needs=row[self.needs[stays]].astype(np.int64))
+        whole = self.requests[keep[self.requests].all(axis=1)]
+        return Messages(
+            **columns, first=first, needs=row[self.needs[stays]].astype(np.int64), requests=row[whole].astype(np.int64)
+        )
 
     def _check_qps(self) -> None:
         order = np.argsort(self.qp, kind="stable")
@@ -201,6 +206,7 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         for name, dtype in _DTYPES.items()
     }
     groups, reductions = tuple(columns.pop("groups", ())), tuple(columns.pop("reductions", ()))
+    requests = np.asarray(columns.get("requests", np.zeros((0, 2))), np.int64).reshape(-1, 2)
     first = columns.get("first", np.zeros(n + 1, np.int64))
     needs = columns.get("needs", np.zeros(0, np.int64))
     return Messages(
@@ -211,6 +217,7 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         needs=np.asarray(needs, np.int64),
         groups=groups,
         reductions=reductions,
+        requests=requests,
     )
 
 
@@ -221,7 +228,7 @@ def joined(a: Messages, b: Messages) -> Messages:
     return Messages(
         **made, qp=np.concatenate([a.qp, b.qp + int(a.qp.max(initial=-1)) + 1]),
         first=np.concatenate([a.first, b.first[1:] + a.first[-1]]), needs=np.concatenate([a.needs, b.needs + len(a)]),
-        groups=a.groups, reductions=a.reductions,
+        groups=a.groups, reductions=a.reductions, requests=np.concatenate([a.requests, b.requests + len(a)]),
     )  # fmt: skip
 
 

@@ -37,7 +37,17 @@ def read_file(path: Path) -> Workload:
         if isinstance(job, Matrix | Trace):
             job = job.model_copy(update={"file": str(path.parent / Path(job.file).expanduser())})
         jobs.append(job)
-    return Workload(spec.name or path.stem, tuple(jobs), tuple(spec.faults), spec.management)
+    for number, job in enumerate(jobs):
+        if job.fabric is not None and job.fabric not in spec.fabrics:
+            raise InputError(
+                f"{path}:{lines.of(('jobs', number, 'fabric'))}: {UnknownName('fabric of the file', job.fabric, spec.fabrics)}"
+            )
+    local = {name: path.parent / Path(other.source).expanduser() for name, other in spec.fabrics.items()}
+    fabrics = {
+        name: other.model_copy(update={"source": str(local[name])}) if local[name].exists() else other
+        for name, other in spec.fabrics.items()
+    }
+    return Workload(spec.name or path.stem, tuple(jobs), tuple(spec.faults), spec.management, fabrics)
 
 
 def workload_schema() -> dict[str, Any]:
@@ -66,5 +76,7 @@ def _message(error: Any, patterns: dict[str, Any]) -> str:
     if error["type"] == "union_tag_not_found":
         return f"a job needs its pattern: {', '.join(patterns)}"
     if error["type"] == "extra_forbidden" and len(loc) == 1:
-        return str(UnknownName("key of a workload file", str(loc[0]), ("name", "jobs", "faults", "management")))
+        return str(
+            UnknownName("key of a workload file", str(loc[0]), ("name", "jobs", "fabrics", "faults", "management"))
+        )
     return message_of(error, patterns.get(str(loc[2])) if len(loc) > 2 else None)

@@ -7,48 +7,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from softib.workloads.faults import AnyFault, Management
-from softib.workloads.quantities import MAX_SIZE, Rate, Size, Time, Volume
+from softib.workloads.job import HostName, Job, Number, Repeated, Yes
+from softib.workloads.quantities import MAX_SIZE, Size, Time, Volume
+from softib.workloads.storage_jobs import Checkpoint, Storage
 
 __all__ = ["PATTERNS", "Job", "WorkloadFile", "doc_of"]
-
-Number = Annotated[int, Field(ge=1, le=100_000_000)]
-HostName = str | int
-Yes = Annotated[
-    bool, BeforeValidator(lambda v: {"yes": True, "no": False, "true": True, "false": False}.get(str(v).lower(), v))
-]
-
-
-class Job(BaseModel):
-    """What all patterns take."""
-
-    model_config = ConfigDict(extra="forbid")
-    name: str | None = Field(None, description="name of the job in results; default: its pattern")
-    size: Size = Field(1_000_000, description="bytes of a message, at most 2 GiB")
-    hosts: list[HostName] | HostName | None = Field(
-        None, description="which hosts: names, patterns (node-1*), ranges (0-15); default all"
-    )
-    start: Time = Field(0, description="when it begins")
-    sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
-        None, description="service level; default: the path record's, else 0"
-    )
-    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of random draws; default: that of the run")
-    rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
-    opcode: Literal["write", "send", "read", "atomic"] = Field("write", description="what a work request asks for")
-    transport: Literal["rc", "uc", "ud"] = Field("rc", description="service of the queue pairs")
-    receives: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
-        0,
-        description="receives that a destination keeps posted on a queue pair (sends, packet layer); 0: always enough",
-    )
-    repost: Time = Field(0, description="how long after a send arrived its receive is posted again")
-
-
-class Repeated(Job):
-    """Patterns whose pairs may send several messages in a row."""
-
-    count: Number = Field(1, description="messages of each pair, one after another")
 
 
 class Permutation(Repeated):
@@ -379,7 +345,7 @@ class TrainingStep(Gpus):
 
 AnyJob = Annotated[
     Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Multicast | Aggregation | Latency | Bandwidth | MessageRate | Matrix | Trace
-    | NcclAllReduce | NcclAllGather | NcclReduceScatter | NcclBroadcast | NcclAllToAll | NcclSendRecv | TrainingStep
+    | NcclAllReduce | NcclAllGather | NcclReduceScatter | NcclBroadcast | NcclAllToAll | NcclSendRecv | TrainingStep | Storage | Checkpoint
     | MpiAllreduce | MpiReduce | MpiBcast | MpiReduceScatter | MpiAllgather | MpiAlltoall | MpiGather | MpiScatter | MpiBarrier | MpiLatency | MpiBandwidth,
     Field(discriminator="pattern"),
 ]  # fmt: skip
@@ -387,9 +353,19 @@ AnyJob = Annotated[
 PATTERNS: dict[str, type[Job]] = {
     str(c.model_fields["pattern"].default): c
     for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Multicast, Aggregation, Latency, Bandwidth, MessageRate,
-              Matrix, Trace, NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllToAll, NcclSendRecv, TrainingStep, *MPI)
+              Matrix, Trace, NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllToAll, NcclSendRecv, TrainingStep,
+              Storage, Checkpoint, *MPI)
 }  # fmt: skip
 """Class of each pattern by its name."""
+
+
+class OtherFabric(BaseModel):
+    """A fabric beside SOURCE that jobs of the file run on."""
+
+    model_config = ConfigDict(extra="forbid")
+    source: str = Field(description="a fabric, as SOURCE; a file is relative to the workload file")
+    network: str = Field("infiniband", description="or roce or tcp, with options as in roce,gbps=100 (packet layer)")
+    engine: str | None = Field(None, description="routing engine; default: that of the run")
 
 
 class WorkloadFile(BaseModel):
@@ -398,6 +374,7 @@ class WorkloadFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: str | None = Field(None, description="the workload's name; default: the file's")
     jobs: Annotated[list[AnyJob], Field(min_length=1)]
+    fabrics: dict[str, OtherFabric] = Field({}, description="other fabrics that jobs run on, by name")
     faults: list[AnyFault] = Field([], description="what fails at which time (packet layer)")
     management: Management | None = Field(None, description="the subnet manager and the agents while faults happen")
 

@@ -13,7 +13,7 @@ from softib.errors import InputError, LimitError
 from softib.workloads import jobs
 from softib.workloads.hosts import Hosts
 
-__all__ = ["MAX_MESSAGES", "Part", "parts_of"]
+__all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "parts_of"]
 
 MAX_MESSAGES = 20_000_000
 """Messages of one workload: some 4 GB of columns and paths."""
@@ -25,7 +25,8 @@ NONE = np.zeros(0, np.int64)
 class Part:
     """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
     the job's, and so is ``sl`` and ``opcode`` where they are None; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`, and ``rate_gbps``, where it is not the job's; ``members``: hosts of
-    the multicast group that all of it goes to; ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric."""
+    the multicast group that all of it goes to; ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric;
+    ``requests`` int64[k, 2]: rows that ask and rows that answer."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -41,6 +42,7 @@ class Part:
     rate_gbps: Any = None
     members: np.ndarray | None = None
     reduces: np.ndarray | None = None
+    requests: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,14 @@ def parts_of(job: jobs.Job, hosts: Hosts, seed: int) -> list[Part]:
     given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
     rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
     pattern = str(getattr(job, "pattern", ""))
-    if len(rows) < 2:
+    if len(rows) < (1 if pattern in OF_TARGETS and job.targets is not None else 2):  # type: ignore[attr-defined]
         raise InputError(f"{pattern} on {len(rows)} host{'' if len(rows) == 1 else 's'}: it takes at least two")
     place = Place(hosts, rows, np.random.default_rng(seed if job.seed is None else job.seed))
     return MAKERS[pattern](job, place)
 
 
-def _limit(n: int, what: str) -> None:
+def check_count(n: int, what: str) -> None:
+    """Raise :class:`LimitError` for more messages than :data:`MAX_MESSAGES`; ``what`` they are."""
     if n > MAX_MESSAGES:
         raise LimitError(f"{what} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}")
 
@@ -76,7 +79,7 @@ def _limit(n: int, what: str) -> None:
 def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int | None = None) -> list[Part]:
     """``count`` messages of each pair on a queue pair of its own."""
     n, count = len(src), getattr(job, "count", 1)
-    _limit(n * count, f"{n:,} pairs with {count:,} messages each")
+    check_count(n * count, f"{n:,} pairs with {count:,} messages each")
     qp = np.tile(np.arange(n), count)
     return [Part(np.tile(src, count), np.tile(dst, count), job.size, qp, name=name, sl=sl)]
 
@@ -100,7 +103,7 @@ def _shift(job: jobs.Shift, at: Place) -> list[Part]:
 
 def _all_to_all(job: jobs.AllToAll, at: Place) -> list[Part]:
     n = len(at.rows)
-    _limit(n * (n - 1), f"an all-to-all of {n:,} hosts without barriers")
+    check_count(n * (n - 1), f"an all-to-all of {n:,} hosts without barriers")
     shift, host = np.divmod(np.arange(n * (n - 1)), n)
     dst = (host + shift + 1) % n
     waits = np.arange(job.window * n, n * (n - 1)) if job.window else NONE
@@ -109,7 +112,7 @@ def _all_to_all(job: jobs.AllToAll, at: Place) -> list[Part]:
 
 def _random_pairs(job: jobs.RandomPairs, at: Place) -> list[Part]:
     n = job.messages or len(at.rows)
-    _limit(n, f"{n:,} random pairs")
+    check_count(n, f"{n:,} random pairs")
     src = at.rng.integers(0, len(at.rows), n)
     dst = (src + at.rng.integers(1, len(at.rows), n)) % len(at.rows)
     start = np.sort(at.rng.integers(0, job.over + 1, n))
@@ -183,7 +186,7 @@ def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
 def _latency(job: jobs.Latency, at: Place) -> list[Part]:
     a, b = _two(job, at)
     n = 2 * job.iterations
-    _limit(n, f"{job.iterations:,} round trips")
+    check_count(n, f"{job.iterations:,} round trips")
     every = np.arange(n)
     back = every % 2 == 1
     return [Part(np.where(back, b, a), np.where(back, a, b), job.size, every % 2, every[1:], every[:-1])]
@@ -193,7 +196,7 @@ def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[Part]:
     a, b = _two(job, at)
     lines = job.qps * (2 if job.bidirectional else 1)
     n = lines * job.iterations
-    _limit(n, f"{lines} queue pairs with {job.iterations:,} messages each")
+    check_count(n, f"{lines} queue pairs with {job.iterations:,} messages each")
     every = np.arange(n)
     qp = every % lines
     back = qp >= job.qps
@@ -210,7 +213,7 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
         raise InputError(f"{job.file}: no host sends a byte to another")
     src, dst, octets = src[keep], dst[keep], np.floor(octets[keep]).astype(np.int64)
     pieces = -(-octets // job.size)
-    _limit(int(pieces.sum()), f"the entries of {job.file} in messages of {job.size:,} bytes")
+    check_count(int(pieces.sum()), f"the entries of {job.file} in messages of {job.size:,} bytes")
     row = np.repeat(np.arange(len(src)), pieces)
     nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     size = np.minimum(octets[row] - nth * job.size, job.size)
@@ -227,7 +230,7 @@ def _trace(job: jobs.Trace, at: Place) -> list[Part]:
         send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
     )
     part, _ = part_of(schedule, host, cost)
-    _limit(len(part.src), f"the operations of {job.file}")
+    check_count(len(part.src), f"the operations of {job.file}")
     return [part]
 
 
@@ -235,15 +238,25 @@ def _mpi(job: jobs.Mpi, at: Place) -> list[Part]:
     from softib.workloads.mpi.hosted import mpi_part
 
     part = mpi_part(job, at.rows)
-    _limit(len(part.src), f"the messages of {part.name}")
+    check_count(len(part.src), f"the messages of {part.name}")
     return [part]
+
+
+def _storage(job: Any, at: Place) -> list[Part]:
+    from softib.workloads import storage
+
+    return storage.storage(job, at) if job.pattern == "storage" else storage.checkpoint(job, at)
+
+
+OF_TARGETS = ("storage", "checkpoint")
+"""Patterns whose hosts may be one, as they name others."""
 
 
 def _nccl(job: jobs.Nccl, at: Place) -> list[Part]:
     from softib.workloads.nccl.job import part_of_job
 
     part = part_of_job(job, at.hosts.name, at.rows)
-    _limit(len(part.src), f"{job.pattern} on {len(at.rows):,} adapters")  # type: ignore[attr-defined]
+    check_count(len(part.src), f"{job.pattern} on {len(at.rows):,} adapters")  # type: ignore[attr-defined]
     return [part]
 
 
@@ -251,7 +264,7 @@ def _training_step(job: jobs.TrainingStep, at: Place) -> list[Part]:
     from softib.workloads.training.job import part_of_job
 
     part = part_of_job(job, at.hosts.name, at.rows)
-    _limit(len(part.src), f"a training step on {len(at.rows):,} adapters")
+    check_count(len(part.src), f"a training step on {len(at.rows):,} adapters")
     return [part]
 
 
@@ -259,7 +272,7 @@ MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "permutation": _permutation, "shift": _shift, "all-to-all": _all_to_all, "random-pairs": _random_pairs, "bisection": _bisection,
     "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "aggregation": _aggregation, "latency": _latency, "bandwidth": _bandwidth,
     "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace, "nccl-all-reduce": _nccl, "nccl-all-gather": _nccl, "nccl-reduce-scatter": _nccl, "nccl-broadcast": _nccl,
-    "nccl-all-to-all": _nccl, "nccl-send-recv": _nccl, "training-step": _training_step,
+    "nccl-all-to-all": _nccl, "nccl-send-recv": _nccl, "training-step": _training_step, "storage": _storage, "checkpoint": _storage,
     **{str(c.model_fields["pattern"].default): _mpi for c in jobs.MPI},
 }  # fmt: skip
 """Maker of each pattern's messages."""

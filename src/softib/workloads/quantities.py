@@ -37,5 +37,6 @@ def _whole(text: str) -> int:
 
 Size = Annotated[int, _with(_whole, "2MB, 64KiB or 4096"), Field(ge=1, le=MAX_SIZE)]
 Volume = Annotated[int, _with(_whole, "256MB, 4GiB or 4096"), Field(ge=1, le=MAX_VOLUME)]
+"""Bytes that several messages carry."""
 Time = Annotated[int, _with(time_ps_of, "10us or 1.5ms"), Field(ge=0, le=1 << 62)]
 Rate = Annotated[float, _with(rate_of, "25 or 25Gb/s"), Field(gt=0)]

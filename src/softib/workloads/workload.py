@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
 
 if TYPE_CHECKING:
     from softib.workloads.faults import Fault, Management
-    from softib.workloads.jobs import Job
+    from softib.workloads.jobs import Job, OtherFabric
 
 __all__ = ["Workload", "parse", "read"]
 
@@ -26,17 +26,34 @@ SUFFIXES = (".yaml", ".yml")
 TRACES = (".goal", ".bin")
 OF_FILES = ("matrix", "trace")
 """Patterns whose first word is a file."""
+OF_HOSTS = ("hosts", "targets")
+"""Options that are lists of hosts."""
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults."""
+    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults. ``fabrics``: others than the first that jobs name."""
 
     name: str
     jobs: tuple[Job, ...]
     faults: tuple[Fault, ...] = ()
     management: Management | None = None
+    fabrics: Mapping[str, OtherFabric] = field(default_factory=dict)
+
+    def of_fabric(self, name: str | None) -> Workload:
+        """The jobs that run on fabric ``name`` (None: the first one, with what fails there). Raises :class:`InputError` where there are none."""
+        jobs = tuple(job for job in self.jobs if job.fabric == name)
+        if not jobs:
+            where = "SOURCE; leave the fabric of one out" if name is None else f"fabric {name}; leave it out"
+            raise InputError(f"{self.name}: no job runs on {where}")
+        if name is not None:
+            return Workload(self.name, jobs)
+        return replace(self, jobs=jobs, fabrics={})
+
+    def on_one_fabric(self) -> Workload:
+        """All jobs on the first fabric."""
+        return replace(self, jobs=tuple(job.model_copy(update={"fabric": None}) for job in self.jobs), fabrics={})
 
     def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
         """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of these).
@@ -120,7 +137,9 @@ def parse(text: str) -> Workload:
         key = key.replace("-", "_")
         if key in given:
             raise InputError(f"{text}: {key} stands twice")
-        given[key] = [v for v in value.split("+") if v] if key == "hosts" else value
+        if key == "fabric":
+            raise InputError(f"{text}: fabric is an option of jobs in a file, whose fabrics say what it is")
+        given[key] = [v for v in value.split("+") if v] if key in OF_HOSTS else value
     return Workload(text, (job_of(pattern, given, text),))
 
 
@@ -178,6 +197,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([(job.rate or NO_LIMIT) if part.rate_gbps is None else part.rate_gbps for job, part in parts]),
         group=group, groups=groups, reductions=reductions, receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
+        requests=np.concatenate([part.requests + b for (_, part), b in zip(parts, begin, strict=False)]),
         delay_ps=column([part.delay_ps for _, part in parts]), job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip
 

@@ -47,7 +47,7 @@ def uplink_labels(ports: ObservedPorts) -> Labels:
     switch, lids = ports.switch.tolist(), ports.lid.tolist()
     for i, peer in enumerate(peers):
         of = "switch" if switch[i] else "hca"
-        far = (
+        remote = (
             ("", "", "", "", "")
             if peer < 0
             else (
@@ -59,8 +59,8 @@ def uplink_labels(ports: ObservedPorts) -> Labels:
             )
         )
         sets.append(
-            f'{{guid="{guids[i]:#018x}",port="{numbers[i]}",{of}="{names[i]}",uplink="{far[0]}",uplink_guid="{far[1]}",uplink_type="{far[2]}",'
-            f'uplink_port="{far[3]}",uplink_lid="{far[4]}"}}'
+            f'{{guid="{guids[i]:#018x}",port="{numbers[i]}",{of}="{names[i]}",uplink="{remote[0]}",uplink_guid="{remote[1]}",uplink_type="{remote[2]}",'
+            f'uplink_port="{remote[3]}",uplink_lid="{remote[4]}"}}'
         )
     return Labels(sets)
 
@@ -70,10 +70,10 @@ def guilbaults_labels(ports: ObservedPorts) -> Labels:
     sets = []
     guids, numbers, names = ports.node_guid.tolist(), ports.portnum.tolist(), [escaped(n) for n in ports.node]
     for i, peer in enumerate(ports.peer.tolist()):
-        far = ("", "", "") if peer < 0 else (f"{guids[peer]:#018x}", str(numbers[peer]), names[peer])
+        remote = ("", "", "") if peer < 0 else (f"{guids[peer]:#018x}", str(numbers[peer]), names[peer])
         component = "switch" if ports.switch[i] else "ca"
         sets.append(
             f'{{component="{component}",local_name="{names[i]}",local_guid="{guids[i]:#018x}",local_port="{numbers[i]}",'
-            f'remote_guid="{far[0]}",remote_port="{far[1]}",remote_name="{far[2]}"}}'
+            f'remote_guid="{remote[0]}",remote_port="{remote[1]}",remote_name="{remote[2]}"}}'
         )
     return Labels(sets)

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GUILBAULTS", "OWN", "PORT_COUNTERS", "SCHEMES", "STATE", "TREYDOCK", "Metric", "PortCounter", "metrics"]
+__all__ = [
+    "GUILBAULTS",
+    "PORT_COUNTERS",
+    "SCHEMES",
+    "SOFTIB_COUNTERS",
+    "STATE",
+    "TREYDOCK",
+    "Metric",
+    "PortCounter",
+    "metrics",
+]
 
 SCHEMES = ("treydock", "guilbaults")
 BYTES = 4
@@ -68,7 +78,7 @@ PORT_COUNTERS = (
 )  # fmt: skip
 """Counters that the other exporters have. Data is in bytes under either name (guilbaults' own exporter gives it in words of four)."""
 
-OWN = (
+SOFTIB_COUNTERS = (
     ("port_inactive_discards", "softib_port_inactive_discards_total", "PortInactiveDiscards: packets for a port that was not ACTIVE"),
     ("port_neighbor_mtu_discards", "softib_port_neighbor_mtu_discards_total", "PortNeighborMTUDiscards: packets longer than NeighborMTU"),
     ("port_sw_lifetime_limit_discards", "softib_port_switch_lifetime_discards_total", "PortSwLifetimeLimitDiscards: packets too long in the switch"),
@@ -166,5 +176,5 @@ def metrics(scheme: str) -> list[Metric]:
             for c in PORT_COUNTERS
         ]
         ports += GUILBAULTS
-    own = [Metric(name, "counter", _PORT, text) for _, name, text in OWN]
-    return [*ports, *own, LANES, *STATE, *SERVICE]
+    more = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
+    return [*ports, *more, LANES, *STATE, *SERVICE]

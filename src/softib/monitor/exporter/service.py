@@ -94,7 +94,7 @@ class ExporterService:
     # -- rounds --
 
     def _rounds(self) -> None:
-        late = False
+        slow = False
         while not self._stop.wait(self.every_s):
             try:
                 self.step()
@@ -102,8 +102,8 @@ class ExporterService:
                 self.failure = error
                 return
             took = self.watch.round.duration_s if self.watch.round is not None else 0.0
-            if took > self.every_s and not late:
-                late = True
+            if took > self.every_s and not slow:
+                slow = True
                 self.notice(f"a round takes {took:.1f} s; give --every a larger number than {self.every_s:g}")
 
     def step(self) -> None:

@@ -32,8 +32,8 @@ class ServiceMetrics:
         yield from self._rounds()
         yield from self._managers()
         yield from self._administration()
-        if self.watch.manager.told:
-            yield from _told(self.watch.manager.told, self.watch.manager.sweep_s)
+        if self.watch.manager.reported:
+            yield from _of_status(self.watch.manager.reported, self.watch.manager.sweep_s)
 
     def _rounds(self) -> Iterator[Family]:
         one = self.watch.round
@@ -82,7 +82,7 @@ class ServiceMetrics:
             yield _family("softib_sm_answer_seconds", [((), watch.answer_s)])
 
 
-def _told(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
+def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
     """What the daemon of a running fabric says of itself."""
     sm = status.get("sm", {})
     if "sweeps" in sm:

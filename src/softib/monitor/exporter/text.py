@@ -9,7 +9,16 @@ import numpy as np
 from softib.diags.observations import ObservedPorts
 from softib.errors import UnknownName
 from softib.monitor.exporter.labels import Labels, guilbaults_labels, port_labels, uplink_labels
-from softib.monitor.exporter.names import GUILBAULTS, LANES, OWN, PORT_COUNTERS, SCHEMES, STATE, TREYDOCK, Metric
+from softib.monitor.exporter.names import (
+    GUILBAULTS,
+    LANES,
+    PORT_COUNTERS,
+    SCHEMES,
+    SOFTIB_COUNTERS,
+    STATE,
+    TREYDOCK,
+    Metric,
+)
 from softib.monitor.exporter.ratios import ErrorRatios, upper_bound, utilization, wait_ratio
 from softib.monitor.exporter.text_kernels import write_counters, write_gauges
 from softib.monitor.increase import Interval
@@ -54,7 +63,7 @@ class PortText:
             else:
                 metric = Metric(f"infiniband_{c.guilbaults or c.spec.lower()}_total", "counter", (), c.spec)
                 self._counter(metric, self._of, np.flatnonzero(reading.have[c.field]), reading.value[c.field], c.factor)
-        for name, metric_name, help_text in OWN:
+        for name, metric_name, help_text in SOFTIB_COUNTERS:
             if name in reading.value:
                 metric = Metric(metric_name, "counter", (), help_text)
                 self._counter(metric, self._port, np.flatnonzero(reading.have[name]), reading.value[name])
@@ -68,12 +77,12 @@ class PortText:
     def _lanes(self, r: Reading) -> None:
         if r.lanes is None:
             return
-        rows, lane = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
+        rows, number = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
         guids, numbers = self.ports.node_guid, self.ports.portnum
         self._head(LANES)
         lines = [
             f'{LANES.name}{{guid="{int(guids[p]):#018x}",port="{int(numbers[p])}",lane="{k}"}} {int(r.lanes[p, k])}\n'
-            for p, k in zip(rows.tolist(), lane.tolist(), strict=True)
+            for p, k in zip(rows.tolist(), number.tolist(), strict=True)
         ]
         self._raw("".join(lines))
 
@@ -104,16 +113,16 @@ class PortText:
             self._gauge(_HELP[name], self._port, np.flatnonzero(r.answered & ~np.isnan(values)), values)
 
     def _infos(self, r: Reading) -> None:
-        lanes, lane = r.level.get("lanes"), r.level.get("lane_gbps")
-        if lanes is None or lane is None:
+        lanes, signalling = r.level.get("lanes"), r.level.get("lane_gbps")
+        if lanes is None or signalling is None:
             return
         if self.scheme == "guilbaults":
             good = np.flatnonzero(r.answered & ~np.isnan(lanes))
-            self._gauge(_HELP["infiniband_speed"], self._of, good, lane)
+            self._gauge(_HELP["infiniband_speed"], self._of, good, signalling)
             self._gauge(_HELP["infiniband_width"], self._of, good, lanes)
             return
         assert self._uplink is not None
-        raw, data = lanes * lane * _BYTES_PER_GBIT, r.level["rate_gbps"] * _BYTES_PER_GBIT
+        raw, data = lanes * signalling * _BYTES_PER_GBIT, r.level["rate_gbps"] * _BYTES_PER_GBIT
         known = r.answered & ~np.isnan(raw)
         ones = np.ones(len(r), np.uint64)
         up = self._switch[known[self._switch]]

@@ -1,0 +1,59 @@
+"""``softib compare``: a workload over generations of InfiniBand, RoCE and TCP, side by side."""
+
+from __future__ import annotations
+
+import click
+
+from softib.cli import completing
+from softib.cli.output import (
+    Steps,
+    checked_engines,
+    print_json,
+    print_notice,
+    print_problems,
+    show_progress,
+    source_options,
+)
+from softib.cli.simulate import LAYERS, Progress
+
+
+@click.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.argument("workload", shell_complete=completing.files)
+@click.option("--network", "networks", metavar="N", multiple=True,
+              help="A generation (NDR), or roce or tcp with options as in roce,gbps=100. Repeatable; default: EDR, HDR, NDR, XDR, roce, tcp.")  # fmt: skip
+@click.option("--layer", type=click.Choice(LAYERS), default="packet", show_default=True,
+              help="Layer of the simulator; RoCE and TCP are of the packet layer.")  # fmt: skip
+@click.option("--engine", metavar="E", callback=checked_engines, shell_complete=completing.engines,
+              help="Routing engine by OpenSM's name, for a fabric without tables.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
+@click.option("--html", "html", metavar="F", type=click.Path(), help="Write a self-contained page.")
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@source_options
+def command(
+    source: str, workload: str, networks: tuple[str, ...], layer: str, engine: str | None, seed: int, html: str | None, as_json: bool,
+    ibnl: tuple[str, ...], node_name_map: str | None,
+) -> int:  # fmt: skip
+    """Run WORKLOAD on SOURCE over several networks, and show them side by side: completion, p50 and p99 latency, CPU share.
+
+    A generation keeps the graph and takes other link speeds, adapters and switches. RoCE and TCP run over the same cables at the data
+    rate of SOURCE's links. WORKLOAD is as softib simulate takes it. Exit 1 when not every message completed, 2 when the question was wrong.
+    """
+    import softib
+
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
+    )
+    more = {"networks": networks} if networks else {}
+    found = softib.compare(
+        fabric, workload, layer=layer, engine=engine, seed=seed, record=softib.Record(progress=Progress()), **more
+    )
+    if html:
+        found.to_html(html)
+        print_notice(f"page written to {html}")
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_problems(fabric.problems)
+        found.print()
+    return 0 if found.good else 1

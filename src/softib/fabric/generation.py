@@ -1,0 +1,49 @@
+"""The same fabric with links of another generation: the graph, names and tables stay, speeds change."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.fabric.model import Fabric
+from softib.fabric.plugging import supported_speed_codes
+from softib.fabric.power_up import active_speed_codes, write_speeds
+from softib.iba.constants import CapMask2
+from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME, speed_named
+from softib.iba.smp import PortInfo
+
+__all__ = ["at_generation", "main_generation"]
+
+STEPS = np.array([s.code for s in SPEED_BY_NAME.values() if s.name != "FDR10"])
+"""Speed codes from one generation to the next."""
+OF_SPEEDS = {"HDR": CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR, "NDR": CapMask2.LINK_SPEED_NDR,
+             "XDR": CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR}  # fmt: skip
+"""What CapabilityMask2 of an end port says from each generation on (IBA 14.2.5.6)."""
+
+
+def main_generation(fabric: Fabric) -> str:
+    """The generation that most adapters' links run at. Raises :class:`InputError` where none has a link of known speed."""
+    on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
+    codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
+    if not (codes > 0).any():
+        raise InputError(f"{fabric.name or 'the fabric'}: no adapter has a link of known speed")
+    return SPEED_BY_CODE[int(np.bincount(codes[codes > 0]).argmax())].name
+
+
+def at_generation(fabric: Fabric, name: str) -> Fabric:
+    """A copy in which the links that most adapters have run at ``name``; links that were some generations slower or faster stay so many away
+    (SDR and GDR are the ends). Widths, cables and lengths stay. Raises :class:`UnknownName` for no generation."""
+    target, made = speed_named(name), fabric.copy()
+    place = lambda code: np.searchsorted(STEPS, code, side="right") - 1
+    shift = int(place(target.code)) - int(place(SPEED_BY_NAME[main_generation(fabric)].code))
+    active = active_speed_codes(made.port_info, made.port_mlnx_speed).astype(np.int64)
+    moved = lambda code: np.where(code > 0, STEPS[np.clip(place(code) + shift, 0, len(STEPS) - 1)], 0)
+    supported = moved(supported_speed_codes(made, np.arange(made.sizes.ports)))
+    linked = made.linked & (active > 0)
+    made.port_mlnx_speed[:] = write_speeds(made.port_info, supported, np.where(linked, moved(active), 0))
+    stated = PortInfo.cap_mask2.get(made.port_info).astype(np.int64)
+    ends = stated > 0
+    for generation, bits in OF_SPEEDS.items():
+        stated = np.where(supported >= SPEED_BY_NAME[generation].code, stated | int(bits), stated & ~int(bits))
+    PortInfo.cap_mask2.set(made.port_info, np.where(ends, stated, 0))
+    return made

@@ -1,0 +1,88 @@
+"""A comparison of networks as text and as a self-contained page."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+from softib.render.phrases import time_text
+from softib.render.terminal import text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["HEAD", "cells", "page", "print_comparison"]
+
+HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "")
+WIDTHS = (14, 7, 12, 8, 12, 12, 10, 0)
+ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
+BAR = 300
+"""Pixels of the longest bar."""
+STYLE = (
+    "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:64em;color:#222}td,th{padding:.2em .8em;text-align:right}"
+    "td:first-child,th:first-child,td:last-child{text-align:left}rect{fill:#4477aa}.doubt{color:#a55}"
+)
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """One network as texts under :data:`HEAD`."""
+    name, comma, options = row["network"].partition(",")
+    us = lambda v: "" if v is None else time_text(v * 1e6)
+    doubt = "" if row["gbps"] is None or row["valid"] else "the layer's model does not hold: "
+    lost = "" if row["gbps"] is None or row["good"] else "not every message completed "
+    return (
+        ETHERNET.get(name, name) + comma + options, "" if row["gbps"] is None else f"{row['gbps']:g}",
+        us(row["completion_us"]), "" if row["ratio"] is None else f"{row['ratio']:.2f}", us(row["p50_us"]), us(row["p99_us"]),
+        "" if row["cpu_share"] is None else f"{row['cpu_share']:.1%}", f"{lost}{doubt}{row['why']}" if row["gbps"] is not None else f"not run: {row['why']}",
+    )  # fmt: skip
+
+
+def print_comparison(c: dict[str, Any], console: Console) -> None:
+    """Print the figures of :meth:`softib.Comparison.to_json`."""
+    console.print(text(f"{c['workload']} on {c['fabric'] or c['source']}", "bold"))
+    console.print(text(f"{c['layer']} layer, tables: {c['engine']}, seed {c['seed']}; as it is: {c['as_it_is']}"))
+    console.print()
+    line = lambda parts: "".join(
+        f"{p:<{w}}" if not k else f"{p:>{w}}" for k, (p, w) in enumerate(zip(parts[:-1], WIDTHS, strict=False))
+    )
+    console.print(text(line(HEAD), "bold"))
+    for row in c["networks"]:
+        shown = cells(row)
+        console.print(text(line(shown)))
+        if shown[-1]:
+            console.print(text(f"  {shown[-1]}", "yellow"))
+    _jobs(c, console)
+    console.print()
+    for note in c["notes"]:
+        console.print(text(note))
+
+
+def _jobs(c: dict[str, Any], console: Console) -> None:
+    """The time of each job by network, where there are several."""
+    names = [job["job"] for job in c["networks"][0]["jobs"]]
+    for name in names if len(names) > 1 else ():
+        times = {row["network"]: j["took_us"] for row in c["networks"] for j in row["jobs"] if j["job"] == name}
+        found = ", ".join(f"{n} {'never' if us is None else time_text(us * 1e6)}" for n, us in times.items())
+        console.print(text(f"job {name}: {found}"))
+
+
+def page(c: dict[str, Any]) -> str:
+    """The page of :meth:`softib.Comparison.to_json`: the table, and a bar for each completion. No scripts, nothing from elsewhere."""
+    title = html.escape(f"{c['workload']} on {c['fabric'] or c['source']}")
+    most = max((row["completion_us"] or 0.0 for row in c["networks"]), default=0.0) or 1.0
+    rows = []
+    for row in c["networks"]:
+        *figures, why = cells(row)
+        bar = f'<svg width="{BAR}" height="12"><rect width="{BAR * (row["completion_us"] or 0.0) / most:.1f}" height="12"/></svg>'
+        tds = "".join(f"<td>{html.escape(cell)}</td>" for cell in figures)
+        rows.append(
+            f"<tr>{tds}<td>{bar}</td></tr>"
+            + (f'<tr><td colspan="8" class="doubt">{html.escape(why)}</td></tr>' if why else "")
+        )
+    head = "".join(f"<th>{html.escape(h)}</th>" for h in HEAD)
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in c["notes"])
+    made = html.escape(f"{c['layer']} layer, tables: {c['engine']}, seed {c['seed']}; as it is: {c['as_it_is']}")
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style><h1>{title}</h1><p>{made}</p>'
+        f"<table><tr>{head}</tr>{''.join(rows)}</table>{notes}</html>\n"
+    )

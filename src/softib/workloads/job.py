@@ -1,0 +1,48 @@
+"""What every job of a workload takes, and types of its options: the base of :mod:`softib.workloads.jobs` and of modules with more patterns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from softib.workloads.quantities import Rate, Size, Time
+
+__all__ = ["HostName", "Job", "Number", "Repeated", "Yes"]
+
+Number = Annotated[int, Field(ge=1, le=100_000_000)]
+HostName = str | int
+Yes = Annotated[
+    bool, BeforeValidator(lambda v: {"yes": True, "no": False, "true": True, "false": False}.get(str(v).lower(), v))
+]
+
+
+class Job(BaseModel):
+    """What all patterns take."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str | None = Field(None, description="name of the job in results; default: its pattern")
+    size: Size = Field(1_000_000, description="bytes of a message, at most 2 GiB")
+    hosts: list[HostName] | HostName | None = Field(
+        None, description="which hosts: names, patterns (node-1*), ranges (0-15); default all"
+    )
+    start: Time = Field(0, description="when it begins")
+    fabric: str | None = Field(None, description="which of the file's fabrics it runs on; default: SOURCE")
+    sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
+        None, description="service level; default: the path record's, else 0"
+    )
+    seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of random draws; default: that of the run")
+    rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
+    opcode: Literal["write", "send", "read", "atomic"] = Field("write", description="what a work request asks for")
+    transport: Literal["rc", "uc", "ud"] = Field("rc", description="service of the queue pairs")
+    receives: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        0,
+        description="receives that a destination keeps posted on a queue pair (sends, packet layer); 0: always enough",
+    )
+    repost: Time = Field(0, description="how long after a send arrived its receive is posted again")
+
+
+class Repeated(Job):
+    """Patterns whose pairs may send several messages in a row."""
+
+    count: Number = Field(1, description="messages of each pair, one after another")

@@ -1,0 +1,103 @@
+"""Rows of a :class:`~softib.workloads.patterns.Part` that are made kind by kind and then brought into the order of their queue pairs; barriers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.sim.messages import Opcode
+from softib.workloads.patterns import Part
+
+__all__ = ["BARRIER_OCTETS", "Rows", "barrier"]
+
+BARRIER_OCTETS = 8
+"""Octets of a message of a barrier."""
+ID_BITS = 40
+
+
+class Rows:
+    """Messages and computations, added as columns. Rows of a later *phase* stand behind all of those before it, within a phase by their ``order``:
+    a queue pair sends in that order."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[np.ndarray]] = {
+            name: [] for name in ("key", "src", "dst", "qp", "size", "opcode", "delay")
+        }
+        self._waits: list[np.ndarray] = []
+        self._needs: list[np.ndarray] = []
+        self._requests: list[np.ndarray] = [np.zeros((0, 2), np.int64)]
+        self._kinds: dict[str, int] = {}
+        self._count = self._phase = self._next_phase = 0
+
+    def begin_phase(self) -> None:
+        """What is added from here on stands behind all that is there."""
+        self._phase = self._next_phase
+
+    def add(
+        self, order: Any, src: np.ndarray, dst: np.ndarray, line: tuple[str, Any], size: Any, opcode: Any, delay_ps: Any = 0
+    ) -> np.ndarray:  # fmt: skip
+        """Rows from ``src`` to ``dst`` on the queue pair (of computations: the processor) ``line``, a kind and numbers of 40 bits. Returns their numbers."""
+        n, (kind, number) = len(src), line
+        qp = (self._kinds.setdefault(kind, len(self._kinds)) << ID_BITS) + np.asarray(number, np.int64)
+        given = {
+            "key": np.asarray(order) + self._phase,
+            "src": src,
+            "dst": dst,
+            "qp": qp,
+            "size": size,
+            "opcode": int(opcode),
+            "delay": delay_ps,
+        }
+        for name, value in given.items():
+            self._columns[name].append(np.broadcast_to(np.asarray(value), n).astype(np.int64))
+        if n:
+            self._next_phase = max(self._next_phase, int(self._columns["key"][-1].max()) + 1)
+        self._count += n
+        return np.arange(self._count - n, self._count)
+
+    def compute(self, hosts: np.ndarray, line: np.ndarray, delay_ps: Any) -> np.ndarray:
+        """A computation on each of ``hosts``, by processor ``line`` of the programs."""
+        return self.add(0, hosts, hosts, ("program", line), 1, Opcode.COMPUTE, delay_ps)
+
+    def wait(self, rows: np.ndarray, needed: np.ndarray) -> None:
+        """``rows[k]`` waits for ``needed[k]``."""
+        self._waits.append(np.asarray(rows, np.int64))
+        self._needs.append(np.asarray(needed, np.int64))
+
+    def request(self, asks: np.ndarray, ends: np.ndarray) -> None:
+        """Request k begins with row ``asks[k]`` and has ended when ``ends[k]`` is there."""
+        self._requests.append(np.stack([asks, ends], axis=1))
+
+    def part(self) -> Part:
+        """All of it."""
+        columns = {name: np.concatenate(arrays) for name, arrays in self._columns.items()}
+        order = np.argsort(columns["key"], kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        sorted_columns = {name: column[order] for name, column in columns.items()}
+        waits, needs = (np.concatenate([np.zeros(0, np.int64), *found]) for found in (self._waits, self._needs))
+        qp = np.unique(sorted_columns["qp"], return_inverse=True)[1]
+        return Part(
+            sorted_columns["src"], sorted_columns["dst"], sorted_columns["size"], qp, place[waits], place[needs],
+            opcode=sorted_columns["opcode"], delay_ps=sorted_columns["delay"],
+            requests=place[np.concatenate(self._requests)],
+        )  # fmt: skip
+
+
+def barrier(rows: Rows, hosts: np.ndarray, entered: np.ndarray) -> np.ndarray:
+    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k each host tells the one 2^k further on, when it has heard of all rounds
+    before. ``entered``: the row that brings each host to it; returns the row by which each leaves it."""
+    n, here = len(hosts), np.arange(len(hosts))
+    heard: list[np.ndarray] = []
+    rows.begin_phase()
+    for k in range(max(n - 1, 0).bit_length()):
+        sent = rows.add(k, hosts, hosts[(here + (1 << k)) % n], (f"barrier {k}", here), BARRIER_OCTETS, Opcode.SEND)
+        for before in (entered, *heard):
+            rows.wait(sent, before)
+        heard.append(sent[(here - (1 << k)) % n])
+    rows.begin_phase()
+    left = rows.compute(hosts, here, 0)
+    for before in (entered, *heard):
+        rows.wait(left, before)
+    return left
