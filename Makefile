@@ -20,7 +20,7 @@ PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests
 AT_ONCE := 3
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload web bench clean
+.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload web bench validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -33,6 +33,7 @@ help:
 	@echo "make pythons   the wheel in fresh environments of other Pythons (PYTHONS)"
 	@echo "make web       the libraries that draw the map of softib serve (npm)"
 	@echo "make bench     every figure, measured against its peer"
+	@echo "make validate  predictions of virtual time against published measurements"
 
 setup: $(STAMP)
 
@@ -119,6 +120,10 @@ test: setup stock-tools preload web lint types contracts
 
 test-all: setup stock-tools preload web lint types contracts
 	SOFTIB_TESTS=all $(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
+
+# Predictions of virtual time against published measurements, with leave-one-out: docs/evidence/validation.md. Some minutes.
+validate: setup
+	$(BIN)/python -m bench.validation
 
 # Every figure of docs/figures.md, against its peer where it has one. About ten minutes on two quiet cores.
 bench: setup stock-tools

@@ -24,7 +24,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.validation.row import Row
-
 from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import machine_of

@@ -19,9 +19,10 @@ def test_fitted_to_names_datasets_that_exist(shared_data):
     if not measured.exists():
         pytest.skip("shared/reference/measured.csv is absent")
     known = {row["dataset"] for row in csv.DictReader(measured.open())} | {p.name for p in shared_data.iterdir()}
+    parts = tuple(f"{k}-" for k in known)  # abci2-intra-anode: a part of the folder abci2
     for rows in _read().values():
         for key, row in rows.rows.items():
-            assert set(row.fitted_to) <= known, key
+            assert all(d in known or d.startswith(parts) for d in row.fitted_to), key
 
 
 def test_another_value_leaves_the_file_as_it_is():

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from softib.errors import InputError
 
-__all__ = ["Parameter", "Section", "section"]
+__all__ = ["Parameter", "Section", "section", "sections"]
 
 
 @dataclass(frozen=True)
@@ -70,3 +70,8 @@ def section(name: str) -> Section:
     if name not in sections:
         raise InputError(f"no parameters of {name}; there are those of {', '.join(sorted(sections))}")
     return sections[name]
+
+
+def sections() -> Mapping[str, Section]:
+    """All sections by name."""
+    return _read()

@@ -248,6 +248,14 @@ def _trace(job: jobs.Trace, at: Place) -> list[Part]:
     return [part]
 
 
+def _mpi(job: jobs.Mpi, at: Place) -> list[Part]:
+    from softib.workloads.mpi.hosted import mpi_part
+
+    part = mpi_part(job, at.rows)
+    check_count(len(part.src), f"the messages of {part.name}")
+    return [part]
+
+
 def _storage(job: Any, at: Place) -> list[Part]:
     from softib.workloads import storage
 
@@ -279,5 +287,6 @@ MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "aggregation": _aggregation, "latency": _latency, "bandwidth": _bandwidth,
     "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace, "nccl-all-reduce": _nccl, "nccl-all-gather": _nccl, "nccl-reduce-scatter": _nccl, "nccl-broadcast": _nccl,
     "nccl-all-to-all": _nccl, "nccl-send-recv": _nccl, "training-step": _training_step, "storage": _storage, "checkpoint": _storage,
+    **{str(c.model_fields["pattern"].default): _mpi for c in jobs.MPI},
 }  # fmt: skip
 """Maker of each pattern's messages."""

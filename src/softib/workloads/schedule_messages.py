@@ -27,8 +27,11 @@ RTS_OCTETS, FIN_OCTETS = 64, 16
 @dataclass(frozen=True)
 class Overheads:
     """What a library's messages cost beside the adapter. ``send_ns`` and ``receive_ns`` of the processor for each message; ``eager_limit``: largest message
-    that is sent without asking, and what each of its octets costs in copies (``copy_ps``) at either end; ``memory_ns`` and ``memory_ps``: latency, and
-    time of an octet, between ranks of one host."""
+    that is sent without asking; what each of its octets costs in copies at either end: ``copy_ps`` in the first ``fragment`` octets, and at the receiver
+    ``rest_ps`` beyond (fragments are copied while others are on the wire); ``rendezvous_ns``: of the receiver, for the protocol of what is larger.
+    ``bounce_ns``: of either end, for an eager message larger than ``bounce_above``, which goes by way of a registered buffer. ``latency_ns``: until a
+    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the rails in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks of one host; ``memory_bounce_ns``: of
+    what is larger than ``memory_bounce_above`` and so does not fit into a slot of the queue that both share."""
 
     name: str = "verbs"
     send_ns: float = 0.0
@@ -37,6 +40,15 @@ class Overheads:
     copy_ps: float = 0.0
     memory_ns: float = 300.0
     memory_ps: float = 100.0
+    fragment: int = 1 << 40
+    rest_ps: float = 0.0
+    rendezvous_ns: float = 0.0
+    stripe_above: int = 1 << 40
+    latency_ns: float = 0.0
+    bounce_ns: float = 0.0
+    bounce_above: int = 1 << 40
+    memory_bounce_ns: float = 0.0
+    memory_bounce_above: int = 1 << 40
 
 
 def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
@@ -49,105 +61,173 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
 
 
-def part_of(s: Schedule, host: np.ndarray, cost: Overheads) -> tuple[Part, np.ndarray]:
+def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None) -> tuple[Part, np.ndarray]:
     """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose completion ends it (int64[n]).
 
-    Raises :class:`InputError` as :meth:`Schedule.check` and :func:`~softib.workloads.schedule.matched` do.
+    ``rails`` (int64[ranks, rails]): rows of the ports that a rank may send by, its own first; without them, ``host``. Raises :class:`InputError` as
+    :meth:`Schedule.check` and :func:`~softib.workloads.schedule.matched` do.
     """
     s.check()
     receive_of = matched(s)
     n = len(s)
-    sends, receives = s.kind == Kind.SEND, s.kind == Kind.RECV
+    ports = host[:, None] if rails is None else rails
+    sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     deferred = sends & ~local & (s.size > cost.eager_limit)
     eager = sends & ~local & ~deferred
-    # Rows: every operation has one computation; sends then have their message (deferred ones a READ), deferred ones RTS and FIN.
-    op = np.arange(n)
-    message_row, rts_row, fin_row = (np.full(n, -1, np.int64) for _ in range(3))
-    rows = n
-    message_row[sends] = rows + np.arange(int(sends.sum()))
-    rows += int(sends.sum())
-    rts_row[deferred] = rows + np.arange(int(deferred.sum()))
-    rows += int(deferred.sum())
-    fin_row[deferred] = rows + np.arange(int(deferred.sum()))
-    rows += int(deferred.sum())
-    copies = np.round(s.size * cost.copy_ps).astype(np.int64)
+    striped = deferred & (s.size > cost.stripe_above) & (ports.shape[1] > 1)
+    more = ports.shape[1] - 1
+    # Rows: every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
+    row_of, rows = _rows_of([sends, deferred, deferred, *[striped] * more], n)
+    for row, mask in zip(row_of, [deferred, None, deferred, *[striped] * more], strict=True):
+        if mask is not None:  # the receiver posts these, in the order of its receives
+            by_send = np.flatnonzero(mask)
+            row[by_send[np.argsort(receive_of[by_send])]] = np.sort(row[by_send])
+    message_row, rts_row, fin_row, *stripe_rows = row_of
     src, dst, size = np.empty(rows, np.int64), np.empty(rows, np.int64), np.ones(rows, np.int64)
     opcode, delay = np.full(rows, int(Opcode.COMPUTE), np.int64), np.zeros(rows, np.int64)
-    src[:n] = dst[:n] = host[s.rank]
-    delay[:n] = np.where(s.kind == Kind.COMPUTE, s.compute_ps, 0)
-    delay[:n] += np.where(sends, round(cost.send_ns * 1000) + np.where(eager, copies, 0), 0)
-    sent_eagerly = np.zeros(n, bool)
-    sent_eagerly[receive_of[eager]] = True
-    delay[:n] += np.where(receives, round(cost.receive_ns * 1000) + np.where(sent_eagerly, copies, 0), 0)
+    src[:n] = dst[:n] = ports[s.rank, 0]
+    delay[:n] = _processor_ps(s, cost, receive_of, eager, deferred)
     # Messages
     i = np.flatnonzero(sends)
     at = message_row[i]
-    here, there = host[s.rank[i]], host[s.peer[i]]
+    rail = np.zeros(n, np.int64)
+    spread = np.flatnonzero(eager & (s.size > cost.stripe_above))
+    rail[spread] = _nth_of_rank(s.rank[spread]) % (more + 1)
+    here, there = ports[s.rank[i], rail[i]], ports[s.peer[i], rail[i]]
     src[at], dst[at] = np.where(deferred[i], there, here), np.where(deferred[i], here, there)
-    size[at] = np.maximum(s.size[i], 1)
+    piece = np.where(striped, -(-s.size // (more + 1)), s.size)
+    size[at] = np.maximum(piece[i], 1)
     opcode[at] = np.where(deferred[i], Opcode.READ, Opcode.SEND)
+    delay[at] = np.where(eager[i], round(cost.latency_ns * 1000), 0)
     on_host = at[local[i]]
-    src[on_host] = dst[on_host] = here[local[i]]
+    src[on_host] = dst[on_host] = ports[s.rank[i][local[i]], 0]
     opcode[on_host], size[on_host] = Opcode.COMPUTE, 1
-    delay[on_host] = np.round(cost.memory_ns * 1000 + s.size[i][local[i]] * cost.memory_ps).astype(np.int64)
+    octets = s.size[i][local[i]]
+    slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
+    delay[on_host] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
     j = np.flatnonzero(deferred)
-    src[rts_row[j]], dst[rts_row[j]], size[rts_row[j]] = host[s.rank[j]], host[s.peer[j]], RTS_OCTETS
-    src[fin_row[j]], dst[fin_row[j]], size[fin_row[j]] = host[s.peer[j]], host[s.rank[j]], FIN_OCTETS
+    for rows_, to, octets in ((rts_row, s.peer, RTS_OCTETS), (fin_row, s.rank, FIN_OCTETS)):
+        src[rows_[j]] = ports[np.where(to[j] == s.peer[j], s.rank[j], s.peer[j]), 0]
+        dst[rows_[j]], size[rows_[j]] = ports[to[j], 0], octets
     opcode[rts_row[j]] = opcode[fin_row[j]] = Opcode.SEND
-    ended = op.copy()
+    delay[rts_row[j]] = delay[fin_row[j]] = round(cost.latency_ns * 1000)
+    t = np.flatnonzero(striped)
+    for k, stripe in enumerate(stripe_rows, 1):
+        src[stripe[t]], dst[stripe[t]] = ports[s.peer[t], k], ports[s.rank[t], k]
+        size[stripe[t]] = np.maximum(np.minimum(piece[t], s.size[t] - k * piece[t]), 1)
+        opcode[stripe[t]] = Opcode.READ
+    ended = np.arange(n)
     ended[deferred] = fin_row[deferred]
     if s.acknowledged:
         ended[eager] = message_row[eager]
-    # Queue pairs: one for each pair of ranks and direction of posting; processors; a memory line for each rank.
-    qp = np.empty(rows, np.int64)
-    qp[:n] = s.rank.astype(np.int64) * 256 + s.processor
-    pair = s.rank[i].astype(np.int64) * s.ranks + s.peer[i]
-    back = s.peer[i].astype(np.int64) * s.ranks + s.rank[i]
-    base = s.ranks * 256
-    qp[at] = base + np.where(local[i], s.rank[i], s.ranks + 2 * np.where(deferred[i], back, pair) + deferred[i])
-    qp[rts_row[j]] = base + s.ranks + 2 * (s.rank[j].astype(np.int64) * s.ranks + s.peer[j])
-    qp[fin_row[j]] = base + s.ranks + 2 * (s.peer[j].astype(np.int64) * s.ranks + s.rank[j])
-    if s.acknowledged:  # recorded: each tag is a queue pair
-        qp[at] += (s.tag[i] + 1) * (base + 2 * s.ranks * (s.ranks + 1))
-    qp = np.unique(qp, return_inverse=True)[1]
-    owners, needed = _dependencies(s, receive_of, ended, (message_row, rts_row, fin_row), deferred)
-    operation = np.concatenate([op, i, j, j])
-    place, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
+    qp = _queue_pairs(s, rows, row_of, local, deferred, rail)
+    owners, needed = _dependencies(s, receive_of, ended, row_of, deferred)
+    order = _order(s, row_of, qp, opcode, owners, needed)
+    columns = [np.empty_like(c) for c in (src, dst, size, qp, opcode, delay)]
+    for column, old in zip(columns, (src, dst, size, qp, opcode, delay), strict=True):
+        column[order] = old
+    src, dst, size, qp, opcode, delay = columns
+    part = Part(src, dst, size, qp, order[owners], order[needed], opcode=opcode, delay_ps=delay, name=s.name)
+    return part, order[ended]
+
+
+def _order(
+    s: Schedule, row_of: list[np.ndarray], qp: np.ndarray, opcode: np.ndarray, owners: np.ndarray, needed: np.ndarray
+) -> np.ndarray:
+    """Place of each row so that no message stands behind one of its queue pair that waits for it. Raises :class:`InputError` with the operation where there is none."""
+    order, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
     if circle >= 0:
+        operation = np.arange(len(qp))
+        for row in row_of:
+            there = np.flatnonzero(row >= 0)
+            operation[row[there]] = there
         raise InputError(
             f"{s.name}: {s.where(int(operation[circle]))}: it waits for ever: for itself, by way of other ranks"
         )
-    columns = [np.empty_like(c) for c in (src, dst, size, qp, opcode, delay)]
-    for column, old in zip(columns, (src, dst, size, qp, opcode, delay), strict=True):
-        column[place] = old
-    src, dst, size, qp, opcode, delay = columns
-    return Part(src, dst, size, qp, place[owners], place[needed], opcode=opcode, delay_ps=delay, name=s.name), place[
-        ended
-    ]
+    return order
+
+
+def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
+    """Rows behind the ``n`` first for each mask in turn (-1 where it is not set), and how many rows there are."""
+    out = []
+    for mask in masks:
+        row = np.full(len(mask), -1, np.int64)
+        row[mask] = n + np.arange(int(mask.sum()))
+        n += int(mask.sum())
+        out.append(row)
+    return out, n
+
+
+def _nth_of_rank(rank: np.ndarray) -> np.ndarray:
+    """How many of the same rank stand before each; ranks are in order."""
+    return np.arange(len(rank)) - np.searchsorted(rank, rank)
+
+
+def _processor_ps(
+    s: Schedule, cost: Overheads, receive_of: np.ndarray, eager: np.ndarray, deferred: np.ndarray
+) -> np.ndarray:
+    """What each operation takes of its rank's processor, in ps."""
+    first = np.minimum(s.size, cost.fragment) * cost.copy_ps
+    first = first + np.where(s.size > cost.bounce_above, cost.bounce_ns * 1000, 0)
+    sent = np.where(eager, first, 0)
+    came, fetched = np.zeros(len(s), bool), np.zeros(len(s), bool)
+    came[receive_of[eager]], fetched[receive_of[deferred]] = True, True
+    got = (
+        np.where(came, first + np.maximum(s.size - cost.fragment, 0) * cost.rest_ps, 0)
+        + fetched * cost.rendezvous_ns * 1000
+    )
+    ps = np.where(s.kind == Kind.COMPUTE, s.compute_ps, 0).astype(float)
+    ps += np.where(s.kind == Kind.SEND, cost.send_ns * 1000 + sent, 0)
+    ps += np.where(s.kind == Kind.RECV, cost.receive_ns * 1000 + got, 0)
+    return np.round(ps).astype(np.int64)
+
+
+def _queue_pairs(
+    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray, rail: np.ndarray
+) -> np.ndarray:
+    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a memory
+    line for each rank."""
+    message_row, rts_row, fin_row, *stripe_rows = row_of
+    n, wide = len(s), 2 * (len(stripe_rows) + 2)
+    qp = np.empty(rows, np.int64)
+    qp[:n] = s.rank.astype(np.int64) * 256 + s.processor
+    i, j = np.flatnonzero(message_row >= 0), np.flatnonzero(deferred)
+    pair = s.rank.astype(np.int64) * s.ranks + s.peer
+    back = s.peer.astype(np.int64) * s.ranks + s.rank
+    base, first = s.ranks * 256, s.ranks * 257
+    wire = first + wide * np.where(deferred, back, pair) + 2 * rail + deferred
+    qp[message_row[i]] = np.where(local[i], base + s.rank[i], wire[i])
+    if s.acknowledged:  # recorded: each tag is a queue pair
+        qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
+    qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
+    for k, stripe in enumerate(stripe_rows, 1):
+        t = np.flatnonzero(stripe >= 0)
+        qp[stripe[t]] = first + wide * back[t] + 2 * k + 1
+    return np.unique(qp, return_inverse=True)[1]
 
 
 def _dependencies(
-    s: Schedule,
-    receive_of: np.ndarray,
-    ended: np.ndarray,
-    row_of: tuple[np.ndarray, np.ndarray, np.ndarray],
-    deferred: np.ndarray,
+    s: Schedule, receive_of: np.ndarray, ended: np.ndarray, row_of: list[np.ndarray], deferred: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows that wait, rows that they wait for)."""
-    message_row, rts_row, fin_row = row_of
+    message_row, rts_row, fin_row, *stripe_rows = row_of
     owner, need = s.on_ends()
     waits, needs = [owner], [ended[need]]
     eager = np.flatnonzero((s.kind == Kind.SEND) & ~deferred)
     waits += [message_row[eager], receive_of[eager]]
     needs += [eager, message_row[eager]]
     j = np.flatnonzero(deferred)
-    waits += [rts_row[j], message_row[j], receive_of[j], fin_row[j]]
-    needs += [j, rts_row[j], message_row[j], message_row[j]]
-    # The READ begins when the receive is posted: when what that one requires has ended.
-    read_of = np.full(len(s), -1, np.int64)
-    read_of[receive_of[j]] = message_row[j]
-    posts = read_of[owner] >= 0
-    waits.append(read_of[owner[posts]])
-    needs.append(ended[need[posts]])
+    waits.append(rts_row[j])
+    needs.append(j)
+    # A READ begins when it is announced and the receive is posted: when what that one requires has ended.
+    for reads in (message_row, *stripe_rows):
+        j = np.flatnonzero(deferred & (reads >= 0))
+        waits += [reads[j], receive_of[j], fin_row[j]]
+        needs += [rts_row[j], reads[j], reads[j]]
+        read_of = np.full(len(s), -1, np.int64)
+        read_of[receive_of[j]] = reads[j]
+        posts = read_of[owner] >= 0
+        waits.append(read_of[owner[posts]])
+        needs.append(ended[need[posts]])
     return np.concatenate(waits), np.concatenate(needs)

@@ -87,7 +87,10 @@ class Workload:
     @property
     def reduces(self) -> bool:
         """Has it an all-reduce by the switches?"""
-        return any(getattr(job, "pattern", "") == "aggregation" for job in self.jobs)
+        return any(
+            getattr(job, "pattern", "") == "aggregation" or getattr(job, "algorithm", "") == "sharp"
+            for job in self.jobs
+        )
 
     @property
     def phased(self) -> Job | None:
@@ -180,7 +183,7 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
     number = np.cumsum([part.members is not None for _, part in parts])
     group = column([n if part.members is not None else 0 for n, (_, part) in zip(number, parts, strict=True)])
     reductions = tuple(
-        Reduction(hosts.end[part.reduces], job.size, getattr(job, "tree", "") == "streaming", job.start, PATH_SL if job.sl is None else job.sl, k)
+        Reduction(hosts.end[part.reduces], job.size, getattr(job, "tree", "") == "streaming", job.start + int(np.max(part.start_ps)), PATH_SL if job.sl is None else job.sl, k)
         for k, (job, part) in enumerate(parts) if part.reduces is not None
     )  # fmt: skip
     sl = lambda job, part: PATH_SL if (s := job.sl if part.sl is None else part.sl) is None else s

@@ -1,0 +1,90 @@
+"""The error of a dataset when the parameters are fitted without it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from bench.validation.fit import fit
+from bench.validation.row import Row
+from softib.workloads.parameters import Section
+
+__all__ = ["fitted", "without"]
+
+Rows = Callable[[Mapping[str, Section], Collection[str], int], list[Row]]
+EVERY = 4
+"""A refit looks at each fourth size of a dataset."""
+SMALLEST = 1e-9
+
+
+def loss(rows: list[Row]) -> float:
+    """Mean over datasets of the mean of |ln(predicted / measured)|."""
+    by: dict[str, list[float]] = {}
+    for r in rows:
+        by.setdefault(r.dataset, []).append(abs(math.log(max(r.predicted, SMALLEST) / r.measured)))
+    return sum(float(np.mean(v)) for v in by.values()) / max(len(by), 1)
+
+
+def fitted(
+    parameters: Mapping[str, Section],
+    names: Collection[tuple[str, str]],
+    datasets: Collection[str],
+    rows: Rows,
+    rounds: int = 1,
+) -> Mapping[str, Section]:
+    """``parameters`` with those of ``names`` (section, parameter) fitted to ``datasets``."""
+    keys = {f"{s} {n}": (s, n) for s, n in names}
+    start = {k: parameters[s][n] for k, (s, n) in keys.items()}
+
+    def with_values(values: Mapping[str, float]) -> Mapping[str, Section]:
+        out = dict(parameters)
+        for k, value in values.items():
+            section, name = keys[k]
+            out[section] = out[section].with_values(**{name: value})
+        return MappingProxyType(out)
+
+    return with_values(fit(start, lambda values: loss(rows(with_values(values), datasets, EVERY)), rounds))
+
+
+def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tuple[Mapping[str, Section], str]:
+    """Parameters that have not seen ``dataset``, and how they were found.
+
+    A parameter that was fitted to other datasets too is fitted to those. One that was fitted to this alone takes the geometric mean of the same parameter of
+    sibling sections (``openmpi-a`` for ``openmpi-b``) that have it from elsewhere.
+    """
+    touched = [(s.name, n) for s in parameters.values() for n, p in s.rows.items() if dataset in p.fitted_to]
+    if not touched:
+        return parameters, "not fitted to"
+    out, again, others, borrowed = dict(parameters), [], set(), 0
+    for section, name in touched:
+        rest = set(parameters[section].rows[name].fitted_to) - {dataset}
+        value = None if rest else _of_siblings(parameters, section, name, dataset)
+        if rest:
+            again.append((section, name))
+            others |= rest
+        elif value is not None:
+            out[section] = out[section].with_values(**{name: value})
+            borrowed += 1
+    if not again and not borrowed:
+        return parameters, "nothing else to fit to"
+    result: Mapping[str, Section] = MappingProxyType(out)
+    if again:
+        result = fitted(result, again, others, rows)
+    how = [
+        f"{borrowed} of other machines" * bool(borrowed),
+        f"{len(again)} fitted to {', '.join(sorted(others))}" * bool(again),
+    ]
+    return result, "; ".join(x for x in how if x)
+
+
+def _of_siblings(parameters: Mapping[str, Section], section: str, name: str, dataset: str) -> float | None:
+    """Geometric mean of ``name`` in the other sections with the same first word that were not fitted to ``dataset``."""
+    family = section.split("-")[0]
+    values = [
+        s[name] for s in parameters.values()
+        if s.name != section and s.name.startswith(f"{family}-") and name in s.rows and s[name] > 0 and dataset not in s.rows[name].fitted_to
+    ]  # fmt: skip
+    return float(np.exp(np.mean(np.log(values)))) if values else None

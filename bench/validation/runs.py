@@ -1,0 +1,85 @@
+"""Programs of MPI on small fabrics, in the fluid layer."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from softib.fabric.builder import FabricBuilder
+from softib.iba.constants import NodeType
+from softib.iba.smp import PortInfo
+from softib.scenario.bring_up import bring_up
+from softib.sim.fluid import run
+from softib.sim.messages import messages
+from softib.sim.paths import Plane
+from softib.workloads.mpi.collective import program_of
+from softib.workloads.mpi.cost import costs_of
+from softib.workloads.mpi.hosted import rails_of
+from softib.workloads.parameters import Section
+from softib.workloads.schedule_messages import part_of
+
+__all__ = ["allreduce_us", "bandwidth_mb_s", "latency_us", "plane", "sharp_us"]
+
+
+@cache
+def plane(ports: int, speed: str) -> Plane:
+    """``ports`` host ports on one switch, cables of 2 m; LIDs in the order of hosts."""
+    b = FabricBuilder("validation")
+    switch = b.nodes(1, NodeType.SWITCH, ports, desc=["switch"], speed=speed)
+    host = b.nodes(ports, NodeType.CA, 1, desc=[f"host-{i:04}" for i in range(ports)], speed=speed)
+    at = np.arange(ports)
+    b.links(switch[0 * at], 1 + at, host, 1, length_m=2.0)
+    fabric = b.build()
+    lid = np.zeros(fabric.sizes.ports, np.int64)
+    lid[fabric.node_base[host] + 1] = 1 + at
+    PortInfo.lid.set(fabric.port_info, lid)
+    bring_up(fabric, "minhop")
+    return Plane(fabric)
+
+
+def _end_us(what: str, size: int, hosts: int, each: int, rails: int, speed: str, s: Section, **given: Any) -> float:
+    costs = costs_of(s, size, each)
+    program, _ = program_of(what, size, hosts * each, costs, **given)
+    host, stripes = rails_of(np.arange(hosts * rails), program.ranks, each, rails)
+    part, _ = part_of(program.schedule(what), host, costs.overheads, stripes)
+    order = np.argsort(part.waits, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(part.waits, minlength=len(part.src)))])
+    made = messages(
+        part.src, part.dst, part.size, qp=part.qp, opcode=part.opcode, delay_ps=part.delay_ps, first=first, needs=part.needs[order]
+    )  # fmt: skip
+    return run(plane(max(hosts * rails, 2), speed), made, judge=False).end_ps / 1e6
+
+
+def latency_us(size: int, rails: int, speed: str, s: Section) -> float:
+    """osu_latency: half of a round trip."""
+    return _end_us("latency", size, 2, 1, rails, speed, s) / 2
+
+
+def bandwidth_mb_s(size: int, rails: int, speed: str, s: Section) -> float:
+    """osu_bw: the second window of 64 messages."""
+    one, two = (_end_us("bandwidth", size, 2, 1, rails, speed, s, iterations=k) for k in (1, 2))
+    return 64 * size / (two - one)
+
+
+def allreduce_us(
+    size: int, hosts: int, each: int, rails: int, speed: str, s: Section, version: str = "4.0", algorithm: str = ""
+) -> float:
+    """osu_allreduce."""
+    return _end_us("allreduce", size, hosts, each, rails, speed, s, version=version, algorithm=algorithm)
+
+
+def sharp_us(size: int, sharp_operation_ns: float) -> float:
+    """An all-reduce of 128 hosts by the aggregation nodes of an HDR fat tree of two levels (packet layer), with the library's time for its operations."""
+    from softib.workloads.mpi.hosted import SHARP_PAYLOAD
+
+    return _reduced_us(size) + -(-size // SHARP_PAYLOAD) * sharp_operation_ns / 1000
+
+
+@cache
+def _reduced_us(size: int) -> float:
+    import softib
+
+    tree = softib.generate("fat-tree", radix=16, levels=2, generation="HDR", aggregation_nodes=True)
+    return softib.simulate(tree, f"aggregation:{size}", layer="packet").simulated_us

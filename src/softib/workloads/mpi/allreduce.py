@@ -1,0 +1,165 @@
+"""MPI_Allreduce: the algorithms of Open MPI's ``coll/base`` (Thakur, Rabenseifner, Gropp 2005 describe them)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.workloads.mpi.program import Data, Program
+
+__all__ = ["nonoverlapping", "rabenseifner", "recursive_doubling", "ring", "segmented_ring"]
+
+
+def lower_power(n: int) -> int:
+    """The largest power of two that is not above ``n``."""
+    return 1 << (n.bit_length() - 1)
+
+
+def blocks(count: int, parts: int) -> Data:
+    """``count`` elements in ``parts`` blocks, the first ones at most one element larger."""
+    size = np.full(parts, count // parts, np.int64)
+    size[: count % parts] += 1
+    return Data(np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.int64), size)
+
+
+def recursive_doubling(p: Program, count: int) -> None:
+    """log2 n exchanges of the whole vector; ranks beyond a power of two give theirs to a neighbour first, and get the result last."""
+    p.copy(p.every, count)
+    power = lower_power(p.ranks)
+    extra = p.ranks - power
+    whole = lambda k: Data.of(0, count, k)
+    even = np.arange(0, 2 * extra, 2)
+    if extra:
+        p.send(even, even + 1, whole(extra))
+        p.reduce(even + 1, p.receive(even + 1, even, whole(extra)), whole(extra))
+    real = np.concatenate([even + 1, np.arange(2 * extra, p.ranks)])
+    virtual, distance = np.arange(power), 1
+    while distance < power:
+        peer = real[virtual ^ distance]
+        _, got = p.exchange(real, peer, whole(power), peer, whole(power))
+        p.reduce(real, got, whole(power))
+        distance *= 2
+    if extra:
+        p.receive(even, even + 1, whole(extra))
+        p.send(even + 1, even, whole(extra))
+
+
+def ring(p: Program, count: int) -> None:
+    """Reduce-scatter around a ring, then all-gather around it; fewer elements than ranks go by recursive doubling, as in Open MPI."""
+    n, rank = p.ranks, p.every
+    if n == 1:
+        return
+    if count < n:
+        recursive_doubling(p, count)
+        return
+    b = blocks(count, n)
+    p.copy(p.every, count)
+    _ring_reduce(p, b)
+    for k in range(n - 1):
+        p.exchange(rank, (rank + 1) % n, b.at((rank + 1 - k) % n), (rank - 1) % n, b.at((rank - k) % n))
+
+
+def _ring_reduce(p: Program, b: Data) -> None:
+    """Block r + 1 of the sum comes to rank r. A receive is posted before the one before it is waited for."""
+    n, rank = p.ranks, p.every
+    left, right = (rank - 1) % n, (rank + 1) % n
+    posts: list[np.ndarray] = []
+    start = p.last[rank].T.copy()
+    for k in range(n - 1):
+        into = b.at((rank - k - 1) % n)
+        after = start if k < 2 else [posts[k - 2]]
+        got = p.receive(rank, left, into, needs=after)
+        sent = p.send(rank, right, b.at((rank - k) % n), needs=[posts[k - 1]] if k else start)
+        p.last[rank, 0], p.last[rank, 1] = sent, got
+        posts.append(p.reduce(rank, got, into))
+
+
+def segmented_ring(p: Program, count: int, segment: int = 1 << 20) -> None:
+    """:func:`ring` with blocks reduced in phases of at most ``segment`` octets; all-gather of whole blocks."""
+    n, rank = p.ranks, p.every
+    if n == 1:
+        return
+    if count < n:
+        recursive_doubling(p, count)
+        return
+    per = max(segment // p.element, 1)
+    if count < n * per:
+        ring(p, count)
+        return
+    b = blocks(count, n)
+    phases = -(-count // (n * per))
+    inner = [blocks(int(c), phases) for c in sorted(set(b.count.tolist()), reverse=True)]
+    large = inner[0]
+    small = inner[-1]
+    early = b.count == b.count.max()
+    p.copy(p.every, count)
+    for f in range(phases):
+        offset = b.offset + np.where(early, large.offset[f], small.offset[f])
+        _ring_reduce(p, Data(offset, np.where(early, large.count[f], small.count[f])))
+    for k in range(n - 1):
+        p.exchange(rank, (rank + 1) % n, b.at((rank + 1 - k) % n), (rank - 1) % n, b.at((rank - k) % n))
+
+
+def rabenseifner(p: Program, count: int) -> None:
+    """Reduce-scatter by recursive halving, all-gather by recursive doubling; fewer elements than ranks go :func:`linear`."""
+    n = p.ranks
+    power = lower_power(n)
+    if count < power:
+        linear(p, count)
+        return
+    extra = n - power
+    p.copy(p.every, count)
+    even, odd = np.arange(0, 2 * extra, 2), np.arange(1, 2 * extra, 2)
+    low, whole = Data.of(0, count // 2, extra), Data.of(0, count, extra)
+    high = Data.of(count // 2, count - count // 2, extra)
+    if extra:
+        _, got_low = p.exchange(even, odd, high, odd, low)
+        _, got_high = p.exchange(odd, even, low, even, high)
+        p.reduce(even, got_low, low)
+        p.reduce(odd, got_high, high)
+        p.send(odd, even, high)
+        p.receive(even, odd, high)
+    real = np.concatenate([even, np.arange(2 * extra, n)])
+    halves = _halve(p, real, count)
+    for out, into, peer in reversed(halves):
+        p.exchange(real, peer, into, peer, out)
+    if extra:
+        p.send(even, odd, whole)
+        p.receive(odd, even, whole)
+
+
+def _halve(p: Program, real: np.ndarray, count: int) -> list[tuple[Data, Data, np.ndarray]]:
+    """Recursive halving with doubling distance: (what was sent, what is kept, to whom) of each step."""
+    power = len(real)
+    virtual, mask = np.arange(power), 1
+    begin, size = np.zeros(power, np.int64), np.full(power, count, np.int64)
+    steps = []
+    while mask < power:
+        peer = real[virtual ^ mask]
+        lower = virtual < (virtual ^ mask)
+        half = size // 2
+        kept = Data(np.where(lower, begin, begin + half), np.where(lower, half, size - half))
+        sent = Data(np.where(lower, begin + half, begin), np.where(lower, size - half, half))
+        _, got = p.exchange(real, peer, sent, peer, kept)
+        p.reduce(real, got, kept)
+        steps.append((sent, kept, peer))
+        begin, size, mask = kept.offset, kept.count, mask * 2
+    return steps
+
+
+def linear(p: Program, count: int) -> None:
+    """All to rank 0, which adds them in turn; then from there to all."""
+    from softib.workloads.mpi.rooted import linear_bcast, linear_reduce
+
+    linear_reduce(p, count)
+    linear_bcast(p, count)
+
+
+def nonoverlapping(p: Program, count: int) -> None:
+    """A reduce and a broadcast, each as the rules choose it."""
+    from softib.workloads.mpi.decision import choose
+    from softib.workloads.mpi.rooted import BCASTS, REDUCES
+
+    octets = count * p.element
+    for name, table in (("reduce", REDUCES), ("bcast", BCASTS)):
+        chosen = choose(name, octets, p.ranks, p.version, p.element)
+        table[chosen.algorithm](p, count, chosen.segment)

@@ -1,0 +1,76 @@
+"""A collective, or two ranks' send and receive, as a schedule: by the algorithm that Open MPI chooses, or the one that the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from softib.errors import InputError, LimitError, UnknownName
+from softib.workloads.mpi import allreduce, personal, point, rooted, scattering
+from softib.workloads.mpi.cost import Costs
+from softib.workloads.mpi.decision import Choice, choose
+from softib.workloads.mpi.program import Program
+
+__all__ = ["ALGORITHMS", "program_of"]
+
+Maker = Callable[[Program, int, int], Any]
+MAX_STEPS = 30_000_000
+"""Operations of a schedule that is estimated to be larger are refused before it is made."""
+
+ALLREDUCES: dict[str, Maker] = {
+    "linear": lambda p, count, segment: allreduce.linear(p, count),
+    "nonoverlapping": lambda p, count, segment: allreduce.nonoverlapping(p, count),
+    "recursive-doubling": lambda p, count, segment: allreduce.recursive_doubling(p, count),
+    "ring": lambda p, count, segment: allreduce.ring(p, count),
+    "segmented-ring": lambda p, count, segment: allreduce.segmented_ring(p, count, segment or 1 << 20),
+    "rabenseifner": lambda p, count, segment: allreduce.rabenseifner(p, count),
+}
+ALGORITHMS: dict[str, dict[str, Maker]] = {
+    "allreduce": ALLREDUCES, "allgather": personal.ALLGATHERS, "alltoall": personal.ALLTOALLS, "barrier": scattering.BARRIERS,
+    "bcast": rooted.BCASTS, "gather": personal.GATHERS, "reduce": rooted.REDUCES, "reduce_scatter": scattering.REDUCE_SCATTERS,
+    "scatter": personal.SCATTERS,
+}  # fmt: skip
+"""By collective: its algorithms by name."""
+SQUARE = {
+    "allreduce": ("ring", "segmented-ring"),
+    "allgather": ("ring", "neighbor", "pairwise"),
+    "alltoall": ("linear", "pairwise", "linear-sync"),
+    "reduce_scatter": ("ring",),
+}
+"""Algorithms with about a step for each pair of ranks."""
+
+
+def program_of(
+    collective: str, size: int, ranks: int, costs: Costs, *, algorithm: str = "", segment: int = 0, version: str = "4.1", iterations: int = 1,
+) -> tuple[Program, Choice]:  # fmt: skip
+    """The program of ``ranks`` ranks, and what was chosen. ``size`` octets of the vector, or of a rank's block (allgather, alltoall, gather, scatter), or of the message
+    (``latency``, ``bandwidth``); the element is of 4 octets where ``size`` is a multiple of it, as OSU's floats are.
+
+    Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for fewer than two ranks, :class:`LimitError` for too many operations.
+    """
+    element = 4 if size % 4 == 0 else 1
+    p = Program(ranks, element, costs.reduce_ps, costs.copy_ps, costs.reduce_ns)
+    p.version = version
+    if collective in ("latency", "bandwidth"):
+        if ranks != 2:
+            raise InputError(f"mpi-{collective} is between 2 ranks; there are {ranks:,}")
+        (point.ping_pong if collective == "latency" else point.windows)(p, size // element, iterations)
+        return p, Choice("eager" if size <= costs.overheads.eager_limit else "rendezvous")
+    if collective not in ALGORITHMS:
+        raise UnknownName("MPI collective", collective, ALGORITHMS)
+    known = ALGORITHMS[collective]
+    if ranks < 2:
+        raise InputError(f"mpi-{collective.replace('_', '-')} of {ranks} rank: it takes at least two")
+    if algorithm and algorithm not in known:
+        raise UnknownName(f"algorithm of {collective}", algorithm, known)
+    chosen = Choice(algorithm, segment) if algorithm else choose(collective, size, ranks, version, element)
+    per_rank = (ranks if chosen.algorithm in SQUARE.get(collective, ()) else 24) * max(
+        -(-size // chosen.segment) if chosen.segment else 1, 1
+    )
+    if ranks * per_rank * 3 * iterations > MAX_STEPS:
+        raise LimitError(
+            f"{collective} by {chosen.algorithm} of {ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
+        )
+    for _ in range(iterations):
+        known[chosen.algorithm](p, size // element, segment or chosen.segment)
+    return p, chosen

@@ -1,0 +1,199 @@
+"""Collectives in which each rank has data of its own for the others: all-gather, all-to-all, gather, scatter. ``count`` is that of a rank's block.
+
+Buffers: an all-gather's has the blocks of ranks 0, 1, … in order; gather and scatter alike at rank 0. An all-to-all has n blocks to send, then n received.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.workloads.mpi.program import Data, Program
+
+__all__ = ["ALLGATHERS", "ALLTOALLS", "GATHERS", "SCATTERS"]
+
+Maker = Callable[[Program, int, int], None]
+
+
+def ring(p: Program, count: int, segment: int = 0) -> None:
+    """n - 1 steps: pass on what came last."""
+    n, r = p.ranks, p.every
+    block = lambda who: Data(who % n * count, np.full(len(who), count))
+    for k in range(n - 1):
+        p.exchange(r, (r + 1) % n, block(r - k), (r - 1) % n, block(r - k - 1))
+
+
+def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
+    """log2 n exchanges of all that a rank has; of no power of two ranks it is :func:`bruck`, as in Open MPI."""
+    n, r, mask = p.ranks, p.every, 1
+    if n & (n - 1):
+        bruck(p, count)
+        return
+    while mask < n:
+        peer = r ^ mask
+        p.exchange(
+            r,
+            peer,
+            Data.of(r // mask * mask * count, mask * count, n),
+            peer,
+            Data.of(peer // mask * mask * count, mask * count, n),
+        )
+        mask *= 2
+
+
+def bruck(p: Program, count: int, segment: int = 0) -> None:
+    """ceil(log2 n) steps at doubling distance; a rank has its own block first, and turns its buffer round at the end (the caller's buffer stays as it was before that)."""
+    n, r, distance = p.ranks, p.every, 1
+    while distance < n:
+        blocks = min(distance, n - distance)
+        p.exchange(
+            r,
+            (r - distance) % n,
+            Data.of(0, blocks * count, n),
+            (r + distance) % n,
+            Data.of(distance * count, blocks * count, n),
+        )
+        distance *= 2
+    p.copy(r, n * count)
+
+
+def neighbor(p: Program, count: int, segment: int = 0) -> None:
+    """n / 2 steps between neighbours, two blocks each after the first; of an odd number of ranks it is :func:`ring`, as in Open MPI."""
+    n, r = p.ranks, p.every
+    if n % 2:
+        ring(p, count)
+        return
+    even = r % 2 == 0
+    peers = [np.where(even, (r + 1) % n, (r - 1) % n), np.where(even, (r - 1) % n, (r + 1) % n)]
+    block = lambda first, k: Data.of(first % n * count, k * count, n)
+    p.exchange(r, peers[0], block(r, 1), peers[0], block(peers[0], 1))
+    has = r // 2 * 2
+    for k in range(1, n // 2):
+        peer = peers[k % 2]
+        comes = has[peer]
+        p.exchange(r, peer, block(has, 2), peer, block(comes, 2))
+        has = comes
+
+
+def linear_allgather(p: Program, count: int, segment: int = 0) -> None:
+    """All blocks to rank 0, and from there to all."""
+    from softib.workloads.mpi.rooted import linear_bcast
+
+    linear_gather(p, count)
+    linear_bcast(p, count * p.ranks)
+
+
+def linear_gather(p: Program, count: int, segment: int = 0) -> None:
+    """Every rank sends its block to the root, which receives them in turn."""
+    below = p.every[1:]
+    root, block = np.zeros(len(below), np.int64), Data.of(below * count, count, len(below))
+    p.send(below, root, block)
+    for k in range(len(below)):
+        p.receive(root[:1], below[k : k + 1], block.at(np.array([k])))
+
+
+def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
+    """The root asks each rank in turn for the first ``segment`` octets, while the rest of those before is still coming."""
+    n = p.ranks
+    first = min(count, segment // p.element) if segment else 0
+    root, rest = np.array([0]), []
+    for k in range(1, n):
+        who = np.array([k])
+        begin, end = Data.of(k * count, first, 1), Data.of(k * count + first, count - first, 1)
+        before = p.last[0].copy()
+        p.send(root, who, Data.of(0, 0, 1))
+        p.receive(who, root, Data.of(0, 0, 1))
+        p.send(who, root, begin)
+        p.send(who, root, end)
+        came = p.receive(root, who, begin, needs=[before[:1]])
+        rest.append(p.receive(root, who, end, needs=[before[:1]]))
+        p.last[0] = came[0], -1
+    p.wait(root, [p.last[:1, 0].copy(), *rest])
+
+
+def binomial_gather(p: Program, count: int, segment: int = 0) -> None:
+    """Up a binomial tree: each rank sends its block and all below it as one."""
+    _along(p, count, up=True)
+
+
+def binomial_scatter(p: Program, count: int, segment: int = 0) -> None:
+    """Down a binomial tree: each rank gets its block and all below it as one."""
+    _along(p, count, up=False)
+
+
+def _along(p: Program, count: int, up: bool) -> None:
+    n = p.ranks
+    spans = [1 << k for k in range(max(n - 1, 0).bit_length())]
+    for span in spans if up else reversed(spans):
+        child = np.arange(span, n, 2 * span)
+        data = Data(child * count, (np.minimum(child + span, n) - child) * count)
+        pair = (child, child - span) if up else (child - span, child)
+        p.send(*pair, data)
+        p.receive(pair[1], pair[0], data)
+
+
+def linear_scatter(p: Program, count: int, segment: int = 0) -> None:
+    """The root sends every rank its block, one after another."""
+    below = p.every[1:]
+    root, block = np.zeros(len(below), np.int64), Data.of(below * count, count, len(below))
+    for k in range(len(below)):
+        p.send(root[:1], below[k : k + 1], block.at(np.array([k])))
+    p.receive(below, root, block)
+
+
+def linear_nb_scatter(p: Program, count: int, segment: int = 0) -> None:
+    """The root sends all blocks at once."""
+    below = p.every[1:]
+    if not len(below):
+        return
+    root, block = np.zeros(len(below), np.int64), Data.of(below * count, count, len(below))
+    rows = p.send(root, below, block, needs=[np.broadcast_to(c, len(below)) for c in p.last[0].copy()])
+    p.wait(root[:1], list(rows[:, None]))
+    p.receive(below, root, block)
+
+
+def pairwise(p: Program, count: int, segment: int = 0) -> None:
+    """n - 1 exchanges: with the rank k after and the rank k before."""
+    n, r = p.ranks, p.every
+    p.copy(r, count)
+    for k in range(1, n):
+        to, source = (r + k) % n, (r - k) % n
+        p.exchange(r, to, Data.of(to * count, count, n), source, Data.of((n + source) * count, count, n))
+
+
+def linear_alltoall(p: Program, count: int, segment: int = 0) -> None:
+    """All receives and all sends at once."""
+    n, r = p.ranks, p.every
+    p.copy(r, count)
+    before = p.last.copy()
+    others = (r[:, None] + 1 + np.arange(n - 1)) % n
+    who, peer = np.repeat(r, n - 1), others.ravel()
+    needs = [before[who, 0], before[who, 1]]
+    got = p.receive(who, peer, Data.of((n + peer) * count, count, len(who)), needs=needs)
+    sent = p.send(who, peer, Data.of(peer * count, count, len(who)), needs=needs)
+    p.wait(r, [*got.reshape(n, n - 1).T, *sent.reshape(n, n - 1).T])
+
+
+def bruck_alltoall(p: Program, count: int, segment: int = 0) -> None:
+    """ceil(log2 n) steps: those blocks together whose distance has the bit of the step. The data of a message stands in blocks far apart; what is said here is how much."""
+    n, r, distance = p.ranks, p.every, 1
+    p.copy(r, n * count)
+    while distance < n:
+        blocks = int((np.arange(n) & distance > 0).sum())
+        p.copy(r, blocks * count)
+        p.exchange(
+            r, (r + distance) % n, Data.of(0, blocks * count, n), (r - distance) % n, Data.of(0, blocks * count, n)
+        )
+        distance *= 2
+    p.copy(r, n * count)
+
+
+ALLGATHERS: dict[str, Maker] = {
+    "linear": linear_allgather, "bruck": bruck, "recursive-doubling": recursive_doubling, "ring": ring, "neighbor": neighbor, "pairwise": ring,
+}  # fmt: skip
+ALLTOALLS: dict[str, Maker] = {
+    "linear": linear_alltoall, "pairwise": pairwise, "bruck": bruck_alltoall, "linear-sync": linear_alltoall,
+}  # fmt: skip
+GATHERS: dict[str, Maker] = {"linear": linear_gather, "binomial": binomial_gather, "linear-sync": linear_sync_gather}
+SCATTERS: dict[str, Maker] = {"linear": linear_scatter, "binomial": binomial_scatter, "linear-nb": linear_nb_scatter}

@@ -1,0 +1,143 @@
+"""Making the schedule of a collective: many ranks do the same step at once, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.workloads.schedule import Kind, Schedule
+
+__all__ = ["Data", "Program"]
+
+NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Elements ``offset[k]`` to ``offset[k] + count[k]`` of the buffer of the k-th rank of a step."""
+
+    offset: np.ndarray
+    count: np.ndarray
+
+    @staticmethod
+    def of(offset: Any, count: Any, n: int) -> Data:
+        """Columns of ``n`` from scalars or columns."""
+        return Data(np.broadcast_to(offset, n).astype(np.int64), np.broadcast_to(count, n).astype(np.int64))
+
+    def at(self, chosen: np.ndarray) -> Data:
+        """The same for some of the ranks."""
+        return Data(self.offset[chosen], self.count[chosen])
+
+
+class Program:
+    """What ``ranks`` ranks do. Each step of a rank waits for the one before it, unless the caller names what it waits for.
+
+    ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the call; ``copy_ps``: to copy an octet within a rank; ``version``: of Open MPI, whose rules
+    choose for an algorithm that is made of other collectives. ``moves``: for each operation, what it does
+    to the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive, offset, count)``: for those who execute a schedule symbolically.
+    """
+
+    def __init__(
+        self, ranks: int, element: int = 1, reduce_ps: float = 0.0, copy_ps: float = 0.0, reduce_ns: float = 0.0
+    ):
+        self.ranks, self.element, self.reduce_ps, self.copy_ps, self.reduce_ns = (
+            ranks,
+            element,
+            reduce_ps,
+            copy_ps,
+            reduce_ns,
+        )
+        self.version = "4.1"
+        self.every = np.arange(ranks)
+        self.last = np.full((ranks, 2), -1, np.int64)
+        self.rows = 0
+        self._columns: list[tuple[np.ndarray, ...]] = []
+        self._owner: list[np.ndarray] = []
+        self._needs: list[np.ndarray] = []
+
+    def _add(
+        self, kind: Kind, rank: np.ndarray, peer: Any, data: Data, ps: Any = 0, source: Any = -1, needs: Any = None
+    ) -> np.ndarray:
+        """Rows of one operation of each of ``rank``; ``needs``: columns of rows (-1: none), else what the ranks did last."""
+        n = len(rank)
+        rows = self.rows + np.arange(n)
+        self.rows += n
+        wide = lambda v: np.broadcast_to(np.asarray(v, np.int64), n)
+        self._columns.append((wide(rank), wide(int(kind)), wide(peer), wide(ps), data.offset, data.count, wide(source)))
+        for on in self.last[rank].T if needs is None else needs:
+            known = on >= 0
+            self._owner.append(rows[known])
+            self._needs.append(np.asarray(on)[known])
+        return rows
+
+    def send(self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
+        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may use the buffer again."""
+        rows = self._add(Kind.SEND, rank, to, data, needs=needs)
+        self._now(rank, rows)
+        return rows
+
+    def receive(self, rank: np.ndarray, source: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
+        """``rank[k]`` receives ``data``."""
+        rows = self._add(Kind.RECV, rank, source, data, needs=needs)
+        self._now(rank, rows)
+        return rows
+
+    def exchange(
+        self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """MPI_Sendrecv: both at once, and both have ended before the next step; (sends, receives)."""
+        receives = self._add(Kind.RECV, rank, source, into)
+        sends = self._add(Kind.SEND, rank, to, out)
+        self.last[rank, 0], self.last[rank, 1] = receives, sends
+        return sends, receives
+
+    def reduce(self, rank: np.ndarray, receives: np.ndarray, data: Data) -> np.ndarray:
+        """``rank[k]`` adds what it received to ``data`` of its buffer."""
+        ps = np.round(data.count * self.element * self.reduce_ps + self.reduce_ns * 1000)
+        rows = self._add(Kind.COMPUTE, rank, -1, data, ps, receives)
+        self._now(rank, rows)
+        return rows
+
+    def copy(self, rank: np.ndarray, count: Any) -> None:
+        """``rank[k]`` copies so many elements within its memory."""
+        data = Data.of(-1, count, len(rank))
+        self._now(rank, self._add(Kind.COMPUTE, rank, -1, data, np.round(data.count * self.element * self.copy_ps), -2))
+
+    def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:
+        """``rank[k]`` goes on when ``needs[j][k]`` of every j have ended (MPI_Waitall)."""
+        self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), 0, -2, needs))
+
+    def _now(self, rank: np.ndarray, rows: np.ndarray) -> None:
+        self.last[rank, 0], self.last[rank, 1] = rows, -1
+
+    def schedule(self, name: str) -> Schedule:
+        """What was built."""
+        rank, kind, peer, ps, _, count, _ = self._all()
+        order = np.argsort(rank, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        owner, needs = (np.concatenate([NONE, *c]) for c in (self._owner, self._needs))
+        owner, needs = place[owner], place[needs]
+        by = np.argsort(owner, kind="stable")
+        size = np.where(kind == Kind.COMPUTE, 0, count * self.element)[order]
+        zero = np.zeros(len(order), np.int64)
+        return Schedule(
+            name, self.ranks, rank[order].astype(np.int32), kind[order].astype(np.uint8), peer[order].astype(np.int32), size, zero, ps[order],
+            zero.astype(np.int32), np.searchsorted(owner[by], np.arange(len(order) + 1)).astype(np.int64), needs[by], np.zeros(len(by), bool),
+        )  # fmt: skip
+
+    def moves(self) -> list[tuple[int, int, int]]:
+        """Of each operation, in the order of :meth:`schedule`: first element, count, and of a reduction the operation whose data it adds (-1: none)."""
+        rank, _, _, _, offset, count, source = self._all()
+        order = np.argsort(rank, kind="stable")
+        place = np.empty(len(order) + 2, np.int64)
+        place[order] = np.arange(len(order))
+        place[-2:] = -2, -1
+        return list(zip(offset[order].tolist(), count[order].tolist(), place[source[order]].tolist(), strict=True))
+
+    def _all(self) -> tuple[np.ndarray, ...]:
+        if not self._columns:
+            return (NONE,) * 7
+        return tuple(np.concatenate(c) for c in zip(*self._columns, strict=True))

@@ -1,0 +1,219 @@
+"""MPI_Bcast and MPI_Reduce from and to rank 0, down and up a tree, in segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.workloads.mpi import trees
+from softib.workloads.mpi.allreduce import lower_power
+from softib.workloads.mpi.program import Data, Program
+
+__all__ = ["BCASTS", "REDUCES", "linear_bcast", "linear_reduce"]
+
+Maker = Callable[[Program, int, int], None]
+
+
+def segments(count: int, octets: int, element: int) -> list[tuple[int, int]]:
+    """(first element, count) of the segments of at most ``octets`` (0: one segment)."""
+    per = max(octets // element if octets else count, 1)
+    return [(at, min(per, count - at)) for at in range(0, count, per)] or [(0, 0)]
+
+
+def bcast_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]]) -> None:
+    """Every rank passes each segment to its children as soon as it has it, and the segment before has left."""
+    up = trees.parents(tree)
+    below = np.flatnonzero(up >= 0)
+    by_child = trees.columns(tree)
+    inner = np.array([r for r, c in enumerate(tree) if c], np.int64)
+    sent = p.last[p.every].T.copy()
+    before = p.last[p.every].T.copy()
+    for at, count in pieces:
+        got = np.full(p.ranks, -1, np.int64)
+        rows = p.receive(below, up[below], Data.of(at, count, len(below)), needs=[c[below] for c in before])
+        got[below] = rows
+        left = []
+        for rank, child in by_child:
+            row = np.full(p.ranks, -1, np.int64)
+            row[rank] = p.send(rank, child, Data.of(at, count, len(rank)), needs=[got[rank], *(c[rank] for c in sent)])
+            left.append(row)
+        if len(inner):
+            p.wait(inner, [row[inner] for row in (*left, got)])
+        before = np.where(got >= 0, got, before[0])[None]
+        sent = p.last.T.copy()
+        sent[0] = np.where(np.isin(p.every, inner), p.last[:, 0], got)
+
+
+def linear_bcast(p: Program, count: int, segment: int = 0) -> None:
+    """The root sends to every other rank at once."""
+    bcast_tree(p, [list(range(1, p.ranks)), *([] for _ in range(p.ranks - 1))], [(0, count)])
+
+
+def reduce_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]]) -> None:
+    """Every rank adds each segment of its children to its own, and passes it on; a receive is posted while the one before is reduced."""
+    up = trees.parents(tree)
+    below = np.flatnonzero(up >= 0)
+    by_child = trees.columns(tree)
+    older = p.last[:, 0].copy()
+    for at, count in pieces:
+        for rank, child in by_child:
+            data = Data.of(at, count, len(rank))
+            last = p.last[rank].copy()
+            rows = p.receive(rank, child, data, needs=[older[rank]])
+            older[rank] = last[:, 0]
+            p.last[rank, 0], p.last[rank, 1] = rows, last[:, 0]
+            p.reduce(rank, rows, data)
+        p.send(below, up[below], Data.of(at, count, len(below)))
+
+
+def linear_reduce(p: Program, count: int, segment: int = 0) -> None:
+    """The root receives from every other rank in turn, the last first."""
+    if p.ranks > 1:
+        reduce_tree(p, [list(range(p.ranks - 1, 0, -1)), *([] for _ in range(p.ranks - 1))], [(0, count)])
+
+
+def split_binary(p: Program, count: int, segment: int) -> None:
+    """Half of the vector goes down each side of a binary tree; then ranks of both sides swap halves. Too short a vector goes along a chain, as in Open MPI."""
+    n, first = p.ranks, (count + 1) // 2
+    if n < 3 or not segment or segment > first * p.element:
+        bcast_tree(p, trees.chain(n), [(0, count)])
+        return
+    tree, start, ends = trees.binary(n), p.last[0].copy(), []
+    for side, (begin, length) in enumerate(((0, first), (first, count - first))):
+        half = [[tree[0][side]] if r == 0 else c if r % 2 == 1 - side else [] for r, c in enumerate(tree)]
+        p.last[0] = start
+        bcast_tree(p, half, [(begin + a, c) for a, c in segments(length, segment, p.element)])
+        ends.append(p.last[:1, 0].copy())
+    p.wait(np.array([0]), ends)
+    odd = np.arange(1, n - 1, 2)
+    low, high = Data.of(0, first, len(odd)), Data.of(first, count - first, len(odd))
+    p.exchange(odd, odd + 1, low, odd + 1, high)
+    p.exchange(odd + 1, odd, high, odd, low)
+    if n % 2 == 0:
+        one, last = np.array([0]), np.array([n - 1])
+        p.send(one, last, Data.of(first, count - first, 1))
+        p.receive(last, one, Data.of(first, count - first, 1))
+
+
+def _tree_of(make: Callable[[int], trees.Tree]) -> Maker:
+    return lambda p, count, segment: bcast_tree(p, make(p.ranks), segments(count, segment, p.element))
+
+
+def _up_of(make: Callable[[int], trees.Tree]) -> Maker:
+    return lambda p, count, segment: reduce_tree(p, make(p.ranks), segments(count, segment, p.element))
+
+
+def scatter_blocks(p: Program, count: int) -> Data:
+    """The root's vector goes down a binomial tree, each rank gets the blocks of those below it: blocks of all ranks, none larger than the first."""
+    n = p.ranks
+    per = -(-count // n)
+    begin = np.minimum(p.every * per, count)
+    block = Data(begin, np.minimum(per, count - begin))
+    span = 1 << max(n - 1, 0).bit_length()
+    while span > 1:
+        half = span // 2
+        child = np.arange(half, n, span)
+        end = np.minimum(np.minimum(child + half, n) * per, count)
+        data = Data(block.offset[child], end - block.offset[child])
+        some = data.count > 0
+        child, data = child[some], data.at(some)
+        p.send(child - half, child, data)
+        p.receive(child, child - half, data)
+        span = half
+    return block
+
+
+def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
+    """Scatter, then all-gather by recursive doubling; what a rank without partner lacks its neighbours pass on. Fewer elements than ranks go linear."""
+    n = p.ranks
+    if count < n:
+        linear_bcast(p, count)
+        return
+    block = scatter_blocks(p, count)
+    per = -(-count // n)
+    at, mask = p.every, 1
+    while mask < n:
+        other = at ^ mask
+        pair = at[other < n]
+        data = _span(pair // mask * mask, mask, n, per, count)
+        into = _span(other[pair] // mask * mask, mask, n, per, count)
+        p.exchange(pair, other[pair], data, other[pair], into)
+        _pass_on(p, mask, per, count)
+        mask *= 2
+    assert len(block.count) == n
+
+
+def _span(first: np.ndarray, blocks_: int, n: int, per: int, count: int) -> Data:
+    """Elements of so many blocks from block ``first`` on."""
+    begin = np.minimum(first * per, count)
+    return Data(begin, np.minimum(np.minimum(first + blocks_, n) * per, count) - begin)
+
+
+def _pass_on(p: Program, mask: int, per: int, count: int) -> None:
+    """Of a group of 2 × mask ranks that is not full: those that got the second half pass it to those that had no partner."""
+    n, base = p.ranks, p.ranks // (2 * mask) * (2 * mask)
+    have = n - base - mask
+    if have <= 0 or have >= mask:
+        return
+    data = _span(np.array([base + mask]), mask, n, per, count)
+    step = mask // 2
+    while step:
+        rank = np.arange(base, base + mask)
+        to, group = rank ^ step, rank // (2 * step) * (2 * step)
+        sends = (to > rank) & (rank < group + have) & (to >= group + have)
+        r, t = rank[sends], to[sends]
+        if len(r):
+            wide = Data.of(data.offset, data.count, len(r))
+            p.send(r, t, wide)
+            p.receive(t, r, wide)
+        step //= 2
+
+
+def scatter_allgather_ring(p: Program, count: int, segment: int = 0) -> None:
+    """Scatter, then all-gather around a ring; fewer elements than ranks go linear."""
+    n = p.ranks
+    if count < n:
+        linear_bcast(p, count)
+        return
+    block = scatter_blocks(p, count)
+    for k in range(n - 1):
+        p.exchange(
+            p.every, (p.every + 1) % n, block.at((p.every - k) % n), (p.every - 1) % n, block.at((p.every - k - 1) % n)
+        )
+
+
+def reduce_rabenseifner(p: Program, count: int, segment: int = 0) -> None:
+    """Reduce-scatter by recursive halving, then a gather to the root; fewer elements than ranks go linear."""
+    from softib.workloads.mpi.allreduce import _halve
+
+    n, power = p.ranks, lower_power(p.ranks)
+    if count < power:
+        linear_reduce(p, count)
+        return
+    extra = n - power
+    even, odd = np.arange(0, 2 * extra, 2), np.arange(1, 2 * extra, 2)
+    if extra:
+        low, high = Data.of(0, count // 2, extra), Data.of(count // 2, count - count // 2, extra)
+        _, got_low = p.exchange(even, odd, high, odd, low)
+        _, got_high = p.exchange(odd, even, low, even, high)
+        p.reduce(even, got_low, low)
+        p.reduce(odd, got_high, high)
+        p.send(odd, even, high)
+        p.receive(even, odd, high)
+    real = np.concatenate([even, np.arange(2 * extra, n)])
+    for k, (out, kept, _) in reversed(list(enumerate(_halve(p, real, count)))):
+        live, gives = np.arange(1 << k), np.arange(1 << k, 2 << k)
+        p.send(real[gives], real[live], kept.at(gives))
+        p.receive(real[live], real[gives], out.at(live))
+
+
+BCASTS: dict[str, Maker] = {
+    "linear": linear_bcast, "chain": _tree_of(trees.chain), "pipeline": _tree_of(trees.chain), "split-binary": split_binary,
+    "binary": _tree_of(trees.binary), "binomial": _tree_of(trees.binomial), "knomial": _tree_of(trees.knomial),
+    "scatter-allgather": scatter_allgather, "scatter-allgather-ring": scatter_allgather_ring,
+}  # fmt: skip
+REDUCES: dict[str, Maker] = {
+    "linear": linear_reduce, "chain": _up_of(trees.chain), "pipeline": _up_of(trees.chain), "binary": _up_of(trees.binary),
+    "binomial": _up_of(trees.in_order_binomial), "in-order-binary": _up_of(trees.binary), "rabenseifner": reduce_rabenseifner,
+}  # fmt: skip
