@@ -20,7 +20,7 @@ __all__ = ["Schedule"]
 
 RECHECK_PS = 2 * 10**12
 """When a master looks again whether a higher manager that discovered is ready to take over."""
-AGAIN_PARTS = (8, 4, 2, 1, 0.8)
+REREAD_PARTS = (8, 4, 2, 1, 0.8)
 """Switches that a sweep was about are asked again an eighth of SubnetTimeOut later, a quarter …, and once when it is over."""
 SUBNET_TIMEOUT_UNIT_PS = 4_096_000
 TROUBLE_PS, MOST_TROUBLES = 10**12, 6
@@ -91,7 +91,7 @@ class Schedule:
             whole_ps = SUBNET_TIMEOUT_UNIT_PS << config.subnet_timeout
             self.touched, self.relook_ps = (
                 self._queried - wrong,
-                [now_ps + int(whole_ps / part) for part in AGAIN_PARTS],
+                [now_ps + int(whole_ps / part) for part in REREAD_PARTS],
             )
         self._by_itself = False
         self._troubles = min(self._troubles + 1, MOST_TROUBLES) if troubled else 0
