@@ -122,7 +122,7 @@ def test_what_one_point_cannot_run_is_in_its_row(tree):
 @pytest.mark.parametrize(
     ("grid", "said"),
     [
-        ({"parameters": {"sise": [1]}}, "did you mean size"),
+        ({"parameters": {"sizes_": [1]}}, "did you mean size"),
         ({"parameters": {"size": ["big"]}}, "write such as 2MB"),
         ({"parameters": {"size": []}}, "write a list"),
         ({"parameters": {"size": [1, 1]}}, "stands twice"),

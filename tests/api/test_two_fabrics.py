@@ -96,7 +96,7 @@ JOB = "{pattern: shift, size: 1MB}"
         ("fabrics: {a: {source: %s}}\njobs:\n- {pattern: shift}\n", {}, "no job runs on fabric a"),
         ("fabrics: {a: {source: none.yaml}}\njobs:\n- {pattern: shift}\n- {pattern: shift, fabric: a}\n", {}, "none.yaml"),
         ("fabrics: {a: {source: %s, network: roce}}\njobs:\n- {pattern: shift}\n- {pattern: shift, fabric: a}\n", {}, "add --layer packet"),
-        ("fabrics: {a: {sorce: %s}}\njobs:\n- {pattern: shift}\n", {}, "w.yaml:1"),
+        ("fabrics: {a: {sourze: %s}}\njobs:\n- {pattern: shift}\n", {}, "w.yaml:1"),
         ("jobs:\n- {pattern: shift, fabric: a}\n", {}, "no fabric of the file named 'a'"),
         ("jobs:\n- {pattern: shift}\n", {"what_if": "fabrics=one"}, "run on one fabric already"),
         ("jobs:\n- {pattern: shift}\n", {"what_if": "fabrics=two"}, "one"),
