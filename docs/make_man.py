@@ -17,7 +17,7 @@ import click
 from softib import __version__
 from softib.cli.main import VERBS, cli
 
-EXIT = """0 done; 1 the answer is bad news (only check, diff and route say it); 2 usage, nothing readable, or an output that cannot be
+EXIT = """0 done; 1 the answer is bad news (only check, diagnose, diff and route say it); 2 usage, nothing readable, or an output that cannot be
 written; 70 a bug in softib; 130 after Ctrl-C; 141 where the reader of the output left."""
 ENVIRONMENT = {
     "XDG_RUNTIME_DIR": "Running fabrics are below softib/ in it.",

@@ -1,0 +1,36 @@
+"""``softib diagnose`` on a running fabric: a planted bit error rate is found by MADs alone, and the cable is named. An EDR link counts its errors (IBA 16.1.3.5)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.run import one_line
+from tests.cli.run import softib as here
+
+EDR = "name: pod\ngeneration: EDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n"
+
+
+def test_the_bad_cable_is_named_and_no_other(softib, tmp_path):
+    (tmp_path / "pod.yaml").write_text(EDR)
+    softib.start("pod.yaml", "--name", "pod")
+    softib("fault", "--fabric", "pod", "ber", "leaf-2[5]", "1e-7")
+    (tmp_path / "jobs.yaml").write_text("train: [host-0001, host-0008]\nidle: [host-0013, host-0014]\n")
+    found = json.loads(
+        softib("diagnose", "pod", "--rounds", "3", "--every", "0.5", "--jobs", "jobs.yaml", "--json", code=1)
+    )
+    (bad,) = [f for f in found["findings"] if f["severity"] != "info"]
+    assert bad["code"] == "link-bit-errors"
+    assert {f"{w['node']}[{w['portnum']}]" for w in bad["where"]} >= {"leaf-2[5]"}
+    low, high = bad["evidence"]["ber_bounds"]
+    assert low < 1.2e-7 and high > 0.8e-7
+    assert "a ratio of" in softib("diagnose", "pod", "--rounds", "2", "--every", "0.5", "--severity", "error", code=1)
+
+
+@pytest.mark.parametrize(("args", "says"), [
+    (("examples/small.yaml",), "one file is one reading"), (("nobody-runs-this",), "nobody-runs-this"),
+    (("x", "--rounds", "1"), "2"), (("x", "--ignore", "link-bit-error"), "x"),
+])  # fmt: skip
+def test_what_cannot_be_read_is_one_line(args, says):
+    assert says in one_line(here("diagnose", *args))
