@@ -80,7 +80,7 @@ def test_zsh_completes(tmp_path):
     script = r"""
         zmodload zsh/zpty
         shown=
-        until_shown() { repeat 200; do zpty -r -t z out && shown+=$out; [[ $shown == *$1* ]] && return; sleep .05; done; exit 1 }
+        until_shown() { repeat 1000; do zpty -r -t z out && shown+=$out; [[ $shown == *$1* ]] && return; sleep .05; done; exit 1 }
         zpty -b z zsh -f -i
         zpty -w z 'PS1=; autoload -Uz compinit; compinit -u -d /dev/null; eval "$(softib completion zsh)"; echo RE""ADY'
         until_shown READY
