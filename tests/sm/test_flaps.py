@@ -56,7 +56,9 @@ def test_a_link_that_comes_up_at_any_moment_of_a_sweep_becomes_active(first):
         assert room.waiting() == [], f"after step {n}"
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["first-sweep", "later-sweep"])
+@pytest.mark.parametrize(
+    "first", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["first-sweep", "later-sweep"]
+)
 def test_a_link_that_flaps_at_any_moment_of_a_sweep_becomes_active(first):
     """It is ACTIVE, or INIT, when it is read, and INIT afterwards; other links of its switches fell before."""
     for n in range(steps_of({}, first) + 2):
@@ -75,6 +77,7 @@ def test_a_link_that_flaps_at_any_moment_of_a_sweep_becomes_active(first):
         assert room.waiting() == [], f"after step {n}"
 
 
+@pytest.mark.slow
 def test_an_inherited_fabric_is_looked_at_again():
     """A new master finds ports ACTIVE; one that flaps in its first sweep, while the old PortStateChange is set, is seen."""
     for n in range(steps_of({}, True) + 2):

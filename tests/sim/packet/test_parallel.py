@@ -50,7 +50,9 @@ def same(fabric, sent, **options) -> None:
         assert one.work["packet hops"] == many.work["packet hops"]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    "seed", [n if n in (0, 3, 7, 8) else pytest.param(n, marks=pytest.mark.slow) for n in range(12)]
+)
 def test_same_bytes_on_any_number_of_cores(seed):
     """Trees and chains, cables with and without a length, bit errors, short lifetimes, FIFO inputs."""
     rng = np.random.default_rng(seed)

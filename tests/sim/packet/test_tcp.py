@@ -123,6 +123,7 @@ def test_throughput_under_random_loss_is_that_of_mathis(share):
     assert np.mean(rate) == pytest.approx(wanted, rel=0.15)
 
 
+@pytest.mark.slow
 def test_two_equal_flows_share_a_drop_tail_queue_in_the_long_run():
     """Half each of 10 Gb/s over seconds (Chiu and Jain 1989: additive increase, multiplicative decrease), the link full once slow start is
     over, and the queue never above its limit."""
