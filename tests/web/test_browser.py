@@ -35,7 +35,7 @@ def serving(source: str, *more: str) -> Iterator[str]:
         yield line.rpartition(" at ")[2].strip()
     finally:
         child.terminate()
-        child.wait(20)
+        assert child.wait(20) == 0
         child.stderr.close()
 
 

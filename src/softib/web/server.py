@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from softib.errors import InputError
@@ -14,6 +16,7 @@ from softib.web.served import Served
 __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
+ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(served: Served, host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
@@ -48,7 +51,21 @@ def _library() -> Callable[[Access], Any]:
         import uvicorn
     except ImportError as error:
         raise InputError(f"softib serve needs {error.name}; pip install 'softib[serve]'") from None
-    return lambda app: uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+
+    class Server(uvicorn.Server):
+        """Ends well when it is told to: uvicorn's own raises the signal once more when all is closed."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            mine = threading.current_thread() is threading.main_thread()
+            before = {s: signal.signal(s, self.handle_exit) for s in ENDS} if mine else {}
+            try:
+                yield
+            finally:
+                for which, handler in before.items():
+                    signal.signal(which, handler)
+
+    return lambda app: Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
 
 
 def _listener(host: str, port: int) -> socket.socket:
