@@ -14,8 +14,7 @@ from fastapi.staticfiles import StaticFiles
 from softib import __version__
 from softib.analysis import columns
 from softib.errors import SoftibError
-from softib.fabric.node_finder import NodeFinder
-from softib.web.map_json import map_document, values_document
+from softib.web.map_json import By, map_document, values_document
 from softib.web.rows import MOST, page
 from softib.web.served import Served
 
@@ -28,7 +27,6 @@ VENDOR = STATIC / "vendor"
 Offset = Annotated[int, Query(ge=0, description="rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows of the answer")]
 NodeName = Annotated[str, Query(description="name or GUID of a node; NODE:PORT for a port")]
-By = Literal["load", "wait", "errors", "findings"]
 
 
 def app_of(served: Served) -> FastAPI:
@@ -60,7 +58,7 @@ def _tables(app: FastAPI, served: Served) -> None:
         prefix: str = "", type: Literal["ca", "switch", "router"] | None = None, offset: Offset = 0, limit: Limit = 100
     ) -> dict[str, Any]:
         """Devices whose name begins with ``prefix``."""
-        table = columns.nodes(served.now.fabric)
+        table = served.now.nodes
         keep = [
             i for i, (n, t) in enumerate(zip(table["name"], table["type"], strict=True))
             if n.lower().startswith(prefix.lower()) and type in (None, t)
@@ -70,17 +68,17 @@ def _tables(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/ports")
     def ports(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Ports, of one node or of all."""
-        return page(columns.ports(served.now.fabric), _rows_of(served, node), offset, limit)
+        return page(served.now.ports, _rows_of(served, node), offset, limit)
 
     @app.get("/api/v1/counters")
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """PerfMgt counters of ports: data in words of four octets, wait in ticks, the rest in events."""
-        return page(columns.counters(served.now.fabric), _rows_of(served, node), offset, limit)
+        return page(served.now.counters, _rows_of(served, node), offset, limit)
 
     @app.get("/api/v1/links")
     def links(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Cables with both ends."""
-        table = columns.links(served.now.fabric)
+        table = served.now.links
         return page(table, np.arange(len(table["node_a"])), offset, limit)
 
 
@@ -101,7 +99,7 @@ def _answers(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/search")
     def search(q: Annotated[str, Query(min_length=1, max_length=200)], limit: Limit = 20) -> dict[str, Any]:
         """Nodes whose name or GUID contains ``q``, those that begin with it first."""
-        names, wanted = served.now.fabric.node_names(), q.lower()
+        names, wanted = served.now.nodes["name"], q.lower()
         guids = [f"{g:016x}" for g in served.now.fabric.node_guid.tolist()]
         found = [
             i
@@ -157,10 +155,11 @@ def _pages(app: FastAPI, served: Served) -> None:
 
 def _rows_of(served: Served, node: str | None) -> np.ndarray:
     """Port rows of a node, by its number; of all nodes without one."""
-    f = served.now.fabric
+    now = served.now
+    f = now.fabric
     if node is None:
         return np.arange(f.sizes.ports)
-    found = _or_404(lambda: NodeFinder(f).node(node))
+    found = _or_404(lambda: now.finder.node(node))
     return np.fromiter(f.ports_of(found, port0=True), np.int64)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from softib.iba.constants import NodeType
 from softib.web.rates import Sample
 from softib.web.served import Now
 
-__all__ = ["BY", "map_document", "values_document"]
+__all__ = ["By", "map_document", "values_document"]
 
-BY = ("load", "wait", "errors", "findings")
+By = Literal["load", "wait", "errors", "findings"]
 """What edges can be coloured by."""
 
 
@@ -29,7 +29,7 @@ def map_document(now: Now) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def values_document(now: Now, sample: Sample | None, by: str) -> dict[str, Any]:
+def values_document(now: Now, sample: Sample | None, by: By) -> dict[str, Any]:
     """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 = the link is full; ``wait`` and ``errors`` on a logarithmic scale of the largest; ``findings``: 0 none,
     1 information, 2 warning, 3 error. ``node`` of each node, likewise: its worst finding."""
     edges = len(now.map.edge)

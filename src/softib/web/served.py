@@ -8,14 +8,18 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from softib.analysis import columns
 from softib.analysis.pipeline import checked
 from softib.diags.finding import Finding
 from softib.errors import SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import NodeFinder
 from softib.web.map_layout import Map, map_of
 from softib.web.rates import History
 
@@ -38,6 +42,31 @@ class Now:
     time_s: float
     findings: tuple[Finding, ...] = ()
     problem: str = ""
+
+    @cached_property
+    def nodes(self) -> dict[str, Any]:
+        """The table of nodes; this and the others are made once a reading, however many pages of them are asked for."""
+        return columns.nodes(self.fabric)
+
+    @cached_property
+    def ports(self) -> dict[str, Any]:
+        """The table of ports."""
+        return columns.ports(self.fabric)
+
+    @cached_property
+    def links(self) -> dict[str, Any]:
+        """The table of links."""
+        return columns.links(self.fabric)
+
+    @cached_property
+    def counters(self) -> dict[str, Any]:
+        """The table of counters."""
+        return columns.counters(self.fabric)
+
+    @cached_property
+    def finder(self) -> NodeFinder:
+        """Its nodes by name."""
+        return NodeFinder(self.fabric)
 
 
 @dataclass
