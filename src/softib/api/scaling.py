@@ -35,7 +35,7 @@ def scaling(
     from softib.api.operations import bring_up
     from softib.api.simulation import simulate
     from softib.workloads.hosts import hosts_of
-    from softib.workloads.jobs import TrainingStep
+    from softib.workloads.nccl_jobs import TrainingStep
     from softib.workloads.training.job import figures_of, nodes_of_job
     from softib.workloads.workload import Workload as Made
     from softib.workloads.workload import read

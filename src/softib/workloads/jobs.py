@@ -11,7 +11,30 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from softib.workloads.faults import AnyFault, Management
 from softib.workloads.job import HostName, Job, Number, Repeated, Yes
-from softib.workloads.quantities import MAX_SIZE, Size, Time, Volume
+from softib.workloads.mpi_jobs import (
+    MPI,
+    MpiAllgather,
+    MpiAllreduce,
+    MpiAlltoall,
+    MpiBandwidth,
+    MpiBarrier,
+    MpiBcast,
+    MpiGather,
+    MpiLatency,
+    MpiReduce,
+    MpiReduceScatter,
+    MpiScatter,
+)
+from softib.workloads.nccl_jobs import (
+    NcclAllGather,
+    NcclAllReduce,
+    NcclAllToAll,
+    NcclBroadcast,
+    NcclReduceScatter,
+    NcclSendRecv,
+    TrainingStep,
+)
+from softib.workloads.quantities import MAX_SIZE, Size, Time
 from softib.workloads.storage_jobs import Checkpoint, Storage
 
 __all__ = ["PATTERNS", "Job", "WorkloadFile", "doc_of"]
@@ -158,194 +181,6 @@ class Trace(Job):
     eager_limit: Size = Field(
         MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
     )
-
-
-class Mpi(Job):
-    """What all patterns of MPI take."""
-
-    algorithm: str = Field("", description="algorithm, such as ring; default: the one that Open MPI takes")
-    version: Literal["4.0", "4.1", "5.0"] = Field(
-        "4.1", description="version of Open MPI whose rules choose the algorithm"
-    )
-    segment: Size | None = Field(None, description="bytes of a segment, of algorithms that send in segments")
-    ranks: Number | None = Field(None, description="how many; default: as many as the hosts take")
-    ranks_per_host: Number = Field(1, description="ranks on each host, in order; they share its memory")
-    rails: Annotated[int, Field(ge=1, le=16)] = Field(
-        1, description="ports of each host: so many hosts of the fabric in a row are one host's ports"
-    )
-    machine: str = Field("default", description="whose costs: a section openmpi-NAME of the parameters")
-    iterations: Number = Field(1, description="how often, one after another")
-
-
-class MpiAllreduce(Mpi):
-    """MPI_Allreduce of a vector of floats of this size"""
-
-    pattern: Literal["mpi-allreduce"] = "mpi-allreduce"
-
-
-class MpiReduce(Mpi):
-    """MPI_Reduce to rank 0"""
-
-    pattern: Literal["mpi-reduce"] = "mpi-reduce"
-
-
-class MpiBcast(Mpi):
-    """MPI_Bcast from rank 0"""
-
-    pattern: Literal["mpi-bcast"] = "mpi-bcast"
-
-
-class MpiReduceScatter(Mpi):
-    """MPI_Reduce_scatter of a vector of this size"""
-
-    pattern: Literal["mpi-reduce-scatter"] = "mpi-reduce-scatter"
-
-
-class MpiAllgather(Mpi):
-    """MPI_Allgather: the size is that of a rank's block"""
-
-    pattern: Literal["mpi-allgather"] = "mpi-allgather"
-
-
-class MpiAlltoall(Mpi):
-    """MPI_Alltoall: the size is what a rank sends to each other one"""
-
-    pattern: Literal["mpi-alltoall"] = "mpi-alltoall"
-
-
-class MpiGather(Mpi):
-    """MPI_Gather to rank 0: the size is that of a rank's block"""
-
-    pattern: Literal["mpi-gather"] = "mpi-gather"
-
-
-class MpiScatter(Mpi):
-    """MPI_Scatter from rank 0: the size is that of a rank's block"""
-
-    pattern: Literal["mpi-scatter"] = "mpi-scatter"
-
-
-class MpiBarrier(Mpi):
-    """MPI_Barrier"""
-
-    pattern: Literal["mpi-barrier"] = "mpi-barrier"
-
-
-class MpiLatency(Mpi):
-    """MPI_Send and MPI_Recv between two ranks in turn, as osu_latency"""
-
-    pattern: Literal["mpi-latency"] = "mpi-latency"
-
-
-class MpiBandwidth(Mpi):
-    """64 MPI_Isend at once and an answer, as osu_bw"""
-
-    pattern: Literal["mpi-bandwidth"] = "mpi-bandwidth"
-
-
-MPI = (
-    MpiAllreduce,
-    MpiReduce,
-    MpiBcast,
-    MpiReduceScatter,
-    MpiAllgather,
-    MpiAlltoall,
-    MpiGather,
-    MpiScatter,
-    MpiBarrier,
-    MpiLatency,
-    MpiBandwidth,
-)
-
-
-class Gpus(Job):
-    """What all jobs of GPUs take."""
-
-    machine: str = Field(
-        "dgx-h100", description="the node: dgx-a100, dgx-h100, dgx-b200, ndv4, abci-v, abci-a (docs/collectives.md)"
-    )
-    gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
-    nics: Number | None = Field(
-        None, description="adapters of a node, so many hosts in a row; default: those whose names begin alike"
-    )
-    gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
-        None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"
-    )
-    release: Literal["2.8", "2.30"] = Field("2.30", description="of NCCL, whose constants choose")
-
-
-class Nccl(Gpus):
-    """Collectives of NCCL."""
-
-    size: Volume = Field(
-        1_000_000, description="bytes of the collective as nccl-tests counts it (all-gather: of the whole vector)"
-    )
-    algorithm: str = Field(
-        "", description="ring, tree, collnet, nvls, nvls-tree, pat; default: what NCCL's model takes (NCCL_ALGO)"
-    )
-    protocol: str = Field("", description="ll, ll128, simple; default: what NCCL's model takes (NCCL_PROTO)")
-    sharp: Yes = Field(False, description="do the switches reduce (CollNet, NVLS between nodes)")
-    detail: Literal["auto", "chunks", "flows"] = Field(
-        "auto", description="every chunk as a message, or one flow a connection; auto: chunks up to 200,000 transfers"
-    )
-
-
-class NcclAllReduce(Nccl):
-    """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL takes them"""
-
-    pattern: Literal["nccl-all-reduce"] = "nccl-all-reduce"
-
-
-class NcclAllGather(Nccl):
-    """NCCL's all-gather on the GPUs of the hosts"""
-
-    pattern: Literal["nccl-all-gather"] = "nccl-all-gather"
-
-
-class NcclReduceScatter(Nccl):
-    """NCCL's reduce-scatter on the GPUs of the hosts"""
-
-    pattern: Literal["nccl-reduce-scatter"] = "nccl-reduce-scatter"
-
-
-class NcclBroadcast(Nccl):
-    """NCCL's broadcast from the first GPU to all"""
-
-    pattern: Literal["nccl-broadcast"] = "nccl-broadcast"
-
-
-class NcclAllToAll(Nccl):
-    """every GPU to every other by NCCL's sends and receives"""
-
-    pattern: Literal["nccl-all-to-all"] = "nccl-all-to-all"
-
-
-class NcclSendRecv(Nccl):
-    """every GPU sends to the next one, as sendrecv_perf of nccl-tests"""
-
-    pattern: Literal["nccl-send-recv"] = "nccl-send-recv"
-
-
-class TrainingStep(Gpus):
-    """one step of training a transformer on all GPUs of the hosts: data, tensor, pipeline and expert parallel"""
-
-    pattern: Literal["training-step"] = "training-step"
-    layers: Number = Field(32, description="layers of the transformer")
-    hidden: Number = Field(4096, description="size of a hidden state")
-    sequence: Number = Field(4096, description="tokens of a sequence")
-    vocabulary: Number = Field(32_000, description="tokens that there are")
-    batch: Number = Field(1024, description="sequences of a step, on all GPUs together")
-    micro_batch: Number = Field(1, description="sequences that a stage handles at once")
-    tensor: Number = Field(8, description="GPUs that share each layer")
-    pipeline: Number = Field(1, description="stages of layers")
-    experts: Annotated[int, Field(ge=0, le=100_000)] = Field(0, description="experts of each layer; 0: a dense model")
-    top_k: Number = Field(2, description="experts of a token")
-    expert: Number = Field(1, description="GPUs that share the experts")
-    tflops: Annotated[float, Field(gt=0)] = Field(989.0, description="TFLOP/s of a GPU (H100: 989 with bf16)")
-    achieved: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="share of it that computing alone achieves")
-    buckets: Annotated[int, Field(ge=1, le=1000)] = Field(8, description="pieces in which gradients are summed up")
-    overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
-    recompute: Yes = Field(False, description="compute activations again in the backward pass")
 
 
 AnyJob = Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError
-from softib.workloads import jobs
+from softib.workloads import jobs, mpi_jobs, nccl_jobs
 from softib.workloads.hosts import Hosts
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _trace(job: jobs.Trace, at: Place) -> list[Part]:
     return [part]
 
 
-def _mpi(job: jobs.Mpi, at: Place) -> list[Part]:
+def _mpi(job: mpi_jobs.Mpi, at: Place) -> list[Part]:
     from softib.workloads.mpi.hosted import mpi_part
 
     part = mpi_part(job, at.rows)
@@ -266,7 +266,7 @@ OF_TARGETS = ("storage", "checkpoint")
 """Patterns whose hosts may be one, as they name others."""
 
 
-def _nccl(job: jobs.Nccl, at: Place) -> list[Part]:
+def _nccl(job: nccl_jobs.Nccl, at: Place) -> list[Part]:
     from softib.workloads.nccl.job import part_of_job
 
     part = part_of_job(job, at.hosts.name, at.rows)
@@ -274,7 +274,7 @@ def _nccl(job: jobs.Nccl, at: Place) -> list[Part]:
     return [part]
 
 
-def _training_step(job: jobs.TrainingStep, at: Place) -> list[Part]:
+def _training_step(job: nccl_jobs.TrainingStep, at: Place) -> list[Part]:
     from softib.workloads.training.job import part_of_job
 
     part = part_of_job(job, at.hosts.name, at.rows)
@@ -287,6 +287,6 @@ MAKERS: dict[str, Callable[[Any, Place], list[Part]]] = {
     "incast": _incast, "parking-lot": _parking_lot, "hot-spot": _hot_spot, "multicast": _multicast, "aggregation": _aggregation, "latency": _latency, "bandwidth": _bandwidth,
     "message-rate": _bandwidth, "matrix": _matrix, "trace": _trace, "nccl-all-reduce": _nccl, "nccl-all-gather": _nccl, "nccl-reduce-scatter": _nccl, "nccl-broadcast": _nccl,
     "nccl-all-to-all": _nccl, "nccl-send-recv": _nccl, "training-step": _training_step, "storage": _storage, "checkpoint": _storage,
-    **{str(c.model_fields["pattern"].default): _mpi for c in jobs.MPI},
+    **{str(c.model_fields["pattern"].default): _mpi for c in mpi_jobs.MPI},
 }  # fmt: skip
 """Maker of each pattern's messages."""

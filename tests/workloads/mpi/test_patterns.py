@@ -10,7 +10,7 @@ from softib.sim.fluid import run
 from softib.sim.messages import Opcode
 from softib.sim.paths import Plane
 from softib.workloads.hosts import hosts_of
-from softib.workloads.jobs import MPI
+from softib.workloads.mpi_jobs import MPI
 from softib.workloads.workload import parse
 from tests.sim.packet.fabrics import star, tree
 

@@ -13,7 +13,7 @@ from softib.workloads.patterns import Part
 from softib.workloads.schedule_messages import part_of
 
 if TYPE_CHECKING:
-    from softib.workloads.jobs import Mpi
+    from softib.workloads.mpi_jobs import Mpi
 
 __all__ = ["mpi_part", "rails_of"]
 

@@ -14,7 +14,7 @@ from softib.workloads.nccl.tuning import choose
 from softib.workloads.parameters import section
 
 if TYPE_CHECKING:
-    from softib.workloads.jobs import Gpus, Nccl
+    from softib.workloads.nccl_jobs import Gpus, Nccl
     from softib.workloads.patterns import Part
 
 __all__ = ["figures_of", "machine_of_job", "part_of_job", "run_of"]

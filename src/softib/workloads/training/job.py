@@ -14,7 +14,7 @@ from softib.workloads.training.step import Step, part_of
 
 if TYPE_CHECKING:
     from softib.workloads.hosts import Hosts
-    from softib.workloads.jobs import TrainingStep
+    from softib.workloads.nccl_jobs import TrainingStep
     from softib.workloads.patterns import Part
 
 __all__ = ["figures_of", "nodes_of_job", "part_of_job", "step_of"]

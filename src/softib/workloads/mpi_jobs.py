@@ -1,0 +1,124 @@
+"""Jobs of workload files: collectives and point to point of MPI (:mod:`softib.workloads.mpi`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from softib.workloads.job import Job, Number
+from softib.workloads.quantities import Size
+
+__all__ = [
+    "MPI",
+    "Mpi",
+    "MpiAllgather",
+    "MpiAllreduce",
+    "MpiAlltoall",
+    "MpiBandwidth",
+    "MpiBarrier",
+    "MpiBcast",
+    "MpiGather",
+    "MpiLatency",
+    "MpiReduce",
+    "MpiReduceScatter",
+    "MpiScatter",
+]
+
+
+class Mpi(Job):
+    """What all patterns of MPI take."""
+
+    algorithm: str = Field("", description="algorithm, such as ring; default: the one that Open MPI takes")
+    version: Literal["4.0", "4.1", "5.0"] = Field(
+        "4.1", description="version of Open MPI whose rules choose the algorithm"
+    )
+    segment: Size | None = Field(None, description="bytes of a segment, of algorithms that send in segments")
+    ranks: Number | None = Field(None, description="how many; default: as many as the hosts take")
+    ranks_per_host: Number = Field(1, description="ranks on each host, in order; they share its memory")
+    rails: Annotated[int, Field(ge=1, le=16)] = Field(
+        1, description="ports of each host: so many hosts of the fabric in a row are one host's ports"
+    )
+    machine: str = Field("default", description="whose costs: a section openmpi-NAME of the parameters")
+    iterations: Number = Field(1, description="how often, one after another")
+
+
+class MpiAllreduce(Mpi):
+    """MPI_Allreduce of a vector of floats of this size"""
+
+    pattern: Literal["mpi-allreduce"] = "mpi-allreduce"
+
+
+class MpiReduce(Mpi):
+    """MPI_Reduce to rank 0"""
+
+    pattern: Literal["mpi-reduce"] = "mpi-reduce"
+
+
+class MpiBcast(Mpi):
+    """MPI_Bcast from rank 0"""
+
+    pattern: Literal["mpi-bcast"] = "mpi-bcast"
+
+
+class MpiReduceScatter(Mpi):
+    """MPI_Reduce_scatter of a vector of this size"""
+
+    pattern: Literal["mpi-reduce-scatter"] = "mpi-reduce-scatter"
+
+
+class MpiAllgather(Mpi):
+    """MPI_Allgather: the size is that of a rank's block"""
+
+    pattern: Literal["mpi-allgather"] = "mpi-allgather"
+
+
+class MpiAlltoall(Mpi):
+    """MPI_Alltoall: the size is what a rank sends to each other one"""
+
+    pattern: Literal["mpi-alltoall"] = "mpi-alltoall"
+
+
+class MpiGather(Mpi):
+    """MPI_Gather to rank 0: the size is that of a rank's block"""
+
+    pattern: Literal["mpi-gather"] = "mpi-gather"
+
+
+class MpiScatter(Mpi):
+    """MPI_Scatter from rank 0: the size is that of a rank's block"""
+
+    pattern: Literal["mpi-scatter"] = "mpi-scatter"
+
+
+class MpiBarrier(Mpi):
+    """MPI_Barrier"""
+
+    pattern: Literal["mpi-barrier"] = "mpi-barrier"
+
+
+class MpiLatency(Mpi):
+    """MPI_Send and MPI_Recv between two ranks in turn, as osu_latency"""
+
+    pattern: Literal["mpi-latency"] = "mpi-latency"
+
+
+class MpiBandwidth(Mpi):
+    """64 MPI_Isend at once and an answer, as osu_bw"""
+
+    pattern: Literal["mpi-bandwidth"] = "mpi-bandwidth"
+
+
+MPI = (
+    MpiAllreduce,
+    MpiReduce,
+    MpiBcast,
+    MpiReduceScatter,
+    MpiAllgather,
+    MpiAlltoall,
+    MpiGather,
+    MpiScatter,
+    MpiBarrier,
+    MpiLatency,
+    MpiBandwidth,
+)

@@ -1,0 +1,112 @@
+"""Jobs of workload files: NCCL's collectives and training steps, on the GPUs of hosts (:mod:`softib.workloads.nccl`, :mod:`softib.workloads.training`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from softib.workloads.job import Job, Number, Yes
+from softib.workloads.quantities import Volume
+
+__all__ = [
+    "Gpus",
+    "Nccl",
+    "NcclAllGather",
+    "NcclAllReduce",
+    "NcclAllToAll",
+    "NcclBroadcast",
+    "NcclReduceScatter",
+    "NcclSendRecv",
+    "TrainingStep",
+]
+
+
+class Gpus(Job):
+    """What all jobs of GPUs take."""
+
+    machine: str = Field(
+        "dgx-h100", description="the node: dgx-a100, dgx-h100, dgx-b200, ndv4, abci-v, abci-a (docs/collectives.md)"
+    )
+    gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
+    nics: Number | None = Field(
+        None, description="adapters of a node, so many hosts in a row; default: those whose names begin alike"
+    )
+    gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
+        None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"
+    )
+    release: Literal["2.8", "2.30"] = Field("2.30", description="of NCCL, whose constants choose")
+
+
+class Nccl(Gpus):
+    """Collectives of NCCL."""
+
+    size: Volume = Field(
+        1_000_000, description="bytes of the collective as nccl-tests counts it (all-gather: of the whole vector)"
+    )
+    algorithm: str = Field(
+        "", description="ring, tree, collnet, nvls, nvls-tree, pat; default: what NCCL's model takes (NCCL_ALGO)"
+    )
+    protocol: str = Field("", description="ll, ll128, simple; default: what NCCL's model takes (NCCL_PROTO)")
+    sharp: Yes = Field(False, description="do the switches reduce (CollNet, NVLS between nodes)")
+    detail: Literal["auto", "chunks", "flows"] = Field(
+        "auto", description="every chunk as a message, or one flow a connection; auto: chunks up to 200,000 transfers"
+    )
+
+
+class NcclAllReduce(Nccl):
+    """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL takes them"""
+
+    pattern: Literal["nccl-all-reduce"] = "nccl-all-reduce"
+
+
+class NcclAllGather(Nccl):
+    """NCCL's all-gather on the GPUs of the hosts"""
+
+    pattern: Literal["nccl-all-gather"] = "nccl-all-gather"
+
+
+class NcclReduceScatter(Nccl):
+    """NCCL's reduce-scatter on the GPUs of the hosts"""
+
+    pattern: Literal["nccl-reduce-scatter"] = "nccl-reduce-scatter"
+
+
+class NcclBroadcast(Nccl):
+    """NCCL's broadcast from the first GPU to all"""
+
+    pattern: Literal["nccl-broadcast"] = "nccl-broadcast"
+
+
+class NcclAllToAll(Nccl):
+    """every GPU to every other by NCCL's sends and receives"""
+
+    pattern: Literal["nccl-all-to-all"] = "nccl-all-to-all"
+
+
+class NcclSendRecv(Nccl):
+    """every GPU sends to the next one, as sendrecv_perf of nccl-tests"""
+
+    pattern: Literal["nccl-send-recv"] = "nccl-send-recv"
+
+
+class TrainingStep(Gpus):
+    """one step of training a transformer on all GPUs of the hosts: data, tensor, pipeline and expert parallel"""
+
+    pattern: Literal["training-step"] = "training-step"
+    layers: Number = Field(32, description="layers of the transformer")
+    hidden: Number = Field(4096, description="size of a hidden state")
+    sequence: Number = Field(4096, description="tokens of a sequence")
+    vocabulary: Number = Field(32_000, description="tokens that there are")
+    batch: Number = Field(1024, description="sequences of a step, on all GPUs together")
+    micro_batch: Number = Field(1, description="sequences that a stage handles at once")
+    tensor: Number = Field(8, description="GPUs that share each layer")
+    pipeline: Number = Field(1, description="stages of layers")
+    experts: Annotated[int, Field(ge=0, le=100_000)] = Field(0, description="experts of each layer; 0: a dense model")
+    top_k: Number = Field(2, description="experts of a token")
+    expert: Number = Field(1, description="GPUs that share the experts")
+    tflops: Annotated[float, Field(gt=0)] = Field(989.0, description="TFLOP/s of a GPU (H100: 989 with bf16)")
+    achieved: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="share of it that computing alone achieves")
+    buckets: Annotated[int, Field(ge=1, le=1000)] = Field(8, description="pieces in which gradients are summed up")
+    overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
+    recompute: Yes = Field(False, description="compute activations again in the backward pass")
