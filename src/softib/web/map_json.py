@@ -10,6 +10,7 @@ import numpy as np
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
+from softib.web.map_groups import Groups, groups_of
 from softib.web.rates import Sample
 from softib.web.served import Now
 
@@ -20,13 +21,18 @@ By = Literal["load", "wait", "errors", "findings"]
 
 
 def map_document(now: Now) -> dict[str, Any]:
-    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and place; edges as pairs of node rows."""
+    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and place; edges as pairs of node rows; ``level``: the groups of each
+    level of detail (:mod:`softib.web.map_groups`), null for the nodes themselves."""
     f, m = now.fabric, now.map
     kind = np.where(f.is_switch, 0, np.where(f.node_type == NodeType.ROUTER, 2, 1))
     return {
         "drawn": now.drawn, "name": f.node_names(), "guid": [f"{g:016x}" for g in f.node_guid.tolist()], "kind": kind.tolist(), "tier": m.tier.tolist(),
-        "leaf": m.leaf.tolist(), "x": np.round(m.x, 2).tolist(), "y": np.round(m.y, 2).tolist(), "edge": m.edge.reshape(-1).tolist(),
+        "leaf": m.leaf.tolist(), "level": [None, *map(_level, groups_of(f, m))], "x": np.round(m.x, 2).tolist(), "y": np.round(m.y, 2).tolist(), "edge": m.edge.reshape(-1).tolist(),
     }  # fmt: skip
+
+
+def _level(g: Groups) -> dict[str, Any]:
+    return {"of": g.of.tolist(), "x": np.round(g.x, 2).tolist(), "y": np.round(g.y, 2).tolist(), "count": g.count.tolist(), "name": list(g.name)}
 
 
 def values_document(now: Now, sample: Sample | None, by: By) -> dict[str, Any]:

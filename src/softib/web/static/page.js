@@ -37,7 +37,7 @@ async function drawMap() {
 async function refresh(all = false) {
   const values = await ask(`values?by=${state.by}${state.at === null ? "" : `&at=${state.at}`}`);
   if (values.drawn !== state.drawn) { await drawMap(); all = true; }
-  map.colour(state.by, octets(values.value), octets(values.node), all);
+  map.colour(state.by, octets(values.value), octets(values.node), new Uint8Array(values.value.length));
   $("problem").hidden = !values.problem;
   $("problem").textContent = values.problem;
   legend(values.most);
