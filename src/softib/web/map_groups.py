@@ -63,9 +63,7 @@ def _tiles(drawn: Map) -> np.ndarray:
     return across + TILES * np.minimum((drawn.y - drawn.y.min()) // side, TILES - 1).astype(np.int64)
 
 
-def _groups(
-    f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: np.ndarray, key: np.ndarray
-) -> Groups:
+def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: np.ndarray, key: np.ndarray) -> Groups:
     """A group stands where its switches stand in the middle."""
     _, of = np.unique(key, return_inverse=True)
     of = of.reshape(-1)

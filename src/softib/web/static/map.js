@@ -1,5 +1,5 @@
 // The map: what scene.js chose, in WebGL. It is chosen anew when the camera rests.
-import { DOWN, MARK, NODE, edgeColour, severity, step, theme, worse } from "./colours.js";
+import { DOWN, MARK, NODE, edgeColour, jobColour, severity, step, theme, worse } from "./colours.js";
 import { Moving } from "./moving.js";
 import { groupOf, levelOf, members, place, sceneOf } from "./scene.js";
 
@@ -82,7 +82,7 @@ export class FabricMap {
       if (this.hops.has(e)) scene.hop[row] = 1;
     }
     scene.worst = scene.level ? new Uint8Array(doc.level[scene.level].x.length) : this.worst;
-    if (scene.level) doc.level[scene.level].of.forEach((g, i) => { scene.worst[g] = Math.max(scene.worst[g], this.worst[i]); });
+    if (scene.level) doc.level[scene.level].of.forEach((g, i) => { scene.worst[g] = worse(this.by, scene.worst[g], this.worst[i]); });
   }
 
   thickness(e) {
@@ -108,6 +108,7 @@ export class FabricMap {
   nodeColour(key) {
     if (this.marked.has(key)) return MARK[theme()];
     const worst = levelOf(key) ? this.scene.worst[groupOf(key)] : this.worst[key];
+    if (this.by === "jobs") return worst ? jobColour(worst) : NODE[theme()][levelOf(key) ? 0 : this.doc.kind[key]];
     return worst ? severity(worst) : NODE[theme()][levelOf(key) ? 0 : this.doc.kind[key]];
   }
   edgeColour(e) {
