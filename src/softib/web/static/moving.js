@@ -6,13 +6,19 @@ const REST_MS = 140;
 const FAR = 0.6;
 
 export class Moving {
-  // settled(): called when the camera rests; true where it changed what is to be drawn.
-  constructor(renderer, settled) {
-    Object.assign(this, { renderer, settled, cost: 2 * QUICK_MS, drawn: null, hold: false, draws: 0 });
+  // settled(): called when the camera rests, to say what is to be drawn; shown() when it is.
+  constructor(renderer, settled, shown) {
+    Object.assign(this, { renderer, settled, shown, cost: 2 * QUICK_MS, drawn: null, hold: false, draws: 0 });
     this.draw = renderer.render.bind(renderer);
     this.layers = Object.values(renderer.getCanvases()).filter((c) => !c.classList.contains("sigma-mouse"));
     for (const c of this.layers) c.style.transformOrigin = "0 0";
     renderer.render = () => this.render();
+    // Where things are is asked for the camera as it stands, not as it stood when the picture was drawn.
+    for (const name of ["viewportToFramedGraph", "framedGraphToViewport"]) {
+      const asked = renderer[name].bind(renderer);
+      renderer[name] = (at, other = {}) => asked(at, { cameraState: renderer.getCamera().getState(), ...other });
+    }
+    renderer.on("resize", () => this.later());
   }
 
   get moved() {
@@ -25,10 +31,14 @@ export class Moving {
     this.renderer.renderFrame = null;
     if (this.hold) return this.renderer;
     if (!this.moved) return this.now();
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.rest(), REST_MS);
+    this.later();
     if (this.cost < QUICK_MS || this.shift() > FAR) return this.now();
     return this.renderer;
+  }
+
+  later() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.rest(), REST_MS);
   }
 
   now() {
@@ -54,12 +64,16 @@ export class Moving {
   rest() {
     this.hold = true;
     this.settled();
-    requestAnimationFrame(() => { this.hold = false; if (this.renderer) this.now(); });
+    requestAnimationFrame(() => {
+      if (this.ended) return;
+      this.hold = false;
+      this.now();
+      this.shown();
+    });
   }
 
   end() {
     clearTimeout(this.timer);
-    this.hold = true;
-    this.renderer = { renderFrame: null };
+    this.hold = this.ended = true;
   }
 }

@@ -32,7 +32,7 @@ async function refresh() {
     state.version = values.version;
     await Promise.all([about(), findings()]);
   }
-  await times();
+  await times(values.time);
   state.fresh = performance.now();
 }
 
@@ -45,6 +45,7 @@ function problem(values) {
 
 async function about() {
   const f = await ask("fabric");
+  state.running = f.running;
   $("name").textContent = f.name;
   document.title = `${f.name} · softib`;
   const manager = f.manager?.engine ? ` · ${f.manager.engine} on ${f.manager.node}, ${f.manager.state}` : "";
@@ -55,14 +56,14 @@ async function about() {
   if (f.jobs !== null) await jobs.read();
 }
 
-async function times() {
+async function times(shown) {
   const { time, every_s } = await ask("times");
   state.times = time;
   state.every = every_s;
   const slider = $("time");
   slider.max = Math.max(0, time.length - 1);
   if (state.at === null) slider.value = slider.max;
-  $("clock").textContent = state.at === null ? "now" : moment(state.at);
+  $("clock").textContent = state.at === null && (state.running || !shown) ? "now" : moment(shown ?? state.at);
 }
 
 function legend(most) {

@@ -1,8 +1,10 @@
 // What of the fabric is drawn in a view: the finest level of detail that stays within the budgets, of what is in view; edges between two groups as one bundle.
 // Level 0 are nodes, 1 racks (a leaf switch with its hosts), 2 the tiers of a block, 3 tiles of the map (softib.web.map_groups).
 
+// Where the processor draws; many times as many where a graphics card does.
 export const NODES = 1800;
 export const EDGES = 1000;
+export const SIZE = { 0: 0.5, 1: 0.3, 2: 0.6 };
 const MARGIN = 0.12;
 const SHIFT = 2 ** 22;
 const LEVEL = 2 ** 20;
@@ -35,12 +37,16 @@ function inView(doc, level, view) {
 }
 
 // {view, level, edgeLevel, nodes: Map(key → {own}), edges: [a, b, cables' pairs] columns, bundleOf: Int32Array of each edge of doc, -1 where it is not drawn}
-export function sceneOf(doc, view, marked, hops) {
+export function sceneOf(doc, view, marked, hops, plenty = 1) {
   const bounds = wider(view);
   let level = 0, found = inView(doc, 0, bounds);
-  while (found.count > NODES && level < doc.level.length - 1) found = inView(doc, ++level, bounds);
-  let edgeLevel = level, bundles = bundled(doc, level, edgeLevel, found.seen, marked, hops);
-  while (bundles.a.length > EDGES && edgeLevel < doc.level.length - 1) bundles = bundled(doc, level, ++edgeLevel, found.seen, marked, hops);
+  while (found.count > NODES * plenty && level < doc.level.length - 1) found = inView(doc, ++level, bounds);
+  let bundles, edgeLevel;
+  for (const [inside, outside] of detail(level, doc.level.length - 1)) {
+    edgeLevel = inside;
+    bundles = bundled(doc, level, inside, outside, found.seen, marked, hops);
+    if (bundles.a.length <= EDGES * plenty) break;
+  }
   const nodes = new Map();
   for (let i = 0; i < doc.x.length; i++) {
     if (marked.has(i)) nodes.set(i, true);
@@ -50,12 +56,20 @@ export function sceneOf(doc, view, marked, hops) {
   return { bounds, level, edgeLevel, nodes, ...bundles };
 }
 
-function bundled(doc, level, edgeLevel, seen, marked, hops) {
+// Levels of the ends in view and of those beyond, the finest first: what is out of view becomes coarser first.
+function detail(level, last) {
+  const found = [];
+  for (let outside = level; outside <= Math.max(level, Math.min(2, last)); outside++) found.push([level, outside]);
+  for (let inside = level + 1; inside <= last; inside++) found.push([inside, Math.max(inside, Math.min(2, last))]);
+  return found;
+}
+
+function bundled(doc, level, edgeLevel, outside, seen, marked, hops) {
   const a = [], b = [], count = [], rows = new Map();
   const n = doc.edge.length / 2, bundleOf = new Int32Array(n).fill(-1);
   const end = (i, lower) => {
     if (marked.has(i)) return i;
-    return key(doc, seen[group(doc, level, i)] ? lower : Math.max(lower, Math.min(2, doc.level.length - 1)), i);
+    return key(doc, seen[group(doc, level, i)] ? lower : Math.max(lower, outside), i);
   };
   for (let e = 0; e < n; e++) {
     const p = doc.edge[2 * e], q = doc.edge[2 * e + 1];
@@ -77,7 +91,7 @@ function bundled(doc, level, edgeLevel, seen, marked, hops) {
 // Where a key stands, how large it is (in steps of the map, hosts stand 1 apart), what it is called, and which nodes it is of.
 export function place(doc, k) {
   const level = levelOf(k), g = groupOf(k), [x, y] = at(doc, level, g);
-  if (!level) return { x, y, size: { 0: 0.5, 1: 0.3, 2: 0.6 }[doc.kind[g]] + (doc.tier[g] > 1 ? 0.15 : 0), label: doc.name[g] };
+  if (!level) return { x, y, size: SIZE[doc.kind[g]] + (doc.tier[g] > 1 ? 0.15 : 0), label: doc.name[g] };
   const of = doc.level[level];
   return { x, y, size: level === 1 ? 0.6 + Math.sqrt(of.count[g]) * 0.22 : 0.6 + Math.sqrt(of.count[g]) * 0.16, label: of.name[g] };
 }
