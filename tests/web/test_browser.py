@@ -195,7 +195,7 @@ def test_what_stands_far_away_is_drawn_in_groups_and_what_is_near_as_it_is(large
 @pytest.mark.slow
 def test_a_rack_that_is_clicked_shows_its_switch_and_comes_near(large) -> None:
     page, _ = large
-    camera(page, 0.3)
+    camera(page, 0.7)
     x, y, name = page.run(
         "(() => { const m = softib.map, r = m.element.getBoundingClientRect(); for (const [key, seen] of m.scene.nodes) { if (!seen || key < 2 ** 20) continue;"
         " const leaf = m.doc.leaf[m.doc.level[1].of.indexOf(key % 2 ** 20)]; const p = m.renderer.graphToViewport(m.graph.getNodeAttributes(key));"

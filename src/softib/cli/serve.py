@@ -9,6 +9,7 @@ import click
 
 from softib.cli import completing
 from softib.cli.output import Compiling, print_notice, show_line
+from softib.errors import InputError, UnreadableFile
 
 
 @click.command()
@@ -51,7 +52,12 @@ def command(
     softib.on_compiling(Compiling(show_line))
     token = None
     if token_file is not None:
-        token = (Path(token_file).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
+        try:
+            token = (Path(token_file).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadableFile(f"{token_file}: no file of a token: {error}") from None
+        if not token:
+            raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
     with contextlib.suppress(KeyboardInterrupt):
         softib.serve(
             source, host=host, port=port, token=token, every=every, jobs=jobs, history=history, notice=print_notice,
