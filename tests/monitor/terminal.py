@@ -27,8 +27,9 @@ class Terminal:
         self.stream = pyte.ByteStream(self.screen)
         self.raw = b""
         self._size(lines, columns)
-        env = {k: v for k, v in env.items() if k not in ("LINES", "COLUMNS", "NO_COLOR")} | {"TERM": "xterm-256color"} | {k: v for k, v in env.items() if k == "NO_COLOR"}
-        self.child = subprocess.Popen(words, env=env, stdin=child, stdout=child, stderr=subprocess.PIPE, start_new_session=True)
+        env = {k: v for k, v in env.items() if k not in ("LINES", "COLUMNS")} | {"TERM": "xterm-256color"}
+        self.child = subprocess.Popen(words, env=env, stdin=child, stdout=child, stderr=subprocess.PIPE, start_new_session=True,
+                                      preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # fmt: skip
         os.close(child)
 
     def __enter__(self) -> Terminal:
@@ -47,11 +48,8 @@ class Terminal:
 
     def resize(self, lines: int, columns: int) -> None:
         """As a window that is dragged does it."""
-        import signal
-
-        self._size(lines, columns)
+        self._size(lines, columns)  # the kernel sends SIGWINCH
         self.screen.resize(lines, columns)
-        self.child.send_signal(signal.SIGWINCH)
 
     def key(self, key: str) -> None:
         """One key."""

@@ -63,12 +63,15 @@ export class Moving {
   // The camera rests: what is to be seen is made in one frame and drawn in the next.
   rest() {
     this.hold = true;
+    const { x, y, ratio } = this.renderer.getCamera().getState();
     this.settled();
     requestAnimationFrame(() => {
       if (this.ended) return;
       this.hold = false;
       this.now();
       this.shown();
+      const at = this.renderer.getCamera().getState();
+      if (at.x !== x || at.y !== y || at.ratio !== ratio) this.later();  // it moved meanwhile
     });
   }
 
