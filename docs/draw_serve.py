@@ -18,17 +18,18 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.render.browser import Browser  # noqa: E402
+
 import softib  # noqa: E402
 from softib.analysis.job_files import read_jobs  # noqa: E402
 from softib.analysis.jobs import JobLinks, place_jobs  # noqa: E402
 from softib.analysis.pipeline import quietly  # noqa: E402
 from softib.analysis.routed import routed  # noqa: E402
-from softib.source import load  # noqa: E402
 from softib.monitor.fabric_ports import optics, ports_of, rows_of  # noqa: E402
 from softib.monitor.history import History  # noqa: E402
 from softib.monitor.increase import Interval  # noqa: E402
 from softib.sim import static  # noqa: E402
-from tests.render.browser import Browser  # noqa: E402
+from softib.source import load  # noqa: E402
 
 JOBS = """\
 train: ["host-[0001-0320]"]
@@ -87,7 +88,9 @@ def pictures(page: Browser, address: str, folder: Path) -> list[Path]:
 
 
 def choose(page: Browser, by: str) -> None:
-    page.run(f"(() => {{ const by = document.getElementById('by'); by.value = '{by}'; by.dispatchEvent(new Event('change')); }})()")
+    page.run(
+        f"(() => {{ const by = document.getElementById('by'); by.value = '{by}'; by.dispatchEvent(new Event('change')); }})()"
+    )
 
 
 def settled(page: Browser) -> None:
@@ -134,7 +137,12 @@ def keep_history(links: JobLinks, folder: Path) -> None:
         end = np.full(len(rows), (BEGIN_S + EVERY_S * (i + 1)) * 10**9, np.int64)
         increase = {"port_xmit_data": words, "port_xmit_wait": waits}
         known = {name: np.ones(len(rows), bool) for name in increase}
-        kept.append(ports, Interval(f.node_guid[f.port_node[rows]], ports.portnum, end - EVERY_S * 10**9, end, increase, known, dict(level)))
+        kept.append(
+            ports,
+            Interval(
+                f.node_guid[f.port_node[rows]], ports.portnum, end - EVERY_S * 10**9, end, increase, known, dict(level)
+            ),
+        )
 
 
 if __name__ == "__main__":

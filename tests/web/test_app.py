@@ -107,7 +107,10 @@ def test_jobs_colour_what_they_use_and_share(fabric, tmp_path):
     def pairs(colours, wanted):
         return {frozenset((names[edges[2 * e]], names[edges[2 * e + 1]])) for e, v in enumerate(colours) if v == wanted}
 
-    both = {frozenset(p.partition("[")[0] for p in (link["port"], link["peer"])) for link in ask("/api/v1/shared-links")[1]["rows"]}
+    both = {
+        frozenset(p.partition("[")[0] for p in (link["port"], link["peer"]))
+        for link in ask("/api/v1/shared-links")[1]["rows"]
+    }
     assert pairs(value, 255) >= both and frozenset(("host-0001", "leaf-1")) in pairs(value, 1)
     alone = base64.b64decode(ask("/api/v1/values?by=jobs&job=right")[1]["value"])
     assert pairs(alone, 1) == set() and pairs(alone, 2) == pairs(value, 2)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import softib
+import softib as library
 from softib.web.app import VENDOR
 from tests.render.browser import CHROMIUM, Browser
-from tests.web.panning import DRAWN, FRESH, camera, pan, serving, until
+from tests.web.panning import DRAWN, camera, pan, serving, until
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
 pytestmark = [
@@ -26,12 +26,14 @@ def page(tmp_path_factory) -> Iterator[Browser]:
     folder = tmp_path_factory.mktemp("serve")
     fabric = folder / "tree.yaml"
     fabric.write_text(
-        softib.generate("fat-tree", radix=8, levels=2).to_yaml()
+        library.generate("fat-tree", radix=8, levels=2).to_yaml()
         + 'faults:\n- {kind: remove-cable, cable: "leaf-1[5]"}\n'
     )
-    with serving(str(fabric)) as address, Browser(folder, webgl=True) as found:
+    jobs = folder / "jobs.yaml"
+    jobs.write_text("train: [host-0001, host-0005]\ncfd: [host-0002, host-0006]\n")
+    with serving(str(fabric), "--jobs", str(jobs)) as address, Browser(folder, webgl=True) as found:
         found.go(address)
-        until(found, FRESH, "the map")
+        until(found, DRAWN, "the map")
         yield found
 
 
@@ -61,6 +63,23 @@ def test_a_node_is_found_by_its_name_and_shows_its_ports(page: Browser) -> None:
     assert page.run("[...softib.map.marked].map(i => softib.map.doc.name[i])") == ["leaf-3"]
 
 
+def test_a_job_that_is_clicked_is_shown_alone(page: Browser) -> None:
+    page.click("#tab-jobs")
+    assert page.run("[...document.querySelectorAll('#jobs [data-job]')].map(b => b.dataset.job)") == ["train", "cfd"]
+    assert "2 hosts" in page.run("document.querySelector('[data-job=train]').textContent")
+    page.click("[data-job=cfd]")
+    until(
+        page,
+        "softib.map.by === 'jobs' && softib.map.worst[softib.map.doc.name.indexOf('host-0002')] === 2",
+        "its hosts",
+    )
+    assert page.run("softib.map.worst[softib.map.doc.name.indexOf('host-0001')]") == 0
+    drawn = "softib.map.graph.getNodeAttribute(softib.map.doc.name.indexOf('host-0002'), 'color')"
+    until(page, f"{drawn} === softib.map.nodeColour(softib.map.doc.name.indexOf('host-0002'))", "its colour")
+    page.click("[data-job=cfd]")  # and all again
+    until(page, "softib.map.worst[softib.map.doc.name.indexOf('host-0001')] === 1", "the other's hosts")
+
+
 def test_keys_move_the_map(page: Browser) -> None:
     page.run("document.getElementById('map').focus()")
     page.run("softib.map.renderer.getCamera().setState({x: 0.5, y: 0.5, ratio: 1}); 0")
@@ -68,6 +87,30 @@ def test_keys_move_the_map(page: Browser) -> None:
     assert page.run("softib.map.renderer.getCamera().getState().x") < 0.5
     page.key("+", "+")
     until(page, "softib.map.renderer.getCamera().getState().ratio < 0.9", "nearer")
+
+
+@pytest.mark.slow
+def test_a_cable_that_goes_down_is_drawn_so_and_the_slider_goes_back(softib, monkeypatch, tmp_path) -> None:
+    softib.start("one.yaml", "--name", "one")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", softib.env["XDG_RUNTIME_DIR"])
+    with serving("one", "--every", "0.3") as address, Browser(tmp_path, webgl=True) as live:
+        live.go(address)
+        until(live, DRAWN, "the map")
+        assert live.run("softib.map.down.every(d => d === 0)")
+        softib("fault", "link-down", "leaf-2[4]")
+        until(live, "document.querySelector('.finding.lost') !== null", "what is down")
+        assert "leaf-2[4]" in live.run("document.querySelector('.finding.lost').textContent")
+        until(live, "[...softib.map.scene.down].filter(d => d).length === 1", "the edge")
+        edge = live.run("[...softib.map.scene.down].indexOf(1)")
+        assert live.run(f"softib.map.graph.getEdgeAttribute({edge}, 'color')") in ("#000000", "#ffffff")
+        until(live, "softib.state.times.length > 3", "a history")
+        live.run(
+            "(() => { const t = document.getElementById('time'); t.value = 0; t.dispatchEvent(new Event('input')); })(), 0"
+        )
+        until(live, "document.getElementById('clock').textContent !== 'now'", "another time")
+        softib("down", "one")
+        until(live, "/s old/.test(document.getElementById('problem').textContent)", "its age")
+        assert live.complaints() == []
 
 
 def test_dark_and_light(page: Browser) -> None:
@@ -91,7 +134,7 @@ def test_a_token_opens_the_page_and_nothing_else_does(tmp_path: Path) -> None:
     import urllib.request
 
     fabric, token = tmp_path / "tree.yaml", tmp_path / "token"
-    fabric.write_text(softib.generate("fat-tree", radix=4, levels=2).to_yaml())
+    fabric.write_text(library.generate("fat-tree", radix=4, levels=2).to_yaml())
     token.write_text("0123456789abcdef-of-mine\n")
     with serving(str(fabric), "--token-file", str(token)) as address:
         root = address.partition("?")[0]
@@ -109,7 +152,7 @@ def large(tmp_path_factory) -> Iterator[tuple[Browser, float]]:
     folder = tmp_path_factory.mktemp("large")
     fabric = folder / "large.yaml"
     fabric.write_text(
-        softib.generate("fat-tree", radix=36, levels=3, hosts=11664).to_yaml()
+        library.generate("fat-tree", radix=36, levels=3, hosts=11664).to_yaml()
         + 'faults:\n- {kind: remove-cable, cable: "leaf-300[20]"}\n'
     )
     with serving(str(fabric)) as address, Browser(folder, webgl=True) as found:
@@ -126,7 +169,9 @@ def test_eleven_thousand_hosts_load_in_five_seconds_and_move_without_stalls(larg
     page, loaded = large
     drags = [pan(page, ratio) for ratio in (1.0, 1.0, 0.3, 0.08)]
     for frames in drags:
-        print(f"{len(frames)} frames, the middle one {frames[len(frames) // 2]:.0f} ms, the longest {frames[-1]:.0f} ms")
+        print(
+            f"{len(frames)} frames, the middle one {frames[len(frames) // 2]:.0f} ms, the longest {frames[-1]:.0f} ms"
+        )
     print(f"loaded in {loaded:.1f} s")
     assert loaded < 5
     assert min(frames[-1] for frames in drags) < 100 and all(frames[int(0.95 * len(frames))] < 100 for frames in drags)
@@ -136,19 +181,21 @@ def test_eleven_thousand_hosts_load_in_five_seconds_and_move_without_stalls(larg
 def test_what_stands_far_away_is_drawn_in_groups_and_what_is_near_as_it_is(large) -> None:
     page, _ = large
     camera(page, 1.0)
-    groups = page.run("({level: softib.map.scene.level, nodes: softib.map.scene.nodes.size, edges: softib.map.scene.a.length})")
+    groups = page.run(
+        "({level: softib.map.scene.level, nodes: softib.map.scene.nodes.size, edges: softib.map.scene.a.length})"
+    )
     assert groups["level"] == 1 and 1000 < groups["nodes"] < 2500 and groups["edges"] <= 1000
     # Every cable between groups is in one bundle; hosts' own are inside their racks.
     counted = page.run("softib.map.scene.count.reduce((a, b) => a + b, 0)")
     assert counted == 2 * 11664 - 1
     # A bundle is as bad as its worst edge, a rack as its worst node.
     edge = page.run("softib.map.scene.bundleOf.findIndex(row => row >= 0 && softib.map.scene.count[row] > 1)")
-    page.run(f"softib.map.colour('load', softib.map.value.map((_, e) => e === {edge} ? 255 : 0), softib.map.worst, softib.map.down), 0")
+    page.run(
+        f"softib.map.colour('load', softib.map.value.map((_, e) => e === {edge} ? 255 : 0), softib.map.worst, softib.map.down), 0"
+    )
     row = page.run(f"softib.map.scene.bundleOf[{edge}]")
     assert page.run("[...softib.map.scene.value].map((v, i) => v ? i : -1).filter(i => i >= 0)") == [row]
-    assert page.run(f"softib.map.graph.getEdgeAttribute({row}, 'color')") == page.run(
-        f"softib.map.edgeColour({row})"
-    )
+    assert page.run(f"softib.map.graph.getEdgeAttribute({row}, 'color')") == page.run(f"softib.map.edgeColour({row})")
     # Who is searched is drawn as what it is.
     page.key("/", "/")
     page.run("document.getElementById('search').value = ''")

@@ -77,7 +77,9 @@ def test_what_was_read_is_what_devices_answered(watched):
     row = next(r for r in watched.get("counters?node=leaf-1")["rows"] if r["port"] == 1)
     assert row["symbol_error_counter"] == 5 and row["time"] == pytest.approx(watched.now_s, abs=2)
     # Port 0 is not polled: nothing is told of it, and that is no zero.
-    assert next(r for r in watched.get("counters?node=leaf-1")["rows"] if r["port"] == 0)["symbol_error_counter"] is None
+    assert (
+        next(r for r in watched.get("counters?node=leaf-1")["rows"] if r["port"] == 0)["symbol_error_counter"] is None
+    )
     assert watched.wire.methods == {1}  # Get
 
 
@@ -136,7 +138,9 @@ def test_a_cable_that_goes_down_stays_on_the_map_with_since_when(watched):
     delete_cables(watched.fabric, np.array([watched.fabric.port_cable[port]]))
     watched.round(40.0)
     (lost,) = watched.get("down")["rows"]
-    assert {lost["a"].partition("[")[0], lost["b"].partition("[")[0]} == {"leaf-1", peer} and lost["since"] == watched.now_s
+    assert {lost["a"].partition("[")[0], lost["b"].partition("[")[0]} == {"leaf-1", peer} and lost[
+        "since"
+    ] == watched.now_s
     after = watched.get("fabric")
     assert after["drawn"] == before["drawn"] and after["cables"] == before["cables"] - 1 and after["down"] == 1
     down = base64.b64decode(watched.get("values")["down"])
@@ -146,7 +150,7 @@ def test_a_cable_that_goes_down_stays_on_the_map_with_since_when(watched):
     assert watched.get("down")["rows"][0]["since"] == since
 
 
-def test_a_node_that_is_gone_stays_on_the_map(watched):
+def test_a_node_that_was_removed_stays_on_the_map(watched):
     watched.round()
     watched.round()
     f = watched.fabric
@@ -154,8 +158,8 @@ def test_a_node_that_is_gone_stays_on_the_map(watched):
     guid = int(f.node_guid[node])
     delete_cables(f, np.unique(f.port_cable[[p for p in f.ports_of(node) if f.port_cable[p] >= 0]]))
     watched.round(40.0)
-    gone = [d for d in watched.get("down")["rows"] if d["what"] == "node"]
-    assert [d["a"] for d in gone] == ["host-0008"]
+    removed = [d for d in watched.get("down")["rows"] if d["what"] == "node"]
+    assert [d["a"] for d in removed] == ["host-0008"]
     m = watched.get("map")
     assert base64.b64decode(watched.get("values")["node"])[m["name"].index("host-0008")] == 4
     assert watched.get("search?q=host-0008")["total"] == 1

@@ -17,7 +17,9 @@ class Server:
     """A server as a child; ``get`` asks its REST."""
 
     def __init__(self, words, env, cwd):
-        self.child = subprocess.Popen(words, env=env, cwd=cwd, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.child = subprocess.Popen(
+            words, env=env, cwd=cwd, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        )
         line = ""
         while " at http://" not in line:
             line = self.child.stderr.readline()
@@ -47,7 +49,9 @@ class Server:
 def test_a_running_fabric_is_served_by_mads(softib):
     softib.start("one.yaml", "--name", "one")
     (softib.folder / "jobs.yaml").write_text("train: [host-0001, host-0003]\n")
-    server = Server(softib.words("serve", "one", "--port", "0", "--every", "0.3", "--jobs", "jobs.yaml"), softib.env, softib.folder)
+    server = Server(
+        softib.words("serve", "one", "--port", "0", "--every", "0.3", "--jobs", "jobs.yaml"), softib.env, softib.folder
+    )
     try:
         told = server.get("fabric")
         assert (told["switches"], told["hosts"], told["cables"], told["running"]) == (6, 8, 16, True)
@@ -56,7 +60,9 @@ def test_a_running_fabric_is_served_by_mads(softib):
         assert hops[0]["node"] == "host-0001" and hops[-1]["to"] == "host-0003"
         # What is planted is not seen; what it does to counters is.
         softib("fault", "ber", "leaf-1[3]", "1e-4")
-        found = server.until("findings", lambda f: any(w["node"] == "leaf-1" for one in f["rows"] for w in one["where"]))
+        found = server.until(
+            "findings", lambda f: any(w["node"] == "leaf-1" for one in f["rows"] for w in one["where"])
+        )
         assert "1e-4" not in json.dumps(found)
         softib("fault", "link-down", "leaf-2[4]")
         down = server.until("down", lambda d: d["total"] > 0)
@@ -74,7 +80,11 @@ def test_a_running_fabric_is_served_by_mads(softib):
 @pytest.mark.slow
 def test_a_umad_device_is_served(softib):
     softib.start("one.yaml", "--name", "one")
-    server = Server(softib.words("run", "--", *softib.words("serve", "umad:", "--port", "0", "--every", "0.3")), softib.env, softib.folder)
+    server = Server(
+        softib.words("run", "--", *softib.words("serve", "umad:", "--port", "0", "--every", "0.3")),
+        softib.env,
+        softib.folder,
+    )
     try:
         told = server.until("fabric", lambda f: f["cables"] == 16)
         assert told["managers"][0]["state"] == "MASTER" and told["manager"] is None

@@ -77,7 +77,9 @@ class TopView(Suggests):
         """The last round for a Rich console of that many lines and columns."""
         from softib.render.top import top_screen
 
-        return top_screen(self._watch, self.order, lines, width, self._jobs, self.problem, time.monotonic() - self._last_s)
+        return top_screen(
+            self._watch, self.order, lines, width, self._jobs, self.problem, time.monotonic() - self._last_s
+        )
 
     def text(self, width: int = 120, lines: int = 24) -> str:
         """The last round as plain text."""

@@ -98,7 +98,7 @@ def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
 def _sl_of(name: str) -> Sl:
     """What the subnet administration of a running fabric says; nobody is asked behind a umad device."""
 
-    def asked(slid: int, dlid: int) -> tuple[int, str]:
+    def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
         from softib.errors import PeerError
         from softib.live.instances import running
         from softib.live.sa_client.one_path import path_sl
@@ -111,7 +111,7 @@ def _sl_of(name: str) -> Sl:
         except PeerError as error:
             return 0, f"assumed: {error}"
 
-    return asked
+    return reported_sl
 
 
 def _copy(result: ReadResult) -> ReadResult:

@@ -37,10 +37,13 @@ def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) 
     seconds = np.maximum((one.end_ns - one.begin_ns) / 1e9, 1e-9)
     nothing = np.zeros(len(ports))
     sent, received = (
-        one.increase[n] * 32 / 1e9 / seconds if n in one.increase else nothing for n in ("port_xmit_data", "port_rcv_data")
+        one.increase[n] * 32 / 1e9 / seconds if n in one.increase else nothing
+        for n in ("port_xmit_data", "port_rcv_data")
     )
     waiting = np.nan_to_num(wait_ratio(one))
-    errors = sum((one.increase[n].astype(np.int64) for n in ERRORS if n in one.increase), start=np.zeros(len(ports), np.int64))
+    errors = sum(
+        (one.increase[n].astype(np.int64) for n in ERRORS if n in one.increase), start=np.zeros(len(ports), np.int64)
+    )
     found = []
     for job in jobs:
         names = [h if h in of_host else h.partition(".")[0] for h in job.hosts]

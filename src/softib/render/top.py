@@ -88,7 +88,11 @@ def _table(rows: list[PortRow], order: str, width: int) -> RenderableType:
     if not rows:
         return _line({"busy": "nothing is sent", "waiting": "nothing waits", "errors": "no error counter rose"}[order])
     wide = width >= NARROW
-    table = _empty(("port", "to", "sent Gb/s", "received", "load", "waits", "errors") if wide else ("port", "sent Gb/s", "load", "waits", "errors"))
+    table = _empty(
+        ("port", "to", "sent Gb/s", "received", "load", "waits", "errors")
+        if wide
+        else ("port", "sent Gb/s", "load", "waits", "errors")
+    )
     for r in rows:
         errors = " ".join(f"{SHORT[name]}+{n}" for name, n in r.errors)
         sent, shares = f"{r.sent_gbps:.2f}", (f"{r.utilization:.0%}", f"{r.waiting:.0%}")
@@ -104,7 +108,11 @@ def _job_table(rows: list[JobRow], width: int) -> RenderableType:
     if not rows:
         return _line("no job runs")
     wide = width >= NARROW
-    table = _empty(("job", "hosts", "sent Gb/s", "received", "waits", "errors") if wide else ("job", "hosts", "sent Gb/s", "errors"))
+    table = _empty(
+        ("job", "hosts", "sent Gb/s", "received", "waits", "errors")
+        if wide
+        else ("job", "hosts", "sent Gb/s", "errors")
+    )
     for r in rows:
         hosts = str(r.hosts) if r.seen == r.hosts else f"{r.seen} of {r.hosts}"
         last = Text(str(r.errors), style="red" if r.errors else "")

@@ -58,7 +58,7 @@ def _tables(app: FastAPI, served: Served) -> None:
         return {
             "name": served.name, "switches": f.sizes.switches, "hosts": len(f.cas), "cables": f.sizes.cables, "time": now.time_s, "version": now.version,
             "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
-            "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.gone), "jobs": None if now.jobs is None else len(now.jobs.table),
+            "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
             "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,
             "paths": served.explain is not None and "lfts" in f.source.records,
         }  # fmt: skip
@@ -204,7 +204,7 @@ def _rows_of(now: Now, node: str | None) -> np.ndarray:
     if node is None:
         return np.arange(f.sizes.ports)
     guid = node.removeprefix("0x").lower()
-    since = next((t for g, t in now.seen.gone.items() if guid == f"{g:016x}"), None)
+    since = next((t for g, t in now.seen.removed.items() if guid == f"{g:016x}"), None)
     if since is not None:
         raise HTTPException(
             404, f"{node} was last seen before {datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -69,9 +69,9 @@ def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: n
     of = of.reshape(-1)
     k = int(of.max(initial=-1)) + 1
     count = np.bincount(of, minlength=k)
-    places = np.bincount(of[switch], minlength=k)
-    x = np.bincount(of[switch], drawn.x[switch], minlength=k) / np.maximum(places, 1)
-    y = np.bincount(of[switch], drawn.y[switch], minlength=k) / np.maximum(places, 1)
+    switches = np.bincount(of[switch], minlength=k)
+    x = np.bincount(of[switch], drawn.x[switch], minlength=k) / np.maximum(switches, 1)
+    y = np.bincount(of[switch], drawn.y[switch], minlength=k) / np.maximum(switches, 1)
     order = np.flatnonzero(switch)
     order = order[np.argsort(rank[order], kind="stable")]
     first, last = np.zeros(k, np.int64), np.zeros(k, np.int64)
@@ -84,8 +84,8 @@ def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: n
 
 
 def _name(first: str, last: str, switches: int, hosts: int) -> str:
-    parts = [f"{n:,} {what}" + ("s" if n > 1 else "") for n, what in ((switches, "switch"), (hosts, "host")) if n]
-    parts = [p.replace("switchs", "switches") for p in parts]
+    kinds = ((switches, "switch", "switches"), (hosts, "host", "hosts"))
+    parts = [f"{n:,} {one if n == 1 else several}" for n, one, several in kinds if n]
     if switches + hosts == 1:
         return first
     if switches <= 1:

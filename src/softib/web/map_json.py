@@ -18,7 +18,7 @@ __all__ = ["By", "down_document", "map_document", "values_document"]
 
 By = Literal["load", "wait", "errors", "findings", "jobs"]
 """What edges can be coloured by."""
-GONE = 4
+REMOVED = 4
 """Value of a node that is no longer there."""
 
 
@@ -74,7 +74,7 @@ def down_document(now: Now) -> list[dict[str, Any]]:
     ]
     found += [
         {"what": "node", "a": names[row[g]], "b": None, "guids": [f"{g:#018x}"], "since": s}
-        for g, s in now.seen.gone.items()
+        for g, s in now.seen.removed.items()
     ]
     return sorted(found, key=lambda d: (-d["since"], d["what"], d["a"]))
 
@@ -96,12 +96,12 @@ def _down(now: Now) -> np.ndarray:
     """bool[edges]: all cables of the edge are down."""
     f, m = now.seen.fabric, now.map
     lost = [end for cable in now.seen.down for end in cable]
-    gone = np.zeros(f.sizes.ports, bool)
+    lost_ports = np.zeros(f.sizes.ports, bool)
     if lost:
         rows = port_rows(f, np.array([g for g, _ in lost], np.uint64), np.array([p for _, p in lost], np.int32))
-        gone[rows[rows >= 0]] = True
+        lost_ports[rows[rows >= 0]] = True
     up = np.zeros(len(m.edge), bool)
-    up[m.edge_of_port[f.linked & ~gone]] = True
+    up[m.edge_of_port[f.linked & ~lost_ports]] = True
     return ~up
 
 
@@ -124,9 +124,9 @@ def _of_nodes(now: Now) -> np.ndarray:
             node = row.get(place.guid, -1)
             if node >= 0:
                 worst[node] = max(worst[node], int(finding.severity) + 1)
-    for guid in now.seen.gone:
+    for guid in now.seen.removed:
         if guid in row:
-            worst[row[guid]] = GONE
+            worst[row[guid]] = REMOVED
     return worst
 
 
@@ -135,8 +135,8 @@ def _packed(values: np.ndarray) -> str:
 
 
 def _ports_of(f: Fabric, finding: Finding) -> list[int]:
-    places = [(p.guid, p.portnum) for p in finding.where if p.portnum]
-    if not places:
+    ends = [(p.guid, p.portnum) for p in finding.where if p.portnum]
+    if not ends:
         return []
-    rows = port_rows(f, np.array([g for g, _ in places], np.uint64), np.array([p for _, p in places], np.int32))
+    rows = port_rows(f, np.array([g for g, _ in ends], np.uint64), np.array([p for _, p in ends], np.int32))
     return [int(r) for r in rows.tolist() if r >= 0]

@@ -19,11 +19,11 @@ Cable = tuple[End, End]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """``fabric``: all that was seen. ``down``: cable → clock time since when nobody sees it; ``gone``: likewise of nodes, by NodeGUID."""
+    """``fabric``: all that was seen. ``down``: cable → clock time since when nobody sees it; ``removed``: likewise of nodes, by NodeGUID."""
 
     fabric: Fabric
     down: dict[Cable, float]
-    gone: dict[int, float]
+    removed: dict[int, float]
 
 
 class Remembered:
@@ -39,21 +39,23 @@ class Remembered:
         cables = cables_of(f)
         used = {end for cable in cables for end in cable}
         last = self.now
-        down, gone = (dict(last.down), dict(last.gone)) if last is not None else ({}, {})
+        down, removed = (dict(last.down), dict(last.removed)) if last is not None else ({}, {})
         lost = {c for c in self._cables - cables if c[0] not in used and c[1] not in used}
         down = {c: down.get(c, time_s) for c in lost}
         guids = set(f.node_guid.tolist())
-        gone = {g: gone.get(g, time_s) for g, _ in self._nodes if g not in guids}
+        removed = {g: removed.get(g, time_s) for g, _ in self._nodes if g not in guids}
         nodes = frozenset(zip(f.node_guid.tolist(), map(bytes, f.node_desc), strict=True))
-        nodes |= frozenset(n for n in self._nodes if n[0] in gone)
+        nodes |= frozenset(n for n in self._nodes if n[0] in removed)
         all_cables = cables | lost
         changed = last is None or nodes != self._nodes or all_cables != self._cables
         self._nodes, self._cables = nodes, frozenset(all_cables)
         if last is not None and not changed:
             drawn = last.fabric
         else:
-            drawn = f if not lost and not gone else _union(f, None if last is None else last.fabric, lost, set(gone))
-        self.now = Snapshot(drawn, down, gone)
+            drawn = (
+                f if not lost and not removed else _union(f, None if last is None else last.fabric, lost, set(removed))
+            )
+        self.now = Snapshot(drawn, down, removed)
         return changed
 
     def links_down(self, ends: set[End], time_s: float) -> None:
@@ -65,7 +67,7 @@ class Remembered:
             if cable not in down and (cable[0] in ends or cable[1] in ends):
                 down[cable] = time_s
         if len(down) != len(self.now.down):
-            self.now = Snapshot(self.now.fabric, down, self.now.gone)
+            self.now = Snapshot(self.now.fabric, down, self.now.removed)
 
 
 def cables_of(f: Fabric) -> frozenset[Cable]:
@@ -78,13 +80,13 @@ def cables_of(f: Fabric) -> frozenset[Cable]:
     return frozenset((x, y) if x <= y else (y, x) for x, y in zip(a, b, strict=True))
 
 
-def _union(f: Fabric, old: Fabric | None, lost: set[Cable], gone: set[int]) -> Fabric:
+def _union(f: Fabric, old: Fabric | None, lost: set[Cable], removed: set[int]) -> Fabric:
     """``f`` with the nodes and cables that it no longer has."""
     assert old is not None
     b = FabricBuilder(f.name)
     old_row = {g: i for i, g in enumerate(old.node_guid.tolist())}
     row = {g: i for i, g in enumerate(f.node_guid.tolist())}
-    extra = [old_row[g] for g in sorted(gone) if g in old_row]
+    extra = [old_row[g] for g in sorted(removed) if g in old_row]
     for of, rows in ((f, np.arange(f.sizes.nodes)), (old, np.array(extra, np.int64))):
         names = of.node_names()
         b.nodes(len(rows), of.node_type[rows], of.node_nports[rows], node_guid=of.node_guid[rows], sys_guid=of.sys_guid[rows], vendor_id=of.vendor_id[rows],

@@ -48,9 +48,9 @@ def port_history(served: Served, guid: int, portnum: int, since_s: float, until_
             found.append((s.time_s, float(s.load[at[0]]), float(s.wait[at[0]]), int(s.errors[at[0]])))
     found = thinned(found, most)
     return {
-        "time": [f[0] for f in found], "load": [_told(f[1]) for f in found], "wait": [_told(f[2]) for f in found], "errors": [f[3] for f in found],
+        "time": [f[0] for f in found], "load": [_known(f[1]) for f in found], "wait": [_known(f[2]) for f in found], "errors": [f[3] for f in found],
     }  # fmt: skip
 
 
-def _told(share: float) -> float | None:
+def _known(share: float) -> float | None:
     return None if math.isnan(share) else round(share, 4)
