@@ -24,7 +24,7 @@ from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
 from softib.fabric.formats.text import read_lines
 from softib.fabric.model import Fabric
-from softib.iba import perf
+from softib.iba import perf, perf_optional
 from softib.monitor.fabric_ports import optics, ports_of, rows_of
 from softib.monitor.increase import Interval, between
 from softib.monitor.reading import Reading
@@ -40,7 +40,7 @@ COMMON = 0.5
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
 NARROW = {
     name: f.mask
-    for struct in (perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortCounters)
+    for struct in (perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf.PortCounters)
     for name, f in struct.fields.items()
     if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
 }

@@ -83,6 +83,7 @@ SOFTIB_COUNTERS = (
     ("port_neighbor_mtu_discards", "softib_port_neighbor_mtu_discards_total", "PortNeighborMTUDiscards: packets longer than NeighborMTU"),
     ("port_sw_lifetime_limit_discards", "softib_port_switch_lifetime_discards_total", "PortSwLifetimeLimitDiscards: packets too long in the switch"),
     ("port_sw_hoq_lifetime_limit_discards", "softib_port_head_of_queue_discards_total", "PortSwHOQLifetimeLimitDiscards: packets too long at the head of the queue"),
+    ("port_vl_xmit_flow_ctl_update_errors", "softib_port_flow_control_update_errors_total", "PortVLXmitFlowCtlUpdateErrors: no flow-control packet of a VL in time (2 bits a VL on the wire)"),
     ("port_fec_corrected_symbol_ctr", "softib_port_fec_corrected_symbols_total", "PortFECCorrectedSymbolCtr: symbols that RS-FEC mended"),
     ("port_fec_correctable_block_ctr", "softib_port_fec_corrected_blocks_total", "PortFECCorrectableBlockCtr: blocks that RS-FEC mended"),
     ("port_fec_uncorrectable_block_ctr", "softib_port_fec_uncorrected_blocks_total", "PortFECUncorrectableBlockCtr: blocks that RS-FEC could not mend"),
