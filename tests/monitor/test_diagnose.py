@@ -28,6 +28,23 @@ def test_the_bad_cable_is_named_and_no_other(softib, tmp_path):
     assert "a ratio of" in softib("diagnose", "pod", "--rounds", "2", "--every", "0.5", "--severity", "error", code=1)
 
 
+def test_a_port_that_leaves_out_flow_control_packets_is_named(softib, tmp_path):
+    """The watchdog of its peer counts (IBA 7.9.4), 2 bits a VL that soon stand at 3: named all the same, and no cable accused for its recoveries."""
+    (tmp_path / "pod.yaml").write_text(EDR)
+    softib.start("pod.yaml", "--name", "pod")
+    softib("fault", "--fabric", "pod", "flow-control", "leaf-2[5]", "0.15")
+    assert "flow-control leaf-2[5] share 0.15" in softib("fault", "--fabric", "pod", "list")
+    found = json.loads(softib("diagnose", "pod", "--rounds", "4", "--every", "1.5", "--json", code=1))
+    bad = [f for f in found["findings"] if f["severity"] != "info"]
+    assert bad[0]["code"] == "flow-control-errors" and {f["code"] for f in bad[1:]} <= {"counters-stuck"}
+    guilty = bad[0]["where"][0]
+    assert f"{guilty['node']}[{guilty['portnum']}]" == "leaf-2[5]"
+    assert bad[0]["evidence"]["LinkErrorRecoveryCounter"] > 0
+    softib("fault", "--fabric", "pod", "clear", "leaf-2[5]")
+    found = json.loads(softib("diagnose", "pod", "--rounds", "2", "--every", "0.5", "--json"))
+    assert {f["code"] for f in found["findings"] if f["severity"] != "info"} <= {"counters-stuck"}
+
+
 @pytest.mark.parametrize(("args", "says"), [
     (("examples/small.yaml",), "one file is one reading"), (("nobody-runs-this",), "nobody-runs-this"),
     (("x", "--rounds", "1"), "2"), (("x", "--ignore", "link-bit-error"), "x"),
