@@ -90,6 +90,11 @@ class Poller:
 
     # -- what there is --
 
+    @property
+    def last(self) -> Reading | None:
+        """What the last round read."""
+        return self._last
+
     def discover(self) -> None:
         """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises :class:`MadTimeout` where the own port does not answer."""
         subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
