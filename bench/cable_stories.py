@@ -84,6 +84,8 @@ def campaign(work: list[Task], jobs: int) -> list[Told]:
     began, last = time.monotonic(), 0.0
     for done, (number, told) in enumerate(_told(work, jobs), 1):
         out[number] = told
+        if told.error or told.stray or not all(told.named):
+            print(_line(told), file=sys.stderr, flush=True)
         if time.monotonic() - last > 2 or done == len(work):
             last = time.monotonic()
             missed = sum(not all(t.named) for t in out if t)
@@ -94,6 +96,11 @@ def campaign(work: list[Task], jobs: int) -> list[Told]:
     if work:
         print(file=sys.stderr)
     return [t for t in out if t is not None]
+
+
+def _line(t: Told) -> str:
+    """What was missed, and each false alarm."""
+    return f"  {t.kind} {t.fabric} {t.seed}: {t.error or dict(zip(t.planted, t.named, strict=True))} {t.stray}"
 
 
 def _told(work: list[Task], jobs: int) -> Iterator[tuple[int, Told]]:
@@ -132,10 +139,8 @@ def main() -> int:
     told = campaign(work, args.jobs or len(os.sched_getaffinity(0)))
     wall_s = time.monotonic() - began
     for t in told:
-        if t.error:
-            print(f"  {t.kind} {t.fabric} {t.seed}: {t.error}")
-        elif args.show and (t.stray or not all(t.named)):
-            print(f"  {t.kind} {t.fabric} {t.seed}: {dict(zip(t.planted, t.named, strict=True))} {t.stray}")
+        if t.error or (args.show and (t.stray or not all(t.named))):
+            print(_line(t))
     stories, days = [t for t in told if t.kind != DAY], [t for t in told if t.kind == DAY]
     table = summary(stories)
     print_stories(table)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from softib.monitor.increase import between
@@ -82,4 +84,18 @@ def test_a_counter_at_its_largest_value_says_when_it_got_there():
     assert (
         "stuck_link_downed_counter" not in between(a, a).level
         or between(a, a).level["stuck_link_downed_counter"][1] == 1
+    )
+
+
+def test_a_counter_below_zero_tells_nothing():
+    """A real ConnectX-7 reads PortRcvErrors 2**64 - 40; what comes after it is known again."""
+    guid, portnum = np.array([1, 2], np.uint64), np.ones(2, np.int32)
+    shots = [
+        reading(guid, portnum, t, {"port_rcv_errors": np.array([v, 5], np.uint64)}, 2**64 - 1)
+        for t, v in enumerate((2**64 - 40, 2**64 - 30, 7, 9), 1)
+    ]
+    known = [between(a, b).known["port_rcv_errors"].tolist() for a, b in itertools.pairwise(shots)]
+    assert (
+        known == [[False, True], [False, True], [True, True]]
+        and int(between(shots[2], shots[3]).increase["port_rcv_errors"][0]) == 2
     )

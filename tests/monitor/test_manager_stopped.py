@@ -45,7 +45,7 @@ def managed(stock, monkeypatch):
 def test_a_stopped_manager_is_stalled_and_the_network_is_not(managed):
     _, sm = managed
     assert isinstance(sm, subprocess.Popen)
-    watch = Watch(open_source(_name(managed[0])))
+    watch = Watch(open_source(managed[0].status()["name"]))
     try:
         watch.step()
         (master,) = watch.manager.managers.values()
@@ -63,7 +63,3 @@ def test_a_stopped_manager_is_stalled_and_the_network_is_not(managed):
         assert master.answers and master.missed == 0
     finally:
         watch.opened.close()
-
-
-def _name(made: Applications) -> str:
-    return made("status", "--json").split('"name": "')[1].split('"')[0]

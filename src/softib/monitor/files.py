@@ -27,7 +27,7 @@ from softib.fabric.model import Fabric
 from softib.iba import perf, perf_optional
 from softib.monitor.fabric_ports import optics, ports_of, rows_of
 from softib.monitor.increase import Interval, between
-from softib.monitor.reading import Reading
+from softib.monitor.reading import BELOW_ZERO, Reading
 from softib.monitor.series import merged_ports, observations_of
 from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
 from softib.source import load
@@ -204,6 +204,7 @@ def _db_csv(file: str, reading: Reading) -> int | None:
             there = np.zeros(len(rows), bool)
             for column in (c for c in columns if pm.has(c)):
                 values, present = pm.counters(column)
+                present = present & (values < BELOW_ZERO)
                 best = np.where(present[at], np.maximum(best, values[at]), best)
                 there |= present[at]
             _put(reading, name, rows[there], best[there])

@@ -29,7 +29,7 @@ OF_CABLE = (
 """What a bad cable lets count."""
 OF_OTHERS = (
     "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors",
-    "excessive_buffer_overrun_errors", "port_buffer_overrun_errors", "port_vl_xmit_flow_ctl_update_errors", "vl15_dropped", "qp1_dropped",
+    "excessive_buffer_overrun_errors", "port_buffer_overrun_errors", "port_malformed_packet_errors", "port_dlid_mapping_errors", "port_vl_xmit_flow_ctl_update_errors", "vl15_dropped", "qp1_dropped",
     "port_xmit_wait",
 )  # fmt: skip
 """What other causes do. Counters of data and packets are not here: what stands there is no error that is missed."""
@@ -66,7 +66,8 @@ def stuck(case: Case) -> Iterator[Suspicion]:
         "ports": len(rows), "counters": {name: int(s.sum()) for name, s in last.items() if s.any()},
         "worst": {str(case.location(r)): [name for name, s in last.items() if s[r]] for r in worst},
     }  # fmt: skip
-    text = f"{int(count.sum()):,} error counters of {len(rows):,} ports stand at their largest value, such as {evidence['worst'][str(case.location(worst[0]))][0]} of {case.location(worst[0])}"
+    first = case.location(worst[0])
+    text = f"error counters stand at their largest value, {int(count.sum()):,} in all, of {len(rows):,} port{'s' if len(rows) > 1 else ''}: {evidence['worst'][str(first)][0]} of {first}{', …' if count.sum() > 1 else ''}"
     yield Suspicion(finding(COUNTERS_STUCK, map(case.location, worst), text, evidence), -1, 1.0, cable=False)
 
 
