@@ -43,9 +43,9 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
     minutes = case.span_s / 60.0
     per_minute = np.divide(case.column(RECOVERY), minutes, out=np.zeros_like(minutes), where=minutes > 0)
     recovers = per_minute.max(axis=0, initial=0.0) > case.limits["recoveries_per_minute"]
-    late = starved(case)
+    expired = starved(case)
     # A flow-control watchdog that expires has the link recover: that is another finding's.
-    recovers &= ~(late | late[np.maximum(case.ports.peer, 0)] & (case.ports.peer >= 0))
+    recovers &= ~(expired | expired[np.maximum(case.ports.peer, 0)] & (case.ports.peer >= 0))
     # A packet is as long as it is: what the floor of the bit error ratio spoils of the octets that came is no loss to speak of either.
     spared = np.maximum(
         packets * case.limits["packet_loss"], case.obs.total("port_rcv_data") * BITS_A_WORD * case.limits["ber_floor"]
