@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["ANSWERED", "Event", "Message", "Posts", "Thread"]
+from softib.sim.recorded_events import Event, RecordedThread
 
-
-class Event(IntEnum):
-    """``SOFTIB_EVENT_*`` of ``preload/verbs/engine/record.h``."""
-
-    POST, RECEIVED, SENT, QP, BEGIN, END = range(1, 7)
+__all__ = ["ANSWERED", "Message", "Posts"]
 
 
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, SEND_INV, ATOMIC_WRITE = 0, 1, 2, 3, 4, 5, 6, 9, 15
@@ -26,23 +21,6 @@ DATAGRAMS = 4
 """``IBV_QPT_UD``."""
 GRH_OCTETS = 40
 """Before the data of a datagram's receive (IBA 11.4.1.1)."""
-
-
-@dataclass(frozen=True)
-class Thread:
-    """Events of a thread as columns: ``ns`` when each call began (one clock for all processes), ``compute`` ns computed so far, ``type`` (:class:`Event`), and what
-    ``record.h`` says. ``rank`` as the launcher says, or None."""
-
-    pid: int
-    tid: int
-    rank: int | None
-    ns: np.ndarray
-    compute: np.ndarray
-    type: np.ndarray
-    opcode: np.ndarray
-    qpn: np.ndarray
-    peer: np.ndarray
-    octets: np.ndarray
 
 
 @dataclass
@@ -68,7 +46,7 @@ class Posts:
     between ranks; ``queues``: the same by rank, QPN, and how many QPs had the number before. ``written``: by rank, WRITEs without immediate data to it.
     """
 
-    def __init__(self, threads: list[Thread], ranks: dict[int, int]):
+    def __init__(self, threads: list[RecordedThread], ranks: dict[int, int]):
         self.unknown = self.local = 0
         self.every: list[Message] = []
         self.of_thread: dict[tuple[int, int], list[Message | None]] = {(t.pid, t.tid): [] for t in threads}
@@ -86,7 +64,7 @@ class Posts:
             self.queues.setdefault((ranks[t.pid], qpn, self.maker(qpn, ns)[2]), []).append(m)
 
     @staticmethod
-    def _rows(threads: list[Thread]) -> list[tuple[int, ...]]:
+    def _rows(threads: list[RecordedThread]) -> list[tuple[int, ...]]:
         """(ns, thread, place, QPN, peer, octets, opcode) of all requests by time."""
         rows: list[tuple[int, ...]] = []
         for k, t in enumerate(threads):
@@ -95,7 +73,7 @@ class Posts:
             rows += zip(*(c.tolist() for c in columns), strict=True)
         return sorted(rows)
 
-    def _queue_pairs(self, threads: list[Thread], ranks: dict[int, int]) -> None:
+    def _queue_pairs(self, threads: list[RecordedThread], ranks: dict[int, int]) -> None:
         found = sorted(
             (int(t.ns[i]), int(t.qpn[i]), ranks[t.pid], int(t.opcode[i]))
             for t in threads for i in np.flatnonzero(t.type == Event.QP)

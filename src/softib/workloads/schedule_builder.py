@@ -52,7 +52,7 @@ class Builder:
         owner = place[needs[:, 0]]
         by = np.argsort(owner, kind="stable")
         rows = rows[order]
-        named = tuple(self._labels[i] or f"operation {i}" for i in order.tolist()) if any(self._labels) else ()
+        named = tuple(self._labels[i] for i in order.tolist()) if any(self._labels) else ()
         return Schedule(
             name, self.ranks, rows[:, 0].astype(np.int32), rows[:, 1].astype(np.uint8), rows[:, 2].astype(np.int32), rows[:, 3], rows[:, 4],
             rows[:, 5], rows[:, 6].astype(np.int32), np.searchsorted(owner[by], np.arange(len(rows) + 1)).astype(np.int64),
