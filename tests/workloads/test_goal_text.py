@@ -59,7 +59,28 @@ def test_columns_are_those_of_the_lines():
 def test_damaged_text_is_taken_by_neither_or_by_both_alike(seed):
     """Octets and words are changed, left out and doubled: what machine code takes is what the grammar says."""
     rng, taken = random.Random(seed), 0
-    parts = ["", " ", "\n", "}", "{", ";", ":", "/", "//", "-1", "0", "99999999999999999999", "tag 1", "nic 2", "send", "b", "l2", "rank 0 {", "\r", "\xe9"]
+    parts = [
+        "",
+        " ",
+        "\n",
+        "}",
+        "{",
+        ";",
+        ":",
+        "/",
+        "//",
+        "-1",
+        "0",
+        "99999999999999999999",
+        "tag 1",
+        "nic 2",
+        "send",
+        "b",
+        "l2",
+        "rank 0 {",
+        "\r",
+        "\xe9",
+    ]
     for _ in range(400):
         at = rng.randrange(len(TEXT))
         text = TEXT[:at] + rng.choice(parts) + TEXT[at + rng.choice((0, 0, 1, 2)) :]

@@ -20,6 +20,7 @@ __all__ = ["Recorded", "recorded_schedule"]
 
 MOST_THREADS = 200
 PS_PER_NS = 1000
+SEND, RECV = int(Kind.SEND), int(Kind.RECV)
 POST, RECEIVED, SENT, BEGIN, END = (int(e) for e in (Event.POST, Event.RECEIVED, Event.SENT, Event.BEGIN, Event.END))
 """Plain numbers: a member of an enumeration costs more than an event otherwise takes."""
 
@@ -83,12 +84,12 @@ def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
 def _arrival(build: Builder, m: Message, adapter: int) -> None:
     """What the target of ``m`` does: receives, or answers by its adapter."""
     if m.opcode not in ANSWERED:
-        m.arrives = build.message(Kind.RECV, m.target, m.source, m.octets, m.tag)
+        m.arrives = build.message(RECV, m.target, m.source, m.octets, m.tag)
         return
-    request = build.message(Kind.RECV, m.target, m.source, 0, m.tag, processor=adapter)
-    answer = build.message(Kind.SEND, m.target, m.source, m.octets, m.tag, processor=adapter)
+    request = build.message(RECV, m.target, m.source, 0, m.tag, processor=adapter)
+    answer = build.message(SEND, m.target, m.source, m.octets, m.tag, processor=adapter)
     build.need(answer, request)
-    m.answer = build.message(Kind.RECV, m.source, m.target, m.octets, m.tag)
+    m.answer = build.message(RECV, m.source, m.target, m.octets, m.tag)
 
 
 class _Reader:
@@ -137,13 +138,15 @@ class _Reader:
         if len(self.after) > 1:
             self._calculate(0)
         octets = 0 if m.opcode in ANSWERED else m.octets
-        m.row = self.build.message(Kind.SEND, self.rank, m.target, octets, m.tag, processor=self.processor)
+        m.row = self.build.message(SEND, self.rank, m.target, octets, m.tag, processor=self.processor)
         for on in self.after:
             self.build.need(m.row, on)
 
     def _written(self, ns: int) -> None:
         """WRITEs to this rank that were posted before: of each queue pair the last."""
-        came = self.posts.written.get(self.rank, [])
+        came = self.posts.written.get(self.rank)
+        if not came:
+            return
         last: dict[int, Message] = {}
         while self.seen < len(came) and came[self.seen].ns < ns:
             last[came[self.seen].tag] = came[self.seen]
