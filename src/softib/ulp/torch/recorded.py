@@ -27,9 +27,9 @@ def _library() -> Callable[[int, int, int], None] | None:
 
 
 def noter(what: str) -> Note | None:
-    """Notes (octets, begins) of the collective that torch calls ``what``, by the thread that calls it; None where nothing is recorded."""
+    """Notes (octets, begins) of the collective that torch calls ``what``, by the thread that calls it; an end has no octets. None where nothing is recorded."""
     call = _library()
     if call is None:
         return None
     number = COLLECTIVES.constant(f"TORCH_{what.upper()}")
-    return lambda octets, begins: call(number, min(octets, MOST), int(begins))
+    return lambda octets, begins: call(number, min(octets, MOST) if begins else 0, int(begins))
