@@ -33,7 +33,9 @@ def costs_of(given: str | Section, size: int = 0, each: int = 1) -> Costs:
     ``shared_octet`` and ``cold_octet`` longer.
     """
     s = machine(given) if isinstance(given, str) else given
-    cold = s["cold_octet"] * _beyond(2 * size * each, s["cache"]) + s["shared_octet"] * _beyond(2 * size, s["core_cache"])
+    cold = s["cold_octet"] * _beyond(2 * size * each, s["cache"]) + s["shared_octet"] * _beyond(
+        2 * size, s["core_cache"]
+    )
     memory_ps = s["memory_octet"] + cold
     return Costs(
         Overheads(
