@@ -30,7 +30,7 @@ def costs_of(given: str | Section, size: int = 0, each: int = 1) -> Costs:
     """Costs of ``given``, a section or the name of a machine (:func:`machine`), with ``each`` ranks on a host and vectors of ``size`` octets.
 
     Two vectors of each rank beyond its core's own cache come from the shared one, and beyond that from memory: copies and reductions of an octet then take
-    ``shared_octet`` and ``cold_octet`` longer.
+    ``shared_octet`` or ``cold_octet`` longer.
     """
     s = machine(given) if isinstance(given, str) else given
     cold = s["cold_octet"] * _beyond(2 * size * each, s["cache"]) + s["shared_octet"] * _beyond(
