@@ -150,12 +150,16 @@ def test_octets_of_zero_are_those_of_the_paper() -> None:
     for each."""
     plain = crossed(4, **SMALL, batch=4)
     assert [crossed(4, **SMALL, batch=4, zero=z) / plain for z in (1, 2, 3)] == pytest.approx([1, 1, 1.5], rel=1e-3)
-    assert [crossed(4, **SMALL, batch=8, zero=z) / plain for z in (0, 1, 2, 3)] == pytest.approx([1, 1, 1.5, 3], rel=1e-3)
+    assert [crossed(4, **SMALL, batch=8, zero=z) / plain for z in (0, 1, 2, 3)] == pytest.approx(
+        [1, 1, 1.5, 3], rel=1e-3
+    )
 
 
 def test_zero_costs_what_cannot_be_hidden() -> None:
     """The new weights of stage 1 come when all gradients are summed up; stage 3 is never faster than stage 2, and prefetching weights never slower than not."""
-    took = {(z, o): step(4, **SMALL, batch=4, zero=z, overlap=o)["step_us"] for z in (0, 1, 2, 3) for o in ("yes", "no")}
+    took = {
+        (z, o): step(4, **SMALL, batch=4, zero=z, overlap=o)["step_us"] for z in (0, 1, 2, 3) for o in ("yes", "no")
+    }
     assert took[1, "yes"] == took[2, "yes"] >= took[0, "yes"]
     assert took[3, "yes"] >= took[2, "yes"]
     assert all(took[z, "no"] >= took[z, "yes"] for z in (0, 1, 2, 3))
