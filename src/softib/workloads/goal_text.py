@@ -53,7 +53,7 @@ def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
         key_rank=np.empty(keys, np.int32), chain=np.zeros(1 << (2 * keys - 1).bit_length(), np.int32), ids=np.zeros(1, np.int64),
     )  # fmt: skip
     where = np.zeros(4, np.int64)
-    if not kernels.read_text(octets, head.end(), ops, labels, np.zeros(int(head[1]), bool), _words(), where):
+    if not kernels.read_text(octets, head.end(), ops, labels, np.zeros(int(head[1]), bool), _keywords(), where):
         return None
     n, needs = int(where[kernels.OPERATIONS]), int(where[kernels.NEEDS])
     return _schedule(name, int(head[1]), data, ops, n, needs, acknowledged)
@@ -68,10 +68,10 @@ def _room(n: int) -> kernels.Ops:
     )  # fmt: skip
 
 
-def _words() -> np.ndarray:
+def _keywords() -> np.ndarray:
     """Each word of the grammar: its length, its octets."""
-    rows = np.zeros((len(kernels.WORDS), 1 + max(map(len, kernels.WORDS))), np.uint8)
-    for row, word in zip(rows, kernels.WORDS, strict=True):
+    rows = np.zeros((len(kernels.KEYWORDS), 1 + max(map(len, kernels.KEYWORDS))), np.uint8)
+    for row, word in zip(rows, kernels.KEYWORDS, strict=True):
         row[0] = len(word)
         row[1 : 1 + len(word)] = np.frombuffer(word, np.uint8)
     return rows

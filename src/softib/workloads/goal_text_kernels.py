@@ -19,7 +19,7 @@ own numbers; others are found by hash: ``key_*`` and ``chain`` (0: nothing) are 
 SEND, RECV, COMPUTE = 0, 1, 2
 """``schedule.Kind``."""
 NL, SPACE, SLASH = 10, 32, 47
-WORDS = (b"send", b"recv", b"calc", b"to", b"from", b"requires", b"irequires", b"rank", b"tag", b"cpu", b"nic")
+KEYWORDS = (b"send", b"recv", b"calc", b"to", b"from", b"requires", b"irequires", b"rank", b"tag", b"cpu", b"nic")
 TO, FROM, REQUIRES, IREQUIRES, RANK_WORD, TAG_WORD, CPU_WORD, NIC_WORD = range(3, 11)
 KIND, NUMBER, PEER, TAG, CPU = range(5)
 OPERATIONS, NEEDS, STAMP, RANK = range(4)
@@ -96,7 +96,7 @@ def label_id(labels, data, at, end, rank, direct):
 
 @kernel
 def is_word(data, at, end, word):
-    """Is ``data[at:end]`` the word (a row of ``words``: its length, then its octets)?"""
+    """Is ``data[at:end]`` the word (a row of ``keywords``: its length, then its octets)?"""
     if end - at != word[0]:
         return False
     for i in range(end - at):
@@ -117,7 +117,7 @@ def close_rank(ops, labels, first, needs, stamp):
 
 
 @kernel
-def operands(data, at, words, value):
+def operands(data, at, keywords, value):
     """What stands behind ``send``, ``recv`` or ``calc`` (``value[KIND]``), into ``value``; the octet behind it, -1 where it is unusual."""
     computes = value[KIND] == COMPUTE
     end = number_end(data, at)
@@ -130,7 +130,7 @@ def operands(data, at, words, value):
             return -1
         at = blank(data, at + 1)
         end = word_end(data, at)
-        if not is_word(data, at, end, words[TO]) and not is_word(data, at, end, words[FROM]):
+        if not is_word(data, at, end, keywords[TO]) and not is_word(data, at, end, keywords[FROM]):
             return -1
         at = blank(data, end)
         end = number_end(data, at)
@@ -145,11 +145,15 @@ def operands(data, at, words, value):
         if end == word:
             return word
         which = (
-            1 if is_word(data, word, end, words[TAG_WORD]) else 2 if is_word(data, word, end, words[CPU_WORD]) else 3
+            1
+            if is_word(data, word, end, keywords[TAG_WORD])
+            else 2
+            if is_word(data, word, end, keywords[CPU_WORD])
+            else 3
         )
         if (
             word == at
-            or (which == 3 and not is_word(data, word, end, words[NIC_WORD]))
+            or (which == 3 and not is_word(data, word, end, keywords[NIC_WORD]))
             or which <= (1 if computes else last)
         ):
             return -1
@@ -164,11 +168,11 @@ def operands(data, at, words, value):
 
 
 @kernel
-def requirement(data, name, name_end, at, ops, labels, words, where):
+def requirement(data, name, name_end, at, ops, labels, keywords, where):
     """``NAME requires NAME`` or ``irequires``: the octet behind it; -1 where it is unusual, -2 where it is none. ``where``: as :func:`read_text`'s ``out``."""
     end = word_end(data, at)
-    waits = is_word(data, at, end, words[REQUIRES])
-    if not waits and not is_word(data, at, end, words[IREQUIRES]):
+    waits = is_word(data, at, end, keywords[REQUIRES])
+    if not waits and not is_word(data, at, end, keywords[IREQUIRES]):
         return -2
     direct = len(labels.row) - len(labels.key_at)
     on = blank(data, end)
@@ -186,7 +190,7 @@ def requirement(data, name, name_end, at, ops, labels, words, where):
 
 
 @kernel
-def operation(data, at, rank, ops, labels, words, where, value):
+def operation(data, at, rank, ops, labels, keywords, where, value):
     """A line within a rank: an operation or a requirement; the octet behind it, -1 where it is unusual."""
     name, name_end = at, word_end(data, at)
     if name_end == name:
@@ -196,16 +200,18 @@ def operation(data, at, rank, ops, labels, words, where, value):
     if labelled:
         at = blank(data, at + 1)
     else:
-        end = requirement(data, name, name_end, at, ops, labels, words, where)
+        end = requirement(data, name, name_end, at, ops, labels, keywords, where)
         if end != -2:
             return end
         at = name
     end = word_end(data, at)
-    value[KIND] = SEND if is_word(data, at, end, words[0]) else RECV if is_word(data, at, end, words[1]) else COMPUTE
-    if value[KIND] == COMPUTE and not is_word(data, at, end, words[2]):
+    value[KIND] = (
+        SEND if is_word(data, at, end, keywords[0]) else RECV if is_word(data, at, end, keywords[1]) else COMPUTE
+    )
+    if value[KIND] == COMPUTE and not is_word(data, at, end, keywords[2]):
         return -1
     behind = blank(data, end)
-    at = operands(data, behind, words, value) if behind > end else -1
+    at = operands(data, behind, keywords, value) if behind > end else -1
     if at < 0 or value[CPU] > 255:
         return -1
     n = where[OPERATIONS]
@@ -229,10 +235,10 @@ def operation(data, at, rank, ops, labels, words, where, value):
 
 
 @kernel
-def opened(data, at, seen, words, where):
+def opened(data, at, seen, keywords, where):
     """``rank N {``: the octet behind it, -1 where it is unusual; ``where[RANK]`` is N."""
     end = word_end(data, at)
-    named = is_word(data, at, end, words[RANK_WORD])
+    named = is_word(data, at, end, keywords[RANK_WORD])
     at = blank(data, end)
     if not named or at == end:
         return -1
@@ -262,7 +268,7 @@ def line_end(data, at):
 
 
 @kernel
-def read_text(data, at, ops, labels, seen, words, where):
+def read_text(data, at, ops, labels, seen, keywords, where):
     """Operations and requirements from octet ``at`` on (``data`` ends with a newline); ``where``: how many of both there are (OPERATIONS, NEEDS), and
     how many ranks were opened (STAMP). True where all was read."""
     value = np.zeros(5, np.int64)
@@ -278,9 +284,9 @@ def read_text(data, at, ops, labels, seen, words, where):
                 where[RANK], first = -1, where[NEEDS]
                 at += 1
             elif where[RANK] < 0:
-                at = opened(data, at, seen, words, where)
+                at = opened(data, at, seen, keywords, where)
             else:
-                at = operation(data, at, where[RANK], ops, labels, words, where, value)
+                at = operation(data, at, where[RANK], ops, labels, keywords, where, value)
                 if at >= 0:
                     at = blank(data, at)
                     at += data[at] == 59  # ;
