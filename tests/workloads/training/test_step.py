@@ -145,6 +145,7 @@ def crossed(nodes: int, **options: object) -> int:
     return int(table["size"].sum())
 
 
+@pytest.mark.slow
 def test_octets_of_zero_are_those_of_the_paper() -> None:
     """Rajbhandari et al. 2020, section 7: stages 1 and 2 move as much as an all-reduce, stage 3 half as much again; stage 2 sums up after each of two micro-batches, and stage 3 does all of it
     for each."""
@@ -155,6 +156,7 @@ def test_octets_of_zero_are_those_of_the_paper() -> None:
     )
 
 
+@pytest.mark.slow
 def test_zero_costs_what_cannot_be_hidden() -> None:
     """The new weights of stage 1 come when all gradients are summed up; stage 3 is never faster than stage 2, and prefetching weights never slower than not."""
     took = {
