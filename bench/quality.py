@@ -50,6 +50,8 @@ class Result:
     engine: str
     shifts: float
     bisections: float
+    error: float
+    """standard error of ``bisections``, which are drawn; shifts are all of them"""
     lanes: int
     flaw: str
     """why it does not count"""
@@ -61,8 +63,8 @@ def graph_of(data: Any) -> SwitchGraph:
     return SwitchGraph(**{k: v.item() if v.ndim == 0 else v for k, v in columns.items()})
 
 
-def mean_of_most(g: SwitchGraph, lft: np.ndarray) -> tuple[float, float]:
-    """Means over all shifts and over the bisections of the most flows on a link."""
+def mean_of_most(g: SwitchGraph, lft: np.ndarray) -> tuple[float, float, float]:
+    """Means over all shifts and over the bisections of the most flows on a link, and the standard error of the latter."""
     ends = np.flatnonzero(~g.end_is_switch)
     ends = ends[np.argsort(g.end_guid[ends])]
     at, lft = port_map(g), np.ascontiguousarray(lft, np.uint8)
@@ -80,7 +82,7 @@ def mean_of_most(g: SwitchGraph, lft: np.ndarray) -> tuple[float, float]:
     rng = np.random.default_rng(SEED)
     halves = (rng.permutation(n)[: n // 2 * 2].reshape(2, -1) for _ in range(BISECTIONS))
     pairs = [most(np.concatenate([a, b]), np.concatenate([b, a])) for a, b in halves]
-    return float(np.mean(shifts)), float(np.mean(pairs))
+    return float(np.mean(shifts)), float(np.mean(pairs)), float(np.std(pairs) / np.sqrt(len(pairs)))
 
 
 def measured(task: Task) -> Result:
@@ -91,7 +93,7 @@ def measured(task: Task) -> Result:
             lft, lanes, flaw = _ours(g, task.engine, str(data["torus_config"]))
         else:
             lft, lanes, flaw = _theirs(g, task.engine, data)
-    figures = (float("nan"), float("nan")) if lft is None else mean_of_most(g, lft)
+    figures = (float("nan"),) * 3 if lft is None else mean_of_most(g, lft)
     return Result(fabric, task.side, task.engine, *figures, lanes, flaw, time.perf_counter() - start)
 
 
@@ -126,21 +128,23 @@ def tasks(folder: Path, only: str) -> Iterator[Task]:
             yield from (Task(file, "softib", e) for e in OURS if e != "torus-2QoS" or config)
 
 
-def best(results: list[Result], figure: str) -> tuple[float, str]:
-    """The least figure (to two digits) and the engines that have it."""
+def best(results: list[Result], figure: str) -> tuple[float, float, str]:
+    """The least figure (to two digits), its standard error, and the engines that have it."""
     least = min(round(getattr(r, figure), 2) for r in results)
-    return least, ", ".join(r.engine for r in results if round(getattr(r, figure), 2) == least)
+    found = [r for r in results if round(getattr(r, figure), 2) == least]
+    return least, found[0].error if figure == "bisections" else 0.0, ", ".join(r.engine for r in found)
 
 
 def row(fabric: str, results: list[Result]) -> str:
-    """A row of the table; ``worse`` says by what share a figure is above OpenSM's."""
+    """A row of the table; a difference of drawn bisections is one only beyond the error (95 %)."""
     cells, verdicts = [], []
     good = {s: [r for r in results if r.side == s and not r.flaw] for s in ("softib", "OpenSM")}
     for figure in ("shifts", "bisections"):
-        (mine, by), (other, with_) = best(good["softib"], figure), best(good["OpenSM"], figure)
+        (mine, error, by), (other, their_error, with_) = (best(good[s], figure) for s in good)
         cells += [f"{mine:.2f} ({by})", f"{other:.2f} ({with_})"]
         share = mine / other - 1 if other else 0.0
-        verdicts.append("equal" if mine == other else f"{-share:.1%} better" if share < 0 else f"**{share:.1%} worse**")
+        drawn = " (within the error)" if abs(mine - other) < 1.96 * np.hypot(error, their_error) else ""
+        verdicts.append("equal" if mine == other else f"{abs(share):.1%} {'better' if share < 0 else 'worse'}{drawn}")
     lanes = []
     for engine in LANED:
         pair = [next((r for r in results if r.side == s and r.engine == engine), None) for s in ("softib", "OpenSM")]

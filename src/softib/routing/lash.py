@@ -68,7 +68,8 @@ def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarr
     ends, switch = ends[by_load].astype(np.int32), switch[by_load]
     dests = destinations_table(graph, switch, np.arange(len(ends) + 1, dtype=np.int32), ends, cas[switch])
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
-    spread_paths(links_table(graph), dests, cas, False, np.zeros(len(graph.peer), np.int64), lft)
+    weight, recent = np.zeros(len(graph.peer), np.int64), np.zeros(len(graph.peer))
+    spread_paths(links_table(graph), dests, cas, False, 0.0, weight, recent, lft)
     via = np.full((graph.n_switches, graph.n_switches), -1, np.int32)
     row = np.arange(graph.n_switches)[:, None]
     via[:, switch] = np.maximum(port_map(graph)[row, lft[:, graph.end_lid[ends]]], -1)
