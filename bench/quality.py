@@ -27,11 +27,13 @@ import numpy as np
 
 from softib.routing.engine import ENGINES, RouteOptions, route
 from softib.routing.graph import SwitchGraph
+from softib.routing.quality import most_flows_of_bisections
 from softib.routing.quality_kernels import count_flows
-from softib.routing.verify import has_credit_loop, port_map, verify
+from softib.routing.verify import has_credit_loop, lost_pairs, port_map, verify
 
 OURS = (*(e for e in ENGINES if e != "file"), "nue8")
-LANED = ("lash", "dfsssp", "nue", "nue8", "torus-2QoS")
+BY_LANES = ("lash", "dfsssp", "nue", "nue8")
+LANED = (*BY_LANES, "torus-2QoS")
 BISECTIONS, SEED = 1000, 1
 
 
@@ -79,9 +81,7 @@ def mean_of_most(g: SwitchGraph, lft: np.ndarray) -> tuple[float, float, float]:
     n = len(ends)
     each = np.arange(n)
     shifts = [most(each, np.roll(each, -k)) for k in range(1, n)]
-    rng = np.random.default_rng(SEED)
-    halves = (rng.permutation(n)[: n // 2 * 2].reshape(2, -1) for _ in range(BISECTIONS))
-    pairs = [most(np.concatenate([a, b]), np.concatenate([b, a])) for a, b in halves]
+    pairs = most_flows_of_bisections(g, lft, BISECTIONS, SEED)
     return float(np.mean(shifts)), float(np.mean(pairs)), float(np.std(pairs) / np.sqrt(len(pairs)))
 
 
@@ -102,13 +102,12 @@ def _ours(g: SwitchGraph, engine: str, config: str) -> tuple[np.ndarray | None, 
     r = route(g, engine.removesuffix("8"), RouteOptions(nue_max_num_vls=vls, torus_config=config))
     if r.engine != engine.removesuffix("8"):
         return None, 0, "refuses"
-    proof = verify(g, r.lft, r.path_sl, r.sl2vl)
-    flaw = "" if proof.ok else "credit loop" if proof.credit_loop else f"{proof.unreachable} pairs lost"
-    return r.lft, r.vls, flaw
+    loop, lost = verify(g, r.lft, r.path_sl, r.sl2vl).credit_loop, lost_pairs(g, r.lft)
+    return r.lft, r.vls, "credit loop" if loop else f"{lost} pairs lost" if lost else ""
 
 
 def _theirs(g: SwitchGraph, engine: str, data: Any) -> tuple[np.ndarray | None, int, str]:
-    lanes = int(data[f"lanes_{engine}"]) or (8 if engine == "nue8" else 1)
+    lanes = int(data[f"lanes_{engine}"]) or {"nue8": 8, "torus-2QoS": 2}.get(engine, 1)
     if engine in data["refused"]:
         return None, int(data[f"lanes_{engine}"]), "refuses"
     lft = np.full((g.n_switches, g.lft_size), 255, np.uint8)
@@ -146,7 +145,7 @@ def row(fabric: str, results: list[Result]) -> str:
         drawn = " (within the error)" if abs(mine - other) < 1.96 * np.hypot(error, their_error) else ""
         verdicts.append("equal" if mine == other else f"{abs(share):.1%} {'better' if share < 0 else 'worse'}{drawn}")
     lanes = []
-    for engine in LANED:
+    for engine in BY_LANES:
         pair = [next((r for r in results if r.side == s and r.engine == engine), None) for s in ("softib", "OpenSM")]
         if all(pair):
             a, b = (

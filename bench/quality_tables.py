@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +157,16 @@ def stock_tables(g: SwitchGraph, engine: str, config: str) -> tuple[np.ndarray |
         vls = max((int(a or b) for a, b in lanes), default=0)
         if "tables configured on all switches" not in text or not (folder / "opensm-lfts.dump").exists():
             return None, vls
-        lft, other = tables(folder, g)
-    lid = dict(zip(other.end_guid.tolist(), other.end_lid.tolist(), strict=True))
-    return lft[:, [lid[x] for x in g.end_guid.tolist()]], vls
+        lft, other = tables(folder, attached(g))
+        found = dict(zip(other.end_guid.tolist(), other.end_lid.tolist(), strict=True))
+    columns = np.concatenate([lft, np.full((len(lft), 1), 255, np.uint8)], axis=1)
+    return columns[:, [found.get(guid, -1) for guid in g.end_guid.tolist()]], vls
+
+
+def attached(g: SwitchGraph) -> SwitchGraph:
+    """``g`` without the own ports of switches that no cable leads to: no manager finds them."""
+    keep = ~g.end_is_switch | (np.diff(g.first) > 0)[g.end_switch]
+    return replace(g, **{f.name: getattr(g, f.name)[keep] for f in fields(g) if f.name.startswith("end_")})
 
 
 def save(folder: Path, fabric: str) -> None:
