@@ -54,7 +54,9 @@ def test_destinations_are_shared_out_among_routers_and_keep_theirs():
     assert lids == [int(PathRecord.dlid.get(path(a, source, [AWAY, guid])[1])[0]) for guid in range(1, 9)]
 
 
-@pytest.mark.parametrize(("members", "status"), [("SELF=full", SaStatus.NO_RECORDS), ("SELF=full, ALL_ROUTERS=full", 0)])
+@pytest.mark.parametrize(
+    ("members", "status"), [("SELF=full", SaStatus.NO_RECORDS), ("SELF=full, ALL_ROUTERS=full", 0)]
+)
 def test_a_router_is_a_way_for_those_who_share_a_partition_with_it(members, status):
     """Two limited members of the default partition share none (IBA 10.9.3)."""
     a = subnet(1, partitions=tuple(parse_partitions(f"Default=0x7fff: {members};\n")))
