@@ -43,7 +43,7 @@ class ProvenTables:
         leads_to = _leads_to(graph)
         past = self._past
         arrived = np.zeros(len(lids), np.int64)
-        again = np.ones(len(lids), np.bool_)
+        repeated = np.ones(len(lids), np.bool_)
         if (
             past is not None
             and past.lft.shape == lft.shape
@@ -51,10 +51,10 @@ class ProvenTables:
             and np.array_equal(past.cas, cas)
             and np.array_equal(past.lids, lids)
         ):
-            again = _changed(past, leads_to, lft, lids)
-            arrived[~again] = past.arrived[~again]
-        arrived[again] = count_arrivals(graph, lft, lids[again], ends[again])
-        self.walked = int(np.count_nonzero(again))
+            repeated = _changed(past, leads_to, lft, lids)
+            arrived[~repeated] = past.arrived[~repeated]
+        arrived[repeated] = count_arrivals(graph, lft, lids[repeated], ends[repeated])
+        self.walked = int(np.count_nonzero(repeated))
         self._past = _Past(graph.switch_guid, cas, lids, leads_to, lft, arrived)
         return connected_pairs(graph) - int(arrived.sum())
 

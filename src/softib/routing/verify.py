@@ -192,14 +192,14 @@ def can_loop(graph: SwitchGraph, lft: np.ndarray, down: np.ndarray, ends: np.nda
     """
     lids, all_ends = destinations(graph)
     some = np.isin(all_ends, ends)
-    needs, used = _allowed_turns(graph, down), np.zeros(len(graph.peer), np.bool_)
+    needs, used = _allowed_dependencies(graph, down), np.zeros(len(graph.peer), np.bool_)
     lft = np.ascontiguousarray(lft, np.uint8)
     depend(_links(graph), Routes(lft, port_map(graph), lids[some], all_ends[some], _cas(graph)), used, needs)
     start, targets = _lists(graph, needs, 1)
     return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0 and has_credit_loop(graph, lft)
 
 
-def _allowed_turns(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
+def _allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
     """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down."""
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
     local = np.arange(len(graph.peer)) - graph.first[owner]
