@@ -1,12 +1,9 @@
-"""Our engines beside stock OpenSM's on the same fabrics: time to compute routes, VLs, and how even the links are.
+"""Our engines beside stock OpenSM's on the same fabrics: time to compute routes, and VLs (bench/quality.py: how even the links are).
 
-    python bench/routing_opensm.py time [FABRIC …]      # default: all of FABRICS
-    python bench/routing_opensm.py quality [FABRIC …]
+    python bench/routing_opensm.py [FABRIC …]      # default: all of FABRICS
 
 OpenSM runs on ibsim. Its time is that from "building routing" to "tables configured" in its log (-D 0x07): tables alone, no MADs.
-Ours is the CPU time of ``route`` with compiled kernels, the best of three. VLs of OpenSM are those its log names. Quality is the
-largest number of flows on a link between switches, as a mean over all shifts (at most 512, evenly taken) and over 1,000 random
-bisections, each host sending to one other; hosts in the order of their PortGUIDs. The best of each side's engines that is free of credit loops counts.
+Ours is the CPU time of ``route`` with compiled kernels, the best of three. VLs of OpenSM are those its log names.
 """
 
 from __future__ import annotations
@@ -26,15 +23,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.routing.fabrics import kary_tree
-from tests.routing.lab import changed
-from tests.routing.stock_sm import ibsim, tables
+from tests.routing.stock_sm import ibsim
 from tests.routing.test_torus import Lab
 
-from softib.fabric.formats.registry import read
 from softib.fabric.topologies.registry import generate
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import SwitchGraph
-from softib.routing.quality import flows
 from softib.routing.verify import verify
 from softib.scenario.bring_up import bring_up
 
@@ -48,16 +42,6 @@ PATIENCE_S = 300.0
 
 def made(kind: str, **parameters: Any) -> SwitchGraph:
     return bring_up(generate(kind, **parameters), "minhop").graph
-
-
-def real(name: str) -> SwitchGraph:
-    return bring_up(read(Path("/work/shared/data") / name).fabric, "minhop").graph
-
-
-def damaged(g: SwitchGraph, share: float, seed: int) -> SwitchGraph:
-    """``g`` without that share of its cables between switches."""
-    n = len(g.peer) // 2
-    return changed(g, cut=set(np.random.default_rng(seed).choice(n, int(share * n), replace=False).tolist()))
 
 
 class Torus:
@@ -78,14 +62,6 @@ FABRICS: dict[str, tuple[Callable[[], SwitchGraph], tuple[str, ...]]] = {
     "torus 16x16": (Torus(16, 16, 1, hosts=4), ("torus-2QoS", *CYCLIC)),
     "dragonfly 1,056": (lambda: made("dragonfly", a=8, p=4, h=4, g=33), CYCLIC),
 }
-QUALITY: dict[str, Callable[[], SwitchGraph]] = {
-    "full tree 432": lambda: kary_tree(6, 3, True),
-    "2:1 tree 432": lambda: made("fat-tree", radix=36, levels=2, hosts=432, oversubscription=2),
-    "tree 432, 2 % of cables missing": lambda: damaged(kary_tree(6, 3, True), 0.02, 1),
-    "tree 432, 10 % of cables missing": lambda: damaged(kary_tree(6, 3, True), 0.10, 2),
-    "torus 6x6x6": Torus(6, 6, 6),
-    "dragonfly+": lambda: made("dragonfly+", g=9, l=4, s=4, p=4, h=2),
-}
 
 
 @contextmanager
@@ -96,8 +72,7 @@ def opensm(g: SwitchGraph, engine: str, config: str = "") -> Iterator[Path]:
         (folder / "torus.conf").write_text(config)
         log = folder / "log"
         with ibsim(IBSIM, g, folder) as env:
-            level = ["-D", "0x07"] if sys.argv[1] == "time" else ["-D", "0x43", "-o"]
-            words = ["-R", f"{engine},no_fallback", *level, "-f", log, "--dump_files_dir", folder, "-Q"]
+            words = ["-R", f"{engine},no_fallback", "-D", "0x07", "-f", log, "--dump_files_dir", folder, "-Q"]
             words += ["--torus_config", folder / "torus.conf"] if config else []
             env = {**env, "OSM_TMP_DIR": name, "OSM_CACHE_DIR": name}
             sm = subprocess.Popen([OPENSM, *map(str, words)], env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -168,43 +143,5 @@ def print_times(names: list[str]) -> None:
                   f"OpenSM {text} s {vls:12} ratio {ratio}", flush=True)  # fmt: skip
 
 
-def evenness(g: SwitchGraph, lft: np.ndarray, seed: int = 1) -> tuple[float, float]:
-    """Means over shifts and bisections of the most flows on a link."""
-    ends = np.flatnonzero(~g.end_is_switch)
-    ends = ends[np.argsort(g.end_guid[ends])]
-    n = len(ends)
-    steps = np.unique(np.linspace(1, n - 1, min(n - 1, 512)).astype(int))
-    shifts = [int(flows(g, lft, ends, np.roll(ends, -k)).max(initial=0)) for k in steps]
-    rng = np.random.default_rng(seed)
-    pairs = []
-    for _ in range(1000):
-        mixed = rng.permutation(ends)[: n // 2 * 2].reshape(2, -1)
-        both = flows(g, lft, np.concatenate(mixed), np.concatenate(mixed[::-1]))
-        pairs.append(int(both.max(initial=0)))
-    return float(np.mean(shifts)), float(np.mean(pairs))
-
-
-def print_quality(names: list[str]) -> None:
-    engines = ("minhop", "updn", "dnup", "ftree", "dfsssp", "lash", "nue")
-    for name in names or QUALITY:
-        make = QUALITY.get(name) or (lambda name=name: real(name))
-        g = make()
-        print(f"{name}: {g.n_switches} switches, {np.count_nonzero(~g.end_is_switch)} CA ports", flush=True)
-        for engine in engines:
-            with opensm(g, engine) as folder:
-                log = (folder / "log").read_text(errors="replace")
-                if "tables configured on all switches" not in log:
-                    theirs = "refuses"
-                else:
-                    lft, other = tables(folder, g)
-                    theirs = "{:7.2f} {:7.2f}".format(*evenness(other, lft))
-                    loops = verify(other, lft).credit_loop is not None
-                    theirs += " loops on one VL" if loops else ""
-            r = route(g, engine, RouteOptions(nue_max_num_vls=1))
-            p = verify(g, r.lft, r.path_sl, r.sl2vl)
-            print("  {:8} softib {:7.2f} {:7.2f} {:22} OpenSM {}".format(
-                engine, *evenness(g, r.lft), f"({r.engine}, {r.vls} VL{'' if p.ok else ', loops'})", theirs), flush=True)  # fmt: skip
-
-
 if __name__ == "__main__":
-    {"time": print_times, "quality": print_quality}[sys.argv[1]](sys.argv[2:])
+    print_times(sys.argv[1:])

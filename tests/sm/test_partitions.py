@@ -13,7 +13,7 @@ from softib.iba import sa
 from softib.iba.constants import PortState
 from softib.iba.sa import SaMethod, SaStatus
 from softib.iba.smp import PortInfo
-from softib.sm.partitions import parse_partitions
+from softib.sm.partitions import DEFAULT_PARTITIONS, parse_partitions
 from softib.sm.sa.members import FULL, LIMITED
 from tests.extent import examples
 from tests.sm.asking import Asked, hosts
@@ -118,3 +118,17 @@ def test_no_text_raises_anything_else(text):
         assert parse_partitions(text)[0].pkey == 0x7FFF
     except SoftibError as error:
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(("word", "inbound", "outbound"), [("in", 1, 0), ("out", 0, 1), ("off", 0, 0)])
+def test_part_enforce_says_which_way_switch_ports_check(word, inbound, outbound):
+    """OpenSM's part_enforce; the second manager takes back what the first one, with both, has set."""
+    fabric = generate("fat-tree", radix=4, levels=2)
+    leaf = fabric.port_peer[hosts(Asked(fabric, partitions=tuple(DEFAULT_PARTITIONS)))]
+    P = PortInfo
+    assert P.partition_enforcement_inbound.get(fabric.port_info[leaf]).all()
+    a = Asked(fabric, partitions=tuple(DEFAULT_PARTITIONS), part_enforce=word)
+    assert (P.partition_enforcement_inbound.get(fabric.port_info[leaf]) == inbound).all()
+    assert (P.partition_enforcement_outbound.get(fabric.port_info[leaf]) == outbound).all()
+    a.sweep()
+    assert a.sm.report.sets == 0

@@ -22,7 +22,7 @@ from softib.routing.tables import (
     min_hops,
     ordered_hops,
 )
-from softib.routing.verify import has_credit_loop
+from softib.routing.verify import can_loop
 
 __all__ = ["connect"]
 
@@ -51,7 +51,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str])
         base = graph.end_lid[more].astype(np.int64)
         full[:, base + offset] = np.where(full[:, base + offset] == LFT_NO_ROUTE, full[:, base], full[:, base + offset])
     count = np.count_nonzero(missing)
-    if has_credit_loop(graph, full):
+    if can_loop(graph, full, d.down, dests.end):
         notes.append(f"{count} (CA switch, switch) pairs have no path without a credit loop")
         return None
     notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")

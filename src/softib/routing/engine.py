@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.errors import UnknownName
 from softib.routing.graph import SwitchGraph
+
+if TYPE_CHECKING:
+    from softib.routing.proven_tables import ProvenTables
 
 __all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "RouteOptions", "Routing", "chain", "engine", "route"]
 
@@ -27,6 +31,7 @@ class RouteOptions:
     ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute;
     ``past_roots``: roots of the last tables of this subnet, for an engine that would not know them in a tree with a hole
     (ftree); unlike ``root_guids`` they are only a hint;
+    ``proven``: what was proved of the tables before, so that only what changed is;
     ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more;
     ``nue_max_num_vls``: VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``);
     ``torus_config``: text of a torus-2QoS.conf(5); ``lfts``: text of a dump as of dump_lfts, for engine ``file``
@@ -37,6 +42,7 @@ class RouteOptions:
     cn_guids: tuple[int, ...] = ()
     io_guids: tuple[int, ...] = ()
     past_roots: tuple[int, ...] = ()
+    proven: ProvenTables | None = field(default=None, compare=False)
     data_vls: int = 8
     nue_max_num_vls: int = 1
     torus_config: str = ""
@@ -134,7 +140,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
         is_native = routing.engine == n
         if is_native or n == names[-1]:
             # A list of one, and the last where nothing else stands to choose from, need no judge.
-            lost = _lost(graph, routing) if len(names) > 1 and (n != names[-1] or partial) else 0
+            lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 return _noted(routing, notes)
             partial.append((lost, routing))
@@ -148,10 +154,10 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     return _noted(routing, [*notes, f"no engine of the list reaches every pair; took {routing.engine}"])
 
 
-def _lost(graph: SwitchGraph, routing: Routing) -> int:
+def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> int:
     from softib.routing.verify import lost_pairs
 
-    return lost_pairs(graph, routing.lft)
+    return lost_pairs(graph, routing.lft) if proven is None else proven.lost_pairs(graph, routing.lft)
 
 
 def _noted(routing: Routing, notes: list[str]) -> Routing:

@@ -15,7 +15,7 @@ from softib.routing.quality_kernels import count_destinations, count_flows, coun
 from softib.routing.roots import heights
 from softib.routing.verify import destinations, port_map
 
-__all__ = ["Balance", "Tier", "balance", "flows"]
+__all__ = ["Balance", "Tier", "balance", "flows", "most_flows_of_bisections"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,22 @@ def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndar
     lids = graph.end_lid[dest].astype(np.int32)
     count_flows(port_map(graph), graph.peer, np.ascontiguousarray(lft, np.uint8), graph.end_switch[source], lids, load)
     return load
+
+
+def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
+    """int64[count]: the most flows on a link while two random halves of the CAs send to each other, each to one other."""
+    ends = np.flatnonzero(~graph.end_is_switch)
+    rng = np.random.default_rng(seed)
+    at, lft = port_map(graph), np.ascontiguousarray(lft, np.uint8)
+    switch, lid = graph.end_switch[ends], graph.end_lid[ends].astype(np.int32)
+    out, load = np.zeros(count, np.int64), np.empty(len(graph.peer), np.int64)
+    for i in range(count):
+        one, other = rng.permutation(len(ends))[: len(ends) // 2 * 2].reshape(2, -1)
+        source, dest = np.concatenate([one, other]), np.concatenate([other, one])
+        load[:] = 0
+        count_flows(at, graph.peer, lft, switch[source], lid[dest], load)
+        out[i] = load.max(initial=0)
+    return out
 
 
 def _tiers(graph: SwitchGraph, paths: np.ndarray, worst: int) -> tuple[Tier, ...]:

@@ -3,7 +3,8 @@
 T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot Interconnects 2009: a
 search from every destination in turn, where a link weighs as much as the paths that already cross it. Weights only choose
 among paths of least hops (a link's initial weight would outweigh them all). Unlike minhop the whole path counts, not the port
-alone. One VL: on cyclic fabrics the tables may loop (:mod:`softib.routing.dfsssp` takes the same tables and breaks the loops).
+alone. Paths of the last destinations weigh more: ranks of a job often follow each other as hosts do in the order of PortGUIDs, and in a
+shift neighbours send to neighbours at the same time, so these should not share links. One VL: on cyclic fabrics the tables may loop (:mod:`softib.routing.dfsssp` takes the same tables and breaks the loops).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
 from softib.routing.sssp_kernels import spread_paths
 from softib.routing.switch_paths import links_table
-from softib.routing.tables import cas_per_switch, destination_groups, destinations_table
+from softib.routing.tables import cas_per_switch, destinations_table
 
 __all__ = ["PASSES", "route", "tables"]
 
-PASSES = 2
-"""All destinations are routed, then each again with the others' paths as weights: more passes gain nothing (bench/routing_opensm.py)."""
+PASSES = 4
+"""All destinations are routed, then each again with the others' paths as weights (bench/quality.py: more passes gain nothing)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -29,10 +30,23 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def tables(graph: SwitchGraph) -> np.ndarray:
-    """uint8[n_switches, lft_size], 255 = no route. Destinations on the fullest switch come first, switches' own LIDs last."""
+    """uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their PortGUIDs, switches' own LIDs last."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
-    dests = destinations_table(graph, *destination_groups(graph))
-    weight = np.zeros(len(graph.peer), np.int64)
+    dests = destinations_table(graph, *_groups(graph))
+    cas = cas_per_switch(graph)
+    window = float(np.median(cas[cas > 0])) if cas.any() else 0.0
+    weight, recent = np.zeros(len(graph.peer), np.int64), np.zeros(len(graph.peer))
     for number in range(PASSES):
-        spread_paths(links_table(graph), dests, cas_per_switch(graph), number > 0, weight, lft)
+        spread_paths(links_table(graph), dests, cas, number > 0, window, weight, recent, lft)
     return lft
+
+
+def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Groups as :func:`softib.routing.tables.destination_groups` has them, by PortGUID: successive CAs of one switch."""
+    ends = np.lexsort((graph.end_guid, graph.end_is_switch)).astype(np.int32)
+    switch = graph.end_switch[ends]
+    is_first = np.ones(len(ends), np.bool_)
+    is_first[1:] = (switch[1:] != switch[:-1]) | graph.end_is_switch[ends[1:]]
+    begins = np.flatnonzero(is_first)
+    first = np.append(begins, len(ends)).astype(np.int32)
+    return switch[begins], first, ends, ~graph.end_is_switch[ends[begins]]

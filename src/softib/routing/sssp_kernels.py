@@ -5,6 +5,9 @@ import numpy as np
 
 from softib.jit import kernel
 
+RECENT = 3.0
+"""How much more paths of the last destinations weigh than others (bench/quality.py: 1 to 10 differ little)."""
+
 
 @kernel
 def shortest_links(first, peer, target, hops, order, link_first, links):
@@ -36,14 +39,17 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 
 @kernel
-def spread_paths(links_of, dests, cas, repeated, weight, lft):
+def spread_paths(links_of, dests, cas, repeated, window, weight, recent, lft):
     """Tables by the shortest path of least weight to each destination; the paths made add to the weights.
 
     ``links_of`` is a LegalHops-like pair (first, peer, out_port); ``dests`` (switch, first, end, counted, lid, lmc, port) as in
     :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All shortest paths have equally many links, so
-    the least sum of ``weight`` int64[links] decides; ties go to the lowest port. ``cas`` int64[n]: CA ports on each switch.
-    ``dests.counted``: how many times the paths to an end of the group count. ``repeated``: ``lft`` and ``weight`` are of a pass before;
+    the least sum of weights decides; ties go to the lowest port. ``cas`` int64[n]: CA ports on each switch.
+    ``dests.counted``: how many times the paths to an end of the group count. ``repeated``: ``lft`` and the weights are of a pass before;
     each destination's paths are taken away and chosen anew. lft uint8[n, LIDs] out.
+
+    A link weighs the paths over it, ``weight`` int64[links], and RECENT times those of the last destinations, ``recent``
+    float64[links], which fade by 1 / ``window`` with each destination (0: they do not count).
     """
     first, peer, out_port = links_of.first, links_of.peer, links_of.out_port
     n = first.shape[0] - 1
@@ -51,9 +57,11 @@ def spread_paths(links_of, dests, cas, repeated, weight, lft):
     order = np.empty(n, np.int32)
     link_first = np.empty(n + 1, np.int32)
     links = np.empty(peer.shape[0], np.int32)
-    dist = np.zeros(n, np.int64)
+    dist = np.zeros(n, np.float64)
     taken = np.empty(n, np.int32)
     flow = np.zeros(n, np.int64)
+    growth = 1.0 if window <= 1 else window / (window - 1.0)
+    scale = 1.0  # recent[e] / scale counts now: earlier paths fade as the scale grows
     most = 0
     for i in range(dests.lmc.shape[0]):
         most = max(most, 1 << dests.lmc[i])
@@ -61,23 +69,24 @@ def spread_paths(links_of, dests, cas, repeated, weight, lft):
         for g in range(dests.switch.shape[0]):
             target = dests.switch[g]
             reached = shortest_links(first, peer, target, hops, order, link_first, links)
+            times = np.int64(dests.counted[g])
             for i in range(dests.first[g], dests.first[g + 1]):
                 end = dests.end[i]
                 if offset >= 1 << dests.lmc[end]:
                     continue
                 lid = dests.lid[end] + offset
-                times = np.int64(dests.counted[g])
                 if repeated and times:
                     _lift(order, reached, link_first, links, links_of, lft[:, lid], times, cas, flow, weight)
                 lft[target, lid] = dests.port[end]
-                dist[target] = 0
+                lately = RECENT / scale if window > 0 else 0.0
+                dist[target] = 0.0
                 for k in range(1, reached):
                     s = order[k]
                     best = links[link_first[k]]
-                    least = dist[peer[best]] + weight[best]
+                    least = dist[peer[best]] + weight[best] + lately * recent[best]
                     for j in range(link_first[k] + 1, link_first[k + 1]):
                         e = links[j]
-                        d = dist[peer[e]] + weight[e]
+                        d = dist[peer[e]] + weight[e] + lately * recent[e]
                         if d < least:
                             best, least = e, d
                     dist[s] = least
@@ -85,12 +94,18 @@ def spread_paths(links_of, dests, cas, repeated, weight, lft):
                     lft[s, lid] = out_port[best]
                 if times == 0:
                     continue
+                scale *= growth
                 for k in range(reached):
                     flow[order[k]] = times * cas[order[k]]
                 for k in range(reached - 1, 0, -1):
                     s = order[k]
                     weight[taken[s]] += flow[s]
+                    recent[taken[s]] += scale * flow[s]
                     flow[peer[taken[s]]] += flow[s]
+                if scale > 1e100:
+                    recent /= scale
+                    scale = 1.0
+    recent /= scale
 
 
 @kernel

@@ -20,7 +20,7 @@ import numpy as np
 from softib.routing.cycle_kernels import any_cycle, bits_to_lists, core, shorten
 from softib.routing.graph import SwitchGraph
 from softib.routing.parts import components
-from softib.routing.verify_kernels import Links, Routes, VlMaps, depend, depend_vl, walk_all
+from softib.routing.verify_kernels import Links, Routes, VlMaps, arrivals, depend, depend_vl, walk_all
 
 __all__ = [
     "NO_PATH",
@@ -28,6 +28,9 @@ __all__ = [
     "Failure",
     "Pairs",
     "Proof",
+    "can_loop",
+    "connected_pairs",
+    "count_arrivals",
     "destinations",
     "find_cycle",
     "has_credit_loop",
@@ -182,6 +185,31 @@ def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
     return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
 
 
+def can_loop(graph: SwitchGraph, lft: np.ndarray, down: np.ndarray, ends: np.ndarray) -> bool:
+    """:func:`has_credit_loop` of tables whose paths, but for those to ``ends`` (rows), never take a link up after one ``down`` (bool[links]).
+
+    Looks at the paths to ``ends`` alone, beside all turns that the rule allows. Only where these close a cycle it looks at all paths.
+    """
+    lids, all_ends = destinations(graph)
+    some = np.isin(all_ends, ends)
+    needs, used = _allowed_dependencies(graph, down), np.zeros(len(graph.peer), np.bool_)
+    lft = np.ascontiguousarray(lft, np.uint8)
+    depend(_links(graph), Routes(lft, port_map(graph), lids[some], all_ends[some], _cas(graph)), used, needs)
+    start, targets = _lists(graph, needs, 1)
+    return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0 and has_credit_loop(graph, lft)
+
+
+def _allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
+    """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down."""
+    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    local = np.arange(len(graph.peer)) - graph.first[owner]
+    word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
+    any_link, down_link = (np.zeros((graph.n_switches, _bitset_size(graph, 1)), np.uint64) for _ in range(2))
+    np.bitwise_or.at(any_link, (owner, word), bit)
+    np.bitwise_or.at(down_link, (owner[down], word[down]), bit[down])
+    return np.where(down[:, None], down_link[graph.peer], any_link[graph.peer])
+
+
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
     """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row is the b-th link of the switch it leads to."""
     lids, ends = destinations(graph)
@@ -199,14 +227,25 @@ def lists_of(graph: SwitchGraph, needs: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
     """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring together though cables do."""
-    lids, ends = destinations(graph)
-    counts, _, _ = _walk(graph, port_map(graph), lft, lids, ends)
+    return connected_pairs(graph) - int(count_arrivals(graph, lft, *destinations(graph)).sum())
+
+
+def connected_pairs(graph: SwitchGraph) -> int:
+    """Pairs of a CA and another end port's LID in the same part of the fabric."""
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
     part = components(graph.n_switches, owner, graph.peer)
     cas = np.bincount(part, _cas(graph), minlength=graph.n_switches)
     there = np.bincount(part[graph.end_switch], 1 << graph.end_lmc.astype(np.int64), minlength=graph.n_switches)
     to_itself = int((1 << graph.end_lmc[~graph.end_is_switch].astype(np.int64)).sum())
-    return int((cas * there).sum()) - to_itself - int(counts[0, 1] + counts[1, 1])
+    return int((cas * there).sum()) - to_itself
+
+
+def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; nobody sends to itself."""
+    arrived = np.zeros(len(lids), np.int64)
+    lft = np.ascontiguousarray(lft, np.uint8)
+    arrivals(_links(graph), Routes(lft, port_map(graph), lids, ends, _cas(graph)), arrived)
+    return arrived
 
 
 def port_map(graph: SwitchGraph) -> np.ndarray:

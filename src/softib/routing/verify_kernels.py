@@ -111,6 +111,33 @@ def walk_all(links, routes, counts, hist, failures):
 
 
 @kernel
+def arrivals(links, routes, arrived):
+    """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; nobody sends to itself."""
+    peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
+    lft, at, dest_lid, dest_end, cas = routes.lft, routes.at, routes.dest_lid, routes.dest_end, routes.cas
+    n = cas.shape[0]
+    tile = np.empty((64, n), np.uint8)
+    state = np.empty(n, np.uint8)
+    dist = np.empty(n, np.int32)
+    stack = np.empty(n + 1, np.int32)
+    for start in range(0, dest_lid.shape[0], 64):
+        stop = min(start + 64, dest_lid.shape[0])
+        load_tile(lft, dest_lid, start, stop, tile)
+        for k in range(start, stop):
+            end = dest_end[k]
+            state[:] = 0
+            pairs = np.int64(0)
+            for s in range(n):
+                if cas[s] == 0:
+                    continue
+                if state[s] == 0:
+                    resolve(s, tile[k - start], at, peer, end, state, dist, stack)
+                if state[s] == ARRIVES:
+                    pairs += cas[s] - (s == end_switch[end] and not end_is_switch[end])
+            arrived[k] = pairs
+
+
+@kernel
 def _note(failures, used, kind, switch, end, lid, what):
     failures[used, 0] = kind
     failures[used, 1] = switch

@@ -39,7 +39,7 @@ class SmConfig:
     ``links``: widths and speeds that ports may train to; None leaves them as devices have them. ``flaps``: when ports are isolated; None: never.
 
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a port may be full and
-    limited member at once. ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
+    limited member at once; ``part_enforce``: which way switch ports towards CAs check P_Keys, "both", "in" (what comes from the CA), "out" or "off". ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
     of LIDs, and what ports hold when it becomes master, is for nothing. ``sweep_interval_ps``: how often switches are
     asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every ``polling_timeout_ps``
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
@@ -68,6 +68,7 @@ class SmConfig:
     priority: int = 0
     partitions: tuple[Partition, ...] | None = None
     allow_both_pkeys: bool = False
+    part_enforce: str = "both"
     no_clients_rereg: bool = False
     reassign_lids: bool = False
     sweep_interval_ps: int = 0

@@ -79,9 +79,9 @@ class Features:
         self.graph, self.routing, self.reset, self.fresh = graph, routing, reset, fresh
 
     @property
-    def enforcing(self) -> np.ndarray | None:
-        """Switch ports that check P_Keys; None where nobody programs partitions."""
-        return None if self._pkeys is None else self._pkeys.leaf
+    def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
+        """Switch ports, whether they check the P_Keys of what comes in, and of what goes out; empty where nobody programs partitions."""
+        return [] if self._pkeys is None else self._pkeys.enforcing()
 
     # -- what entering a phase does --
 
@@ -100,7 +100,7 @@ class Features:
         if self.config.partitions is not None:
             db, fresh = self.database, np.flatnonzero(self.fresh)
             self.stores.forget_ports(db.node_guid[db.port_node[fresh]], db.port_num[fresh])
-            self._pkeys = PkeyManager(db, list(self.config.partitions), self.config.allow_both_pkeys, self.stores.pkeys)
+            self._pkeys = PkeyManager(db, self.config, self.stores.pkeys)
             self._pkeys.ask(self.queue)
 
     def _partitions(self) -> None:

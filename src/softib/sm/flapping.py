@@ -28,15 +28,11 @@ def fallen_links(before: Database, db: Database) -> list[Place]:
     peer = before.port_peer[was]
     one_end = ~before.external[peer] | (was < peer)
     was = was[one_end & (peer != before.sm_port)]
-    out = []
-    state = db.port_state()
-    for guid, portnum in zip(
-        before.node_guid[before.port_node[was]].tolist(), before.port_num[was].tolist(), strict=True
-    ):
-        node = db.node_of(guid)
-        if node >= 0 and state[int(db.node_base[node]) + portnum] != PortState.ACTIVE:
-            out.append((guid, portnum))
-    return out
+    guid, portnum = before.node_guid[before.port_node[was]], before.port_num[was]
+    node = db.nodes_of(guid)
+    fell = np.flatnonzero(node >= 0)
+    fell = fell[db.port_state()[db.node_base[node[fell]] + portnum[fell]] != PortState.ACTIVE]
+    return list(zip(guid[fell].tolist(), portnum[fell].tolist(), strict=True))
 
 
 class FlappingPorts:

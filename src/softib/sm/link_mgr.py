@@ -130,10 +130,10 @@ def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: S
     wanted[ends] = new
 
 
-def enforce(wanted: np.ndarray, ports: np.ndarray) -> None:
-    """Switch ports ``ports`` check the P_Keys of what comes in and goes out."""
-    P.partition_enforcement_inbound.set(wanted, 1, ports)
-    P.partition_enforcement_outbound.set(wanted, 1, ports)
+def enforce(wanted: np.ndarray, ports: np.ndarray, inbound: bool, outbound: bool) -> None:
+    """Switch ports ``ports`` check the P_Keys of what comes in and of what goes out, or do not."""
+    P.partition_enforcement_inbound.set(wanted, int(inbound), ports)
+    P.partition_enforcement_outbound.set(wanted, int(outbound), ports)
 
 
 def queue_config(db: Database, queue: RequestQueue, wanted: np.ndarray, ports: np.ndarray, arm: bool = False) -> None:

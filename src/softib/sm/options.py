@@ -45,6 +45,13 @@ def _text(text: str) -> str:
     return text.strip()
 
 
+def _direction(text: str) -> str:
+    """both, in, out or off"""
+    if text.lower() not in ("both", "in", "out", "off"):
+        raise ValueError
+    return text.lower()
+
+
 OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "routing_engine": ("engine", _text),
     "lmc": ("lmc", _number(7)),
@@ -79,6 +86,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "nue_max_num_vls": ("nue_max_num_vls", _number(15)),
     "partition_config_file": ("partition_config_file", _text),
     "allow_both_pkeys": ("allow_both_pkeys", _truth),
+    "part_enforce": ("part_enforce", _direction),
     "reassign_lids": ("reassign_lids", _truth),
     "no_clients_rereg": ("no_clients_rereg", _truth),
     "qos": ("qos", _truth),

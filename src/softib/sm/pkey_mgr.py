@@ -1,7 +1,7 @@
 """Partitions: their members, what every P_Key table shall hold, and which switch ports enforce it (IBA 10.9, 14.2.5.7).
 
 An end port's table keeps a P_Key where it stands; the default one, or that of an ``indx0`` partition, stands first. A
-switch port towards a CA holds what the CA holds and checks both ways, as far as the switch can.
+switch port towards a CA holds what the CA holds and checks both ways, or one, or none (``part_enforce``), as far as the switch can.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.inventory import pkey_blocks
 from softib.sm.partitions import Partition
@@ -65,13 +66,14 @@ class PkeyManager:
     is not asked.
     """
 
-    def __init__(self, db: Database, partitions: list[Partition], allow_both: bool = False,
-                 tables: PkeyTables | None = None):  # fmt: skip
-        self.db, self.partitions, self.allow_both = db, partitions, allow_both
+    def __init__(self, db: Database, config: SmConfig, tables: PkeyTables | None = None):
+        self.db, self.partitions, self.allow_both = db, list(config.partitions or ()), config.allow_both_pkeys
+        self.inbound, self.outbound = config.part_enforce in ("both", "in"), config.part_enforce in ("both", "out")
         ends = db.end_ports()
         leaf = np.flatnonzero(db.external & (db.port_peer >= 0))
         leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
-        self.leaf = leaf[self._enforces(leaf)]
+        can = self._enforces(leaf)
+        self.leaf, self._others = leaf[can], leaf[~can]
         """Switch ports that check P_Keys for the CA behind them."""
         self.ports = np.concatenate([ends, self.leaf])
         self.blocks = pkey_blocks(db, self.ports)
@@ -83,8 +85,16 @@ class PkeyManager:
 
     def _enforces(self, ports: np.ndarray) -> np.ndarray:
         info = self.db.switch_info[self.db.port_node[ports]]
-        can = (SwitchInfo.inbound_enforcement_cap.get(info) > 0) & (SwitchInfo.outbound_enforcement_cap.get(info) > 0)
+        can = np.full(len(ports), self.inbound or self.outbound)
+        if self.inbound:
+            can &= SwitchInfo.inbound_enforcement_cap.get(info) > 0
+        if self.outbound:
+            can &= SwitchInfo.outbound_enforcement_cap.get(info) > 0
         return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
+
+    def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
+        """Switch ports towards CAs, whether they check what comes in from there, and what goes out."""
+        return [(self.leaf, self.inbound, self.outbound), (self._others, False, False)]
 
     def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(port, block, modifier) of each block."""

@@ -212,8 +212,8 @@ class Sweep:
         self.groups.queue_blocks(self.subnet, self.queue, everything=True)
 
     def _ports(self) -> None:
-        if self.features.enforcing is not None:
-            link_mgr.enforce(self._wanted, self.features.enforcing)
+        for ports, inbound, outbound in self.features.enforcing:
+            link_mgr.enforce(self._wanted, ports, inbound, outbound)
         link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database), arm=True)
 
     def _arm(self) -> None:

@@ -16,6 +16,7 @@ from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
+from softib.routing.proven_tables import ProvenTables
 from softib.routing.transition import transition_loop
 from softib.sm.absent_ends import EndLocations, with_absent
 from softib.sm.database import Database
@@ -35,6 +36,7 @@ class LftStore:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
         """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
+        self.proven = ProvenTables()
         self.locations = EndLocations.none()
         """Where hosts are, or were."""
 
@@ -93,7 +95,7 @@ def route_subnet(
             f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
         )
     store.locations = locations
-    routing = route(graph, engine, replace(options, past_roots=store.roots))
+    routing = route(graph, engine, replace(options, past_roots=store.roots, proven=store.proven))
     if routing.engine == "ftree":
         store.roots = routing.roots
     return graph, routing

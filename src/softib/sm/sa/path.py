@@ -1,7 +1,7 @@
 """PathRecord (IBA 15.2.5.16): paths as the forwarding tables lead, for any number of pairs at once.
 
 MTU and rate are the smallest on the path, the P_Key is one that both ends have, the SL is the engine's, else the
-partition's. With an LMC the pairs of LIDs come in OpenSM's order: first those that share no LID, then the rest.
+partition's. A DGID of another subnet gives the path to a router of this one (IBA chapter 19). With an LMC the pairs of LIDs come in OpenSM's order: first those that share no LID, then the rest.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MOST_RECORDS = 1 << 20
 MOST_LID_PAIRS = 128
 NUMB_PATH_DEFAULT = 127
 LOOPBACK_LIFE = 0
+HOP_LIMIT_MAX = 255
+"""HopLimit of a path to another subnet (OpenSM's IB_HOPLIMIT_MAX)."""
 BIT = {n: np.uint64(mask_of(R, n)) for n in (
     "service_id", "dgid", "sgid", "dlid", "slid", "tclass", "flow_label", "hop_limit", "numb_path", "pkey", "qos_class", "sl",
     "mtu", "rate", "packet_life_time")}  # fmt: skip
@@ -57,7 +59,10 @@ class Paths:
         by_gid, by_lid = (mask & BIT[gid_name]) > 0, (mask & BIT[lid_name]) > 0
         end = np.full(len(q), ANY)
         if by_gid.any():
-            found = self.subnet.ends_of_gid(R.fields[gid_name].get(q[by_gid]))
+            gid = R.fields[gid_name].get(q[by_gid])
+            found = self.subnet.ends_of_gid(gid)
+            if gid_name == "dgid" and (away := self.subnet.is_off_subnet(gid)).any():
+                found[away] = self.subnet.routers_of_gid(gid[away])
             end[by_gid] = found
             status[np.flatnonzero(by_gid)[found < 0]] = SaStatus.REQ_INVALID_GID
         if by_lid.any():
@@ -173,7 +178,16 @@ class Paths:
             guids = [np.where(mask & BIT[k] > 0, a, g) for k, a, g in zip(names, requested, guids, strict=True)]
         fields = PathFields(guids[0], guids[1], *numbers)
         write_paths(np.uint64(s.config.subnet_prefix), fields, out)
+        self._off_subnet(q, mask, out)
         return out, good
+
+    def _off_subnet(self, q: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
+        """Paths to GIDs of other subnets lead to a router, are called by the GID, and may pass as many routers as there are."""
+        dgid = R.dgid.get(q)
+        away = np.flatnonzero((mask & BIT["dgid"] > 0) & self.subnet.is_off_subnet(dgid))
+        if len(away):
+            R.dgid.set(out, dgid[away], away)
+            R.hop_limit.set(out, HOP_LIMIT_MAX, away)
 
     def _levels(
         self, q: np.ndarray, mask: np.ndarray, source: np.ndarray, target: np.ndarray, pkey: np.ndarray

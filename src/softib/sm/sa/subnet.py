@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from softib.iba.constants import LID_UCAST_MAX
+from softib.iba.constants import LID_UCAST_MAX, NodeType
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 from softib.routing.engine import Routing
@@ -112,6 +112,27 @@ class Subnet:
         """End of each GID (uint64[n, 2]) of this subnet, -1 where there is none."""
         here = (gid[:, 0] == np.uint64(self.config.subnet_prefix)) | (gid[:, 0] == np.uint64(LINK_LOCAL))
         return np.where(here, self.ends_of_guid(gid[:, 1]), -1)
+
+    @cached_property
+    def routers(self) -> np.ndarray:
+        """Ends of router ports, ascending by LID."""
+        kind = self.db.node_type[self.db.port_node[self.end_port]]
+        found = np.flatnonzero(kind == NodeType.ROUTER)
+        return found[np.argsort(self.end_lid[found], kind="stable")]
+
+    def is_off_subnet(self, gid: np.ndarray) -> np.ndarray:
+        """bool[n]: unicast GIDs (uint64[n, 2]) of other subnets (IBA 4.1.1): another prefix, and none that is link-local."""
+        prefix = gid[:, 0]
+        multicast = (prefix >> np.uint64(56)) == np.uint64(0xFF)
+        here = (prefix == np.uint64(self.config.subnet_prefix)) | (prefix == np.uint64(LINK_LOCAL))
+        return ~here & ~multicast & (prefix != 0)
+
+    def routers_of_gid(self, gid: np.ndarray) -> np.ndarray:
+        """End of the router towards each GID of another subnet, -1 where there is no router. Destinations are shared out among routers, a GID always to
+        the same one: no MAD tells what lies behind which."""
+        if not len(self.routers):
+            return np.full(len(gid), -1)
+        return self.routers[((gid[:, 0] ^ gid[:, 1]) % np.uint64(len(self.routers))).astype(np.int64)]
 
     @cached_property
     def lid_of_port(self) -> np.ndarray:
