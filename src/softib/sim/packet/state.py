@@ -115,7 +115,8 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
     out[:n, t.M_PSN] = psn
-    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.wait_ps
+    # What waits for nothing has had all of it at time 0, so its delay counts from there.
+    out[:n, t.M_START], out[:n, t.M_DELAY] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
     out[:n, t.M_VALUE] = m.value
