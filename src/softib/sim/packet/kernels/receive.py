@@ -21,7 +21,7 @@ from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.multicast import delivered
 from softib.sim.packet.kernels.not_ready import not_ready, ready_for
 from softib.sim.packet.kernels.packet_log import log_received
-from softib.sim.packet.kernels.packet_sizes import UD
+from softib.sim.packet.kernels.packet_sizes import READ_OP, UD
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -52,8 +52,10 @@ from softib.sim.packet.tables import (
     LAST_OF_MESSAGE,
     LATENCY,
     LOSSY,
+    M_ARRIVED,
     M_GROUP,
     M_IMMEDIATE,
+    M_OPCODE,
     M_PACKETS,
     M_PSN,
     MC_RCV,
@@ -213,7 +215,15 @@ def taken(n, s, q, psn, flags, t):
     if flags & LAST_OF_MESSAGE:
         at = message_of(s, q, psn)
         s.qp[q, RX_MESSAGE] = at
-        arrived(n, s, s.order[at], t)
+        arrived(n, s, s.order[at], in_order(s, q, at, t))
+
+
+@inner
+def in_order(s, q, at, t):
+    """When the message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not before the message before it that went there, too (IBA 9.5)."""
+    if at == s.qp[q, FIRST_MESSAGE] or s.message[s.order[at - 1], M_OPCODE] >= READ_OP:
+        return t
+    return max(t, s.message[s.order[at - 1], M_ARRIVED])
 
 
 @inner
@@ -245,7 +255,7 @@ def unreliable(n, s, port, q, k, t):
     if psn == s.qp[q, EXPECTED]:
         s.qp[q, EXPECTED] = psn + 1
         if s.packet[k, FLAGS] & LAST_OF_MESSAGE:
-            arrived(n, s, m, t)
+            arrived(n, s, m, in_order(s, q, at, t))
 
 
 @inner
