@@ -133,7 +133,8 @@ def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tup
     s = merged(states)
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
-    notes = (*notes, *_more_notes(arrived, status))
+    unheard = int(s.qp[s.qp[:, t.SERVICE] > 0, t.OUT_OF_BUFFER].sum()) if net.opt[t.RNR] else 0
+    notes = (*notes, *_more_notes(arrived, status, unheard))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=arrived,
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
@@ -155,13 +156,15 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
     return o
 
 
-def _more_notes(arrived: np.ndarray, status: int) -> tuple[str, ...]:
+def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
     lost = int((arrived < 0).sum())
     found = []
     if status == t.TIME_OVER:
         found.append(f"the time that was given is over; {lost:,} messages have not arrived")
-    elif lost and status != t.STUCK:
-        found.append(f"{lost:,} messages never arrived: their retries were exceeded, or nobody repeats them")
+    if unheard:
+        found.append(f"{unheard:,} messages of UC and UD found no receive and were dropped (out_of_buffer)")
+    if lost > unheard and status != t.TIME_OVER and status != t.STUCK:
+        found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or nobody repeats them")
     return tuple(found)
 
 
