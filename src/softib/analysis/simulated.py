@@ -212,7 +212,9 @@ def simulated(
     if ask.jobs_apart:
         made = replace(made, sl=(made.job % (MAX_SL + 1)).astype(np.int8))
     fallback = tuple(found.part.notes) if found.part.tables not in ("", found.part.engine) else ()
-    frame = Simulated(plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), fallback=fallback)
+    frame = Simulated(
+        plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), fallback=fallback
+    )
     if workload.faults:
         return _failing(frame, found, made, progress)
     return run_messages(frame, made, layer, ask, progress)

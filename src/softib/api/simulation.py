@@ -94,7 +94,10 @@ class Simulation(Suggests):
         if self._run is None:
             return ()
         others = ((text, v._run) for text, v in self.variants.items())
-        return (*self._run.notes, *(f"what if {text}: {note}" for text, run in others if run is not None for note in run.fallback))
+        return (
+            *self._run.notes,
+            *(f"what if {text}: {note}" for text, run in others if run is not None for note in run.fallback),
+        )
 
     @property
     def simulated_us(self) -> float:

@@ -123,7 +123,10 @@ def test_wrong_values_are_one_line():
 
 
 @pytest.mark.parametrize("transport", [Transport.UC, Transport.UD])
-@pytest.mark.parametrize(("receives", "repost_us", "arrive"), [(1, 25, [0, 3, 6]), (2, 25, [0, 1, 3, 4, 6, 7]), (3, 1e4, [0, 1, 2]), (1, 5, range(8))])
+@pytest.mark.parametrize(
+    ("receives", "repost_us", "arrive"),
+    [(1, 25, [0, 3, 6]), (2, 25, [0, 1, 3, 4, 6, 7]), (3, 1e4, [0, 1, 2]), (1, 5, range(8))],
+)
 def test_without_rnr_naks_what_finds_no_receive_is_dropped(transport, receives, repost_us, arrive):
     """A message every 10 us, a receive posted again 25 us after it was taken: IBA 9.8.2.2.4 and 9.8.3.2. Senders learn nothing, so all complete; no packet goes back."""
     sent = sends(8, receives, repost_us, transport=transport, start_ps=np.arange(8) * 10 * PS)
@@ -132,7 +135,9 @@ def test_without_rnr_naks_what_finds_no_receive_is_dropped(transport, receives, 
     assert (out.completed_ps >= 0).all()
     dropped = [note for note in out.notes if "out_of_buffer" in note]
     assert (f"{8 - len(list(arrive))} messages" in dropped[0]) if len(list(arrive)) < 8 else not dropped
-    assert out.counters["port_unicast_rcv_pkts"].sum() == 2 * 8, "dropped behind the link: every packet crosses both links"
+    assert out.counters["port_unicast_rcv_pkts"].sum() == 2 * 8, (
+        "dropped behind the link: every packet crosses both links"
+    )
 
 
 def test_all_packets_of_a_uc_message_without_a_receive_are_dropped():

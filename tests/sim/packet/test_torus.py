@@ -54,4 +54,6 @@ def test_an_engine_that_does_not_fit_is_said():
     assert found.engine == "minhop" and any("torus-2QoS.conf" in note and "minhop" in note for note in found.notes)
     other = softib.simulate(torus, "shift:4KB", engine="updn", what_if="engine=torus-2QoS")
     assert other.engine == "updn" and any("what if engine=torus-2QoS: torus-2QoS" in note for note in other.notes)
-    assert not any("fell back" in note or "minhop" in note for note in softib.simulate(torus, "shift:4KB", engine="updn").notes)
+    assert not any(
+        "fell back" in note or "minhop" in note for note in softib.simulate(torus, "shift:4KB", engine="updn").notes
+    )

@@ -143,7 +143,9 @@ def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
     several = np.append(several, False) | (m.group[order] > 0) & unreliable[order]
     if several.any():
         i = int(order[np.argmax(several)])
-        raise InputError(f"message {i} counts receives on a UD queue pair with several destinations; take a queue pair for each")
+        raise InputError(
+            f"message {i} counts receives on a UD queue pair with several destinations; take a queue pair for each"
+        )
     counted &= ~unreliable
     rows = order[counted[order]]
     qp = m.qp[rows]
