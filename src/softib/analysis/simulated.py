@@ -230,7 +230,11 @@ def _failing(
     shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
     failures = run_failing(found, like.workload, made, PacketOptions(seed=like.seed, **like.options), shown)
     outcome = failures.outcome
-    return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=failures)
+    cores = int(like.options.get("cores", 0))
+    alone = [f"{cores} cores were asked for, one did the run: faults happen on one clock"] if cores > 1 else []
+    return replace(
+        like, messages=made, outcome=outcome, notes=[*like.fallback, *alone, *outcome.notes], failures=failures
+    )
 
 
 _NOTHING: Any = None

@@ -171,21 +171,7 @@ class Plane:
         found = timing_of(self.profile, m, laid, self.gbps[into], self.half_ps)
         if self.scale.latency != 1:
             longer = lambda ps: np.round(ps * self.scale.latency).astype(np.int64)
-            found = Timing(
-                *map(
-                    longer,
-                    (
-                        found.request_ps,
-                        found.forth_ps,
-                        found.answer_ps,
-                        found.ramp_ps,
-                        found.memory_ps,
-                        found.behind_ps,
-                        found.lead_ps,
-                    ),
-                ),
-                found.ramped,
-            )
+            found = Timing(**{k: v if k == "ramped" else longer(v) for k, v in vars(found).items()})
         if not (computes := m.computes).any():
             return found
         return Timing(

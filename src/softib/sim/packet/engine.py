@@ -25,7 +25,7 @@ from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.parallel import in_parts, merged, run_parts
+from softib.sim.packet.parallel import in_parts, merged, run_parts, why_one_core
 from softib.sim.packet.state import build_state, grow
 from softib.sim.packet.validity import why_not
 from softib.sim.samples import Sampler
@@ -83,6 +83,7 @@ def execute(
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
     states = [state] if sampler is not None else in_parts(net, state, ends, messages, options)
+    notes += why_one_core(options, states)
     if len(states) > 1:
         status = run_parts(net, states, options, progress)
         return net, states, status, notes
