@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.sim.fluid_order import asks_first, message_gaps, queue_pairs, same_way
+from softib.sim.fluid_order import asks_first, message_gaps, queue_pairs, same_direction
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.outcome import NEVER, Outcome
 from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
@@ -90,7 +90,7 @@ class _State:
         awaited = np.diff(m.first) + (laid.why != 0) * (1 << 40)
         qp_next, before = queue_pairs(m)
         awaited[before >= 0] += 1
-        asks, behind = asks_first(m, qp_next, timing.request_ps), same_way(m)
+        asks, behind = asks_first(m, qp_next, timing.request_ps), same_direction(m)
         self.traffic = Traffic(
             octets, i8(n), i4(n), m.start_ps.copy(), m.wait_ps, timing.request_ps - asks, timing.forth_ps, timing.answer_ps, i8(n, NEVER), i8(n, NEVER), i8(n, NEVER), i8(n, NEVER),
             awaited, i8(n), i8(n), qp_next, kind, i4(n), i4(n, -1), i8(n), line, i8(int(line.max(initial=0)) + 1), behind, timing.memory_ps, np.where(timing.ramped[behind], 0, timing.behind_ps), i8(n),
@@ -242,7 +242,7 @@ def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...
         (doubt.overlap_ps > took, "come to a link while the message before is still on its path there"),
         ((doubt.shared > 0) & (doubt.spread_ps > took), "share a link with others whose paths take longer or less long, and are short for that"),
         ((doubt.shared > 0) & (s.ramp_ps > took), "share a link while their adapters fetch from memory more slowly than it sends"),
-        (doubt.turn_ps > took, "wait for their adapter's message rate, beside those of other queue pairs"),
+        (doubt.gap_wait_ps > took, "wait for their adapter's message rate, beside those of other queue pairs"),
         (buffers > MEETING * m.size, "may have much in buffers when their sender's side becomes the limit"),
     ):  # fmt: skip
         if (wrong & (t.arrived >= 0)).any():

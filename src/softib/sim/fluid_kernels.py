@@ -28,7 +28,7 @@ QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING, STOP = range(7)
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data, or the responder, or nobody does: the program computes."""
-HAD_TURN = -1
+ADMITTED = -1
 """Of ``gap_ps``: the message rate has let it go."""
 FOREVER = np.int64(1) << np.int64(62)
 
@@ -189,7 +189,7 @@ def complete(tr, ws, ck, i):
 
 
 @kernel
-def has_turn(tr, ck, do, i, now):
+def may_leave(tr, ck, do, i, now):
     """May the data of message i begin to leave now? Its event moves to a later time where the adapter's message rate is the limit, and where only the request of
     a READ leaves now, behind which the queue pair goes on with something else. Responses go in the order of requests (IBA 9.7.5.1): it waits for the READ before it."""
     if tr.gap_ps[i] > 0:
@@ -197,9 +197,9 @@ def has_turn(tr, ck, do, i, now):
         leaves = now - tr.request[i] + tr.lead_ps[i]
         waits = max(tr.gate_ps[port] - leaves, 0)
         tr.gate_ps[port] = leaves + waits + tr.gap_ps[i]
-        tr.gap_ps[i] = HAD_TURN
+        tr.gap_ps[i] = ADMITTED
         if tr.last_qp[port] != tr.qp[i]:
-            do.turn_ps[i] = waits
+            do.gap_wait_ps[i] = waits
         tr.last_qp[port] = tr.qp[i]
         if waits > 0:
             schedule(tr, ck, i, now + waits)
@@ -225,7 +225,7 @@ def begin(fl, li, ro, tr, ck, i, now):
     p = tr.behind[i]
     if p >= 0:  # its first octet leaves behind the last of the message before it; meanwhile it has been fetched
         lead = tr.forth[p] - tr.memory_ps[p] - tr.forth[i] + tr.memory_ps[i]
-        fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == HAD_TURN else tr.began[i]
+        fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == ADMITTED else tr.began[i]
         tr.lag_ps[i] = max(fetched, tr.ended[p] + tr.lag_ps[p] + lead) - now
     put(fl, li, ro, i)
 
@@ -291,7 +291,7 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
                 ended += 1
             elif tr.kind[i] == COMPUTES:
                 compute(tr, ws, ck, do, i, now)
-            elif has_turn(tr, ck, do, i, now):
+            elif may_leave(tr, ck, do, i, now):
                 begin(fl, li, ro, tr, ck, i, now)
                 meet(fl, do, i, now + tr.forth[i])
                 enter(fl, ro, i)

@@ -7,7 +7,7 @@ import numpy as np
 from softib.sim.messages import Messages, Opcode
 from softib.sim.paths import Plane
 
-__all__ = ["asks_first", "message_gaps", "queue_pairs", "same_way"]
+__all__ = ["asks_first", "message_gaps", "queue_pairs", "same_direction"]
 
 
 def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
@@ -19,14 +19,14 @@ def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
     return after, before
 
 
-def same_way(m: Messages) -> np.ndarray:
+def same_direction(m: Messages) -> np.ndarray:
     """The message before each one on its queue pair whose payload goes the same way to the same memory (int64; -1: none): these arrive in order (IBA 9.5)."""
     before = np.full(len(m), -1, np.int64)
     rows = np.flatnonzero((m.opcode != Opcode.ATOMIC) & ~m.computes)
-    way = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)
-    by = np.argsort(way, kind="stable")
+    direction = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)
+    by = np.argsort(direction, kind="stable")
     order = rows[by]
-    alike = (way[by][1:] == way[by][:-1]) & (m.dst[order][1:] == m.dst[order][:-1])
+    alike = (direction[by][1:] == direction[by][:-1]) & (m.dst[order][1:] == m.dst[order][:-1])
     before[order[1:][alike]] = order[:-1][alike]
     return before
 
