@@ -30,6 +30,7 @@ from softib.errors import (
 )
 
 if TYPE_CHECKING:
+    from softib.api.accepting import Acceptance, accept
     from softib.api.attach import Attachment
     from softib.api.changes import Changes
     from softib.api.comparing import Comparison, compare
@@ -66,6 +67,7 @@ _LAZY = {
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
+    **dict.fromkeys(("Acceptance", "accept"), "accepting"),
     "scaling": "scaling",
     "Server": "serving",
     "serve": "web",
@@ -86,6 +88,7 @@ _LAZY = {
 """Module of :mod:`softib.api` that has each name."""
 
 __all__ = [
+    "Acceptance",
     "Attachment",
     "AttributeChange",
     "Change",
@@ -129,6 +132,7 @@ __all__ = [
     "UnknownName",
     "UnreadableFile",
     "__version__",
+    "accept",
     "bring_up",
     "check",
     "compare",

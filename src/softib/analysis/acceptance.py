@@ -104,13 +104,15 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
 def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding:
     """The finding of one part."""
     name, where, trained = _place(measured, e, case.part)
-    kinds = {k: v for k, v in case.tests.items()}
+    kinds = case.tests
     bandwidth = [b for t, b in kinds.items() if not TESTS[t].latency]
     latency = [b for t, b in kinds.items() if TESTS[t].latency]
     texts = []
     if bandwidth:
         worst = max(bandwidth, key=lambda b: b.loss)
-        texts.append(f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of {worst.measurements} measurements")
+        texts.append(
+            f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of {worst.measurements} measurements"
+        )
     if latency:
         worst = max(latency, key=lambda b: b.loss)
         texts.append(f"{worst.loss:.0%} more latency in {worst.slow} of {worst.measurements}")
@@ -146,7 +148,13 @@ def _place(measured: Measurements, e: Expectation | None, part: Part) -> tuple[s
         if e.plane.gbps[port] < e.gbps[port]:
             trained = {"gbps": float(e.plane.gbps[port]), "usual_gbps": float(e.gbps[port])}
     where = [_location(e, p) for port in ports for p in (port, int(f.port_peer[port])) if p >= 0]
-    name = " ↔ ".join(map(str, where)) if part.kind == "cable" else ends.host[part.row] if part.kind == "host" else ends.name(part.row)
+    name = (
+        " ↔ ".join(map(str, where))
+        if part.kind == "cable"
+        else ends.host[part.row]
+        if part.kind == "host"
+        else ends.name(part.row)
+    )
     return name, where, trained
 
 
@@ -184,7 +192,14 @@ def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
         (a, b), first = next(iter(pairs.items()))
         listed = [{"pair": list(k), "test": f.test, "round": f.round, "reason": f.reason} for k, f in pairs.items()]
         more = f" and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
-        out.append(finding(codes.PAIR_UNMEASURED, place(first.source) + place(first.target), f"{a} – {b}: {first.reason}{more}", {"pairs": listed}))
+        out.append(
+            finding(
+                codes.PAIR_UNMEASURED,
+                place(first.source) + place(first.target),
+                f"{a} – {b}: {first.reason}{more}",
+                {"pairs": listed},
+            )
+        )
     return out
 
 
