@@ -32,6 +32,7 @@ from softib.errors import (
 if TYPE_CHECKING:
     from softib.api.accepting import Acceptance, accept
     from softib.api.attach import Attachment
+    from softib.api.baselines import Baseline, baseline
     from softib.api.changes import Changes
     from softib.api.comparing import Comparison, compare
     from softib.api.diagnosing import Jobs, diagnose, jobs_on
@@ -68,6 +69,7 @@ _LAZY = {
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
     **dict.fromkeys(("Acceptance", "accept"), "accepting"),
+    **dict.fromkeys(("Baseline", "baseline"), "baselines"),
     "scaling": "scaling",
     "Server": "serving",
     "serve": "web",
@@ -91,6 +93,7 @@ __all__ = [
     "Acceptance",
     "Attachment",
     "AttributeChange",
+    "Baseline",
     "Change",
     "Changes",
     "Comparison",
@@ -133,6 +136,7 @@ __all__ = [
     "UnreadableFile",
     "__version__",
     "accept",
+    "baseline",
     "bring_up",
     "check",
     "compare",
