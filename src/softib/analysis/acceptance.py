@@ -58,7 +58,7 @@ def judge(
         shared = parts_of(measured, rows, test, expectation)
         for one in blame(d, shared.parts, TESTS[test].latency, len(measured.tests)):
             _add(cases, _canonical(measured, expectation, shared.what[one.part]), test, one, measured, rows, shared, d)
-    found = [_slow(measured, expectation, c) for c in cases.values()]
+    found = [_slow(measured, expectation, c) for c in _folded(measured, cases)]
     found.sort(key=lambda f: (-f.evidence["loss_percent"], f.message))
     found += [*_unmeasured(measured, expectation)]
     if reference is None and expectation is not None:
@@ -99,6 +99,13 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
         if len(mine) == 1:
             kind, row = "host", mine[0]
     return Part(kind, row, part.same)
+
+
+def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list[_Case]:
+    """Without adapters whose host is blamed in another test: what one test shows of the host, one with a smaller effect shows of one of its adapters alone."""
+    host = measured.ends.host
+    hosts = {host[row] for kind, row in cases if kind == "host"}
+    return [c for (kind, row), c in cases.items() if kind != "adapter" or host[row] not in hosts]
 
 
 def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding:

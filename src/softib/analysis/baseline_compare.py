@@ -59,6 +59,12 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
     hosts: dict[str, dict[str, Any]] = {}
     for test, d in drift_of(before, after).items():
         latency = TESTS[test].latency
+        for h in d.hosts:
+            row = {"ratio": round(h.ratio, 4), "pairs": h.pairs, "probability": h.probability, "worse": (h.ratio > d.ratio) == latency}
+            hosts.setdefault(h.host, {})[test] = row
+        named = {h.host for h in d.hosts}
+        rest = [{k: v for k, v in r.pairs[test].items() if not named & set(k)} for r in (before, after)]
+        d = compare_pairs(rest[0], rest[1])  # what one host lost is not the fabric's
         if d.pairs and d.probability < LEVEL:
             worse = (d.ratio > 1) == latency
             yield finding(
@@ -66,9 +72,6 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
                 {"test": test, "ratio": round(d.ratio, 4), "pairs": d.pairs, "probability": d.probability, "confidence": round(1 - d.probability, 6)},
                 severity=Severity.WARNING if worse else Severity.INFO,
             )  # fmt: skip
-        for h in d.hosts:
-            row = {"ratio": round(h.ratio, 4), "pairs": h.pairs, "probability": h.probability, "worse": (h.ratio > d.ratio) == latency}
-            hosts.setdefault(h.host, {})[test] = row
     for host, tests in hosts.items():
         test, most = min(tests.items(), key=lambda t: t[1]["probability"])
         worse = any(t["worse"] for t in tests.values())

@@ -23,10 +23,12 @@ LEAST_DELAY = 0.25
 """The same of latency: share of the usual one."""
 LEAST_SCALE = 0.005
 """Relative spread below which measurements are taken to be as exact as this: two equal ones do not make a third one infinitely odd."""
-EXACT_CELLS = 4_000_000
+EXACT_CELLS = 2_000_000
 """Size of the table up to which ranks are counted one by one."""
 MOST = 64
 """Slow parts that are looked for; a fabric with more has another problem."""
+MOST_REJECTED = 16
+"""Candidates without significance after which the search ends: those that come then explain even less."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
     owner = np.repeat(np.arange(len(parts)), np.diff(parts.first))
     banned = np.zeros(len(parts), bool)
     scale = max(float(np.median(np.abs(d))) * 1.4826, LEAST_SCALE) if len(d) else LEAST_SCALE
-    while len(found) < MOST:
+    rejected = 0
+    while len(found) < MOST and rejected < MOST_REJECTED:
         shift = _medians(d, explained, parts, owner, latency)
         gain = _gains(d, explained, parts, owner, shift, latency) / scale
         gain[banned | (shift < least)] = -np.inf
@@ -96,6 +99,7 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
         p = min(1.0, p * len(parts) * tests)
         banned[best] = True
         if p >= level:
+            rejected += 1
             continue
         mine = float(shift[best])
         lost = mine if latency else -math.expm1(-mine)
@@ -137,11 +141,10 @@ def rank_sum(inside: np.ndarray, outside: np.ndarray) -> float:
     n, m = len(inside), len(outside)
     if not n or not m:
         return 1.0
-    every = np.concatenate([inside, outside])
-    # Ranks from the largest: ties count as the worse (larger) rank, so that they never make a part look worse than it is.
-    place = np.searchsorted(np.sort(-every), -np.asarray(inside), side="right")
-    if n * (n + m) * int(place.sum()) <= EXACT_CELLS * 8:
-        return _exact(np.asarray(place), n, n + m)
+    # Ranks from the largest. Ties with the others count as the worse (larger) rank, so that they never make a part look worse than it is.
+    place = np.searchsorted(np.sort(-outside), np.sort(-inside), side="right") + np.arange(1, n + 1)
+    if n * (n + m) * int(place.sum()) <= EXACT_CELLS:
+        return _exact(place, n, n + m)
     x = float(-np.log(place / (n + m + 1.0)).sum())
     return _erlang_tail(n, x)
 

@@ -12,10 +12,12 @@ SPAN = 2000
 """Ports in use one after another, so that one that has just been closed has time to become free (TIME_WAIT)."""
 
 
-def exchange_ports(base: int, here: bool) -> Iterator[int]:
-    """Ports from ``base`` on, round and round; those that are taken on this machine are left out where the servers run ``here``."""
+def exchange_ports(base: int, here: bool, skip: int = 0) -> Iterator[int]:
+    """Ports from ``base`` on, round and round, the first ``skip`` left out; those that are taken on this machine are left out where the servers run ``here``."""
+    span = min(SPAN, 65536 - base)
+    first = skip % span
     while True:
-        for port in range(base, min(base + SPAN, 65536)):
+        for port in (*range(base + first, base + span), *range(base, base + first)):
             if not here or _free(port):
                 yield port
 

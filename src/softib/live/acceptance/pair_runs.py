@@ -115,7 +115,7 @@ class _Pair:
                 self.outcome = Outcome(None, -1, f"not finished after {self.limit_s:.0f} s")
         elif code == 0:
             self._read()
-        elif _not_listening(self.client.output) and now - began < REACHED_S and self.server.code is None:
+        elif code not in (NOT_REACHED.get(self.launcher.name), *MISSING) and _not_listening(self.client.output) and now - began < REACHED_S and self.server.code is None:
             self.client.end()
             self.client, self.next_s = None, now + RETRY_S
         else:

@@ -19,7 +19,7 @@ COLUMN = {False: "BW average", True: "t_typical"}
 """Heading of the value, by latency."""
 LEAST_ITERATIONS, MOST_ITERATIONS = 5, 1_000_000
 _NOISE = re.compile(
-    r"^(-+|\s*$|.*(conflicting cpu frequency|relaxed|waiting for client|local address|remote address|gid:).*)",
+    r"^(-+\s*$|\s*$|.*(conflicting cpu frequency|relaxed|waiting for client|local address|remote address|gid:).*)",
     re.IGNORECASE,
 )
 
