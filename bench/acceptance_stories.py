@@ -22,7 +22,13 @@ FABRICS = (
     ("fat tree, 512 hosts, 2 tiers", {"kind": "fat-tree", "radix": 32, "levels": 2}),
     ("rail-optimized, 64 hosts of 4 rails", {"kind": "rail-optimized", "nodes": 64, "rails": 4, "radix": 32}),
 )
-STORIES = (("nothing", ()), ("host", ("host",)), ("adapter", ("adapter",)), ("cable", ("cable",)), ("several", ("host", "adapter", "cable", "cable")))
+STORIES = (
+    ("nothing", ()),
+    ("host", ("host",)),
+    ("adapter", ("adapter",)),
+    ("cable", ("cable",)),
+    ("several", ("host", "adapter", "cable", "cable")),
+)
 
 
 def main() -> None:
@@ -31,7 +37,9 @@ def main() -> None:
     options.add_argument("--stories", type=int, default=50)
     options.add_argument("--rounds", type=int, default=4)
     given = options.parse_args()
-    print(f"{'fabric':38} {'planted':9} {'stories':>7} {'parts':>6} {'named':>6} {'false alarms':>13} {'CPU s a story':>14}")
+    print(
+        f"{'fabric':38} {'planted':9} {'stories':>7} {'parts':>6} {'named':>6} {'false alarms':>13} {'CPU s a story':>14}"
+    )
     for name, parameters in FABRICS:
         lab = Lab(given.rounds, **parameters)
         for label, kinds in STORIES:

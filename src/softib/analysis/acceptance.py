@@ -11,7 +11,7 @@ import numpy as np
 from softib.analysis.expected_pairs import Expectation
 from softib.analysis.path_parts import FabricParts, Part, parts_of
 from softib.diags.acceptance import codes
-from softib.diags.acceptance.measurements import TESTS, Measurements
+from softib.diags.acceptance.measurements import TESTS, Failure, Measurements
 from softib.diags.acceptance.schedule import CLASSES, class_of
 from softib.diags.acceptance.tomography import Blamed, blame, deviation
 from softib.diags.finding import Finding, Location
@@ -182,7 +182,9 @@ def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
 
 def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
     """One finding for each reason that hosts failed for, and one for pairs."""
-    ends, hosts, pairs = measured.ends, {}, {}
+    ends = measured.ends
+    hosts: dict[str, dict[str, int]] = {}
+    pairs: dict[tuple[str, str], Failure] = {}
     place = lambda row: [Location(ends.host[row], 0)] if e is None else [_location(e, int(e.plane.ends[e.row[row]]))]
     for f in measured.failures:
         if f.end >= 0:

@@ -131,7 +131,9 @@ def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
     if not isinstance(stated, dict) or KEY not in stated:
         raise UnreadableFile(f"{shown}: no baseline; give a file that softib baseline record wrote")
     if stated[KEY] != VERSION:
-        raise UnreadableFile(f"{shown}: a baseline of version {stated[KEY]!r}, this softib reads {VERSION}; record a new one")
+        raise UnreadableFile(
+            f"{shown}: a baseline of version {stated[KEY]!r}, this softib reads {VERSION}; record a new one"
+        )
     try:
         return BaselineRecord(
             str(stated["name"]), _fabric_of(stated["fabric"]), {str(k): str(v) for k, v in stated["firmware"].items()},
@@ -140,7 +142,9 @@ def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
             {str(t): {(str(a), str(b)): float(v) for a, b, v in rows} for t, rows in stated["pairs"].items()},
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UnreadableFile(f"{shown}: a damaged baseline ({type(error).__name__}: {error}); record a new one") from None
+        raise UnreadableFile(
+            f"{shown}: a damaged baseline ({type(error).__name__}: {error}); record a new one"
+        ) from None
 
 
 def _fabric_of(lines: Any) -> Fabric | None:

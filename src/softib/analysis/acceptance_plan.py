@@ -37,7 +37,8 @@ class AcceptancePlan:
 def host_ports(ends: Ends) -> list[HostPort]:
     """The ends as launchers take them."""
     return [
-        HostPort(n, h, d, int(p)) for n, h, d, p in zip(ends.node, ends.host, ends.device, ends.portnum.tolist(), strict=True)
+        HostPort(n, h, d, int(p))
+        for n, h, d, p in zip(ends.node, ends.host, ends.device, ends.portnum.tolist(), strict=True)
     ]
 
 
@@ -56,7 +57,8 @@ def plan_batches(
             count = _iterations(expectation, test, one, sizes[test.name], seconds)
             for part, rows in enumerate([np.arange(len(one))] if test.loaded else alone):
                 pairs = tuple(
-                    Exchange(int(one.source[i]), int(one.target[i]), sizes[test.name], int(count[i]), seconds) for i in rows.tolist()
+                    Exchange(int(one.source[i]), int(one.target[i]), sizes[test.name], int(count[i]), seconds)
+                    for i in rows.tolist()
                 )
                 batches.append(Batch(one.number, test.name, part, test.latency, test.both, pairs))
     return AcceptancePlan(tuple(rounds), tuple(tests), tuple(batches), sizes)

@@ -45,14 +45,20 @@ def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
 
 def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
     if a.fabric is not None and b.fabric is not None:
-        same, of, what = int((matched_nodes(a.fabric, b.fabric) >= 0).sum()), min(a.fabric.sizes.nodes, b.fabric.sizes.nodes), "nodes"
+        same, of, what = (
+            int((matched_nodes(a.fabric, b.fabric) >= 0).sum()),
+            min(a.fabric.sizes.nodes, b.fabric.sizes.nodes),
+            "nodes",
+        )
     else:
         hosts = [{h for rows in r.pairs.values() for pair in rows for h in pair} for r in (a, b)]
         if not all(hosts):
             return
         same, of, what = len(hosts[0] & hosts[1]), min(map(len, hosts)), "hosts"
     if same < SAME_LEAST * of:
-        raise InputError(f"{a.name} and {b.name} are of different fabrics: {same} of {of} {what} are in both; compare baselines of one fabric")
+        raise InputError(
+            f"{a.name} and {b.name} are of different fabrics: {same} of {of} {what} are in both; compare baselines of one fabric"
+        )
 
 
 def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
@@ -60,7 +66,12 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
     for test, d in drift_of(before, after).items():
         latency = TESTS[test].latency
         for h in d.hosts:
-            row = {"ratio": round(h.ratio, 4), "pairs": h.pairs, "probability": h.probability, "worse": (h.ratio > d.ratio) == latency}
+            row = {
+                "ratio": round(h.ratio, 4),
+                "pairs": h.pairs,
+                "probability": h.probability,
+                "worse": (h.ratio > d.ratio) == latency,
+            }
             hosts.setdefault(h.host, {})[test] = row
         named = {h.host for h in d.hosts}
         rest = [{k: v for k, v in r.pairs[test].items() if not named & set(k)} for r in (before, after)]
@@ -114,7 +125,12 @@ def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
         counter, most = min(counters.items(), key=lambda c: c[1]["probability"])
         where = _port(after, key)
         text = f"{where}: {counter} rose by {most['after']:,} in {most['after_s']:g} s, in the baseline by {most['before']:,} in {most['before_s']:g} s"
-        yield finding(codes.ERRORS_SINCE_BASELINE, [where], text, {"counters": counters, "confidence": round(1 - most["probability"], 6)})
+        yield finding(
+            codes.ERRORS_SINCE_BASELINE,
+            [where],
+            text,
+            {"counters": counters, "confidence": round(1 - most["probability"], 6)},
+        )
 
 
 def binomial_tail(k: int, n: int, p: float) -> float:
@@ -125,7 +141,9 @@ def binomial_tail(k: int, n: int, p: float) -> float:
         return 0.0
     if n > EXACT:
         return 0.5 * math.erfc((k - 0.5 - n * p) / math.sqrt(2 * n * p * (1 - p)))
-    log = lambda i: math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)
+    log = lambda i: (
+        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)
+    )
     return min(1.0, math.fsum(math.exp(log(i)) for i in range(k, n + 1)))
 
 
@@ -150,7 +168,12 @@ def _firmware(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding
     for (was, now), guids in sorted(groups.items()):
         where = [_node(after, g) for g in guids]
         shown = ", ".join(map(str, where[:SHOWN])) + (f" and {len(where) - SHOWN} more" if len(where) > SHOWN else "")
-        yield finding(codes.FIRMWARE_CHANGED, where, f"{shown}: firmware {now}, before {was}", {"before": was, "after": now, "devices": len(where)})
+        yield finding(
+            codes.FIRMWARE_CHANGED,
+            where,
+            f"{shown}: firmware {now}, before {was}",
+            {"before": was, "after": now, "devices": len(where)},
+        )
 
 
 def _modules(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:

@@ -28,7 +28,9 @@ def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     hosts = list(dict.fromkeys(h for t in texts for h in expand_hostlist(t)))
     if not hosts:
         raise InputError(f"{given if isinstance(given, str | os.PathLike) else 'hosts'}: no host in it")
-    odd = next((h for h in hosts if h.startswith("-") or not h.isprintable() or any(c in h for c in " \t;|&$`<>'\"\\")), None)
+    odd = next(
+        (h for h in hosts if h.startswith("-") or not h.isprintable() or any(c in h for c in " \t;|&$`<>'\"\\")), None
+    )
     if odd is not None:
         raise InputError(f"{odd[:60]!r} is no name of a host")
     return hosts

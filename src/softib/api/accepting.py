@@ -168,13 +168,27 @@ def accept(
         started_by = _launcher(place, launcher, launcher_named)
         limit = at_once or _at_once(place, started_by.name)
         per_class = min(2, rounds or 2) if quick else rounds
-        plan = plan_batches(place.ends, place.expectation, chosen, per_class=per_class, size=size, seconds=seconds, at_once=limit, seed=seed)
+        plan = plan_batches(
+            place.ends,
+            place.expectation,
+            chosen,
+            per_class=per_class,
+            size=size,
+            seconds=seconds,
+            at_once=limit,
+            seed=seed,
+        )
     ports = host_ports(place.ends)
     about = {
         "launcher": started_by.name, "program": program, "tests": [t.name for t in chosen], "rounds": len(plan.rounds),
         "sizes": dict(plan.sizes), "seconds": seconds,
     }  # fmt: skip
-    stated = {"source": place.name, **about, "seed": seed, "ports": [[p.node, p.host, p.device, p.portnum] for p in ports]}
+    stated = {
+        "source": place.name,
+        **about,
+        "seed": seed,
+        "ports": [[p.node, p.host, p.device, p.portnum] for p in ports],
+    }
     book = Journal(journal, stated, resume)
     run_campaign(plan.batches, ports, started_by, book, program, base_port, progress)
     measured = measurements_of(place.ends, book.entries)

@@ -109,18 +109,26 @@ def baseline(
     if isinstance(source, Acceptance):
         if source.fabric is None:
             return Baseline(BaselineRecord(source._source.name, pairs=_pairs_of(source)), source)
-        return baseline(source.fabric, source, rounds=rounds, every=every, observed=observed, on_round=on_round, steps=steps)
+        return baseline(
+            source.fabric, source, rounds=rounds, every=every, observed=observed, on_round=on_round, steps=steps
+        )
     kind = _kind_of(source)
     if kind == "baseline":
         return Baseline(read_baseline(str(source)))
     if kind == "accepted":
-        return Baseline(BaselineRecord(os.fspath(source), pairs=_pairs_of(source)))  # type: ignore[arg-type]
+        return Baseline(BaselineRecord(os.fspath(source), pairs=_pairs_of(source)))
     fabric = as_fabric(source)
     if observed is None and rounds:
         observed = observe(fabric.source, rounds=rounds, every=every, on_round=on_round)
     with steps("baseline"):
         pairs: Pairs = {} if accepted is None else _pairs_of(accepted)
-        record = record_of(fabric.source, result_of(fabric).fabric, _ports(fabric, observed), getattr(observed, "observations", None), pairs)
+        record = record_of(
+            fabric.source,
+            result_of(fabric).fabric,
+            _ports(fabric, observed),
+            getattr(observed, "observations", None),
+            pairs,
+        )
     if accepted is not None and not isinstance(accepted, Acceptance):
         accepted = _judgeable(fabric, accepted, steps)
     return Baseline(record, accepted)
@@ -177,7 +185,9 @@ def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[d
             document = json.loads(text)
             return document, list(document["measurements"])
         except (ValueError, KeyError, TypeError):
-            raise UnreadableFile(f"{os.fspath(path)}: a damaged result of softib accept; run it again with --json") from None
+            raise UnreadableFile(
+                f"{os.fspath(path)}: a damaged result of softib accept; run it again with --json"
+            ) from None
     plan, entries = read_journal(path)
     label = lambda p: (f"{p[1]} {p[2]}".strip()) + ("" if p[3] in (0, 1) else f"[{p[3]}]")
     try:
@@ -199,7 +209,9 @@ def _medians(plan: dict[str, Any], rows: list[dict[str, Any]]) -> Pairs:
     found: dict[str, dict[tuple[str, str], list[float]]] = {}
     for r in rows:
         if r["test"] in TESTS:
-            found.setdefault(r["test"], {}).setdefault((str(r["source"]), str(r["target"])), []).append(float(r["value"]))
+            found.setdefault(r["test"], {}).setdefault((str(r["source"]), str(r["target"])), []).append(
+                float(r["value"])
+            )
     return {t: {k: median(v) for k, v in pairs.items()} for t, pairs in found.items()}
 
 
@@ -211,8 +223,14 @@ def _judgeable(fabric: Fabric, path: str | os.PathLike[str], steps: Steps) -> Ac
     about, rows = _read_accepted(path)
     place = where_to_measure(fabric, steps=steps)
     row = {place.ends.name(i): i for i in range(len(place.ends))}
-    kept = [{**r, "source": row[r["source"]], "target": row[r["target"]]} for r in rows if r["source"] in row and r["target"] in row]
-    kept_about = {k: about[k] for k in ("launcher", "program", "tests", "rounds", "sizes", "seconds") if k in about}
+    kept = [
+        {**r, "source": row[r["source"]], "target": row[r["target"]]}
+        for r in rows
+        if r["source"] in row and r["target"] in row
+    ]
+    kept_about: dict[str, Any] = {
+        k: about[k] for k in ("launcher", "program", "tests", "rounds", "sizes", "seconds") if k in about
+    }
     return judged(place, Measurements.of(place.ends, kept), kept_about, steps)
 
 

@@ -25,14 +25,37 @@ SHOW_S = 10.0
               help="bandwidth, bandwidth-both, bandwidth-both-loaded, latency, latency-loaded; may be repeated (default: all).")  # fmt: skip
 @click.option("--program", type=click.Choice(["write", "send", "read"]), default="write", show_default=True,
               help="ib_write_bw and ib_write_lat, ib_send_…, ib_read_….")  # fmt: skip
-@click.option("--size", type=click.IntRange(1), default=1 << 20, show_default=True, metavar="OCTETS", help="Of a message of the bandwidth tests.")
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    default=1 << 20,
+    show_default=True,
+    metavar="OCTETS",
+    help="Of a message of the bandwidth tests.",
+)
 @click.option("--seconds", type=click.FloatRange(0.01), default=1.0, show_default=True, metavar="S",
               help="How long each program ought to send at the expected rate.")  # fmt: skip
-@click.option("--at-once", type=click.IntRange(1), metavar="N", help="Pairs at a time where each is alone on its links (default: all that share none).")
-@click.option("--device", "devices", multiple=True, metavar="DEV", help="Adapters of hosts that no fabric describes, such as mlx5_0; a rail each.")
+@click.option(
+    "--at-once",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Pairs at a time where each is alone on its links (default: all that share none).",
+)
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="DEV",
+    help="Adapters of hosts that no fabric describes, such as mlx5_0; a rail each.",
+)
 @click.option("--base-port", type=click.IntRange(1024, 65000), default=18515, show_default=True, metavar="PORT",
               help="First TCP port for perftest's exchange of addresses.")  # fmt: skip
-@click.option("--journal", metavar="FILE", type=click.Path(dir_okay=False), help="Gets each batch as it is done, so that --resume can go on.")
+@click.option(
+    "--journal",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Gets each batch as it is done, so that --resume can go on.",
+)
 @click.option("--resume", is_flag=True, help="Go on with the journal: what failed or is missing is measured.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 def command(source: str, rounds: int, as_json: bool, **options: Any) -> int:
@@ -79,4 +102,10 @@ class _Progress:
 
 def _span(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return (
+        f"{minutes // 60} h {minutes % 60} min"
+        if minutes >= 60
+        else f"{minutes} min {rest} s"
+        if minutes
+        else f"{rest} s"
+    )

@@ -20,7 +20,14 @@ def _options(function: Any) -> Any:
                             help="Measurements of it: the journal of softib accept, or its --json output.")(function)  # fmt: skip
     function = click.option("--rounds", type=click.IntRange(2), metavar="N",
                             help="Readings of a running fabric or umad:DEVICE, for rates of error counters (default: none).")(function)  # fmt: skip
-    return click.option("--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings.")(function)
+    return click.option(
+        "--every",
+        type=click.FloatRange(0.1),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Between readings.",
+    )(function)
 
 
 def _made(source: str, accepted: str | None, rounds: int | None, every: float) -> Any:
@@ -68,10 +75,14 @@ def compare(
     after = _made(source, accepted, rounds, every)
     found, drift = before.compare(after), before.drift(after)
     if as_json:
-        print_document("baseline", before=before.name, after=after.name, tests=drift, findings=[f.to_json() for f in found])
+        print_document(
+            "baseline", before=before.name, after=after.name, tests=drift, findings=[f.to_json() for f in found]
+        )
         return 0 if found.good else 1
     print_problems(found.problems)
     for d in drift:
-        click.echo(f"{d['test']}: {d['pairs']} pairs, median {100 * d['ratio']:.4g} % of the baseline, p = {d['probability']:.2g}")
+        click.echo(
+            f"{d['test']}: {d['pairs']} pairs, median {100 * d['ratio']:.4g} % of the baseline, p = {d['probability']:.2g}"
+        )
     found.print(every_finding)
     return 0 if found.good else 1

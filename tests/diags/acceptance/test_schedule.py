@@ -35,7 +35,11 @@ def test_in_a_tournament_everybody_meets_everybody_once(n):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(1, 3), st.integers(0, 5))
+@given(
+    st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=4),
+    st.integers(1, 3),
+    st.integers(0, 5),
+)
 def test_all_rounds_bring_all_pairs_of_a_rail_together_and_no_port_measures_twice_at_once(sizes, rails, seed):
     made = ends(sizes, rails)
     n = len(made) // rails
@@ -69,7 +73,10 @@ def test_who_is_alone_on_a_leaf_has_a_partner_nevertheless():
 
 def test_the_same_seed_draws_the_same_rounds():
     made = ends([[4, 3], [5, 2]], 2)
-    texts = [[(r.number, r.pairs, r.source.tolist(), r.target.tolist()) for r in rounds_of(made, 2, seed)] for seed in (1, 1, 2)]
+    texts = [
+        [(r.number, r.pairs, r.source.tolist(), r.target.tolist()) for r in rounds_of(made, 2, seed)]
+        for seed in (1, 1, 2)
+    ]
     assert texts[0] == texts[1] != texts[2]
 
 

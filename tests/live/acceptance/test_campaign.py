@@ -71,16 +71,28 @@ def test_the_reason_is_the_line_that_says_why():
 def test_arguments_are_perftests():
     run = Run("write", False, True, 65536, 100, 18515)
     assert arguments(run, "mlx5_1", 2, "node-2") == (
-        "ib_write_bw -F -s 65536 -n 100 -p 18515 -d mlx5_1 -i 2 --report_gbits -b node-2".split()
+        ["ib_write_bw", "-F", "-s", "65536", "-n", "100", "-p", "18515", "-d", "mlx5_1", "-i", "2", "--report_gbits", "-b", "node-2"]
     )  # fmt: skip
-    assert arguments(Run("send", True, False, 2, 100, 1), "", 1, None) == "ib_send_lat -F -s 2 -n 100 -p 1".split()
+    assert arguments(Run("send", True, False, 2, 100, 1), "", 1, None) == [
+        "ib_send_lat",
+        "-F",
+        "-s",
+        "2",
+        "-n",
+        "100",
+        "-p",
+        "1",
+    ]
 
 
 def test_launchers_name_the_host():
     at = HostPort("node-1 mlx5_0", "node-1", "mlx5_0", 1)
-    assert launcher_named("ssh").command(at, ["ib_write_bw", "-d", "a b"], 30)[-2:] == ["node-1", "timeout -k 2 30 ib_write_bw -d 'a b'"]
+    assert launcher_named("ssh").command(at, ["ib_write_bw", "-d", "a b"], 30)[-2:] == [
+        "node-1",
+        "timeout -k 2 30 ib_write_bw -d 'a b'",
+    ]
     assert "--nodelist=node-1" in launcher_named("srun").command(at, ["x"], 30)
-    assert ["--node", "node-1 mlx5_0"] == Launcher("local", "pod").command(at, ["x"], 30)[6:8]
+    assert Launcher("local", "pod").command(at, ["x"], 30)[6:8] == ["--node", "node-1 mlx5_0"]
     with pytest.raises(InputError, match="did you mean ssh"):
         launcher_named("shs")
 
@@ -117,7 +129,9 @@ def cluster(tmp_path, monkeypatch):
         (tmp_path / folder / name).write_text(text)
         (tmp_path / folder / name).chmod(0o755)
     (tmp_path / "bare").mkdir()
-    (tmp_path / "bare" / "ib_write_bw").write_text("#!/bin/sh\necho 'bash: ib_write_bw: command not found' >&2\nexit 127\n")
+    (tmp_path / "bare" / "ib_write_bw").write_text(
+        "#!/bin/sh\necho 'bash: ib_write_bw: command not found' >&2\nexit 127\n"
+    )
     (tmp_path / "bare" / "ib_write_bw").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("PROGRAMS", str(tmp_path))
@@ -126,13 +140,18 @@ def cluster(tmp_path, monkeypatch):
 
 
 def measured(cluster, hosts, **more):
-    return softib.accept(hosts, tests=["bandwidth-both-loaded"], rounds=None, base_port=next(PORTS), seconds=0.01, **more)
+    return softib.accept(
+        hosts, tests=["bandwidth-both-loaded"], rounds=None, base_port=next(PORTS), seconds=0.01, **more
+    )
 
 
 def test_hosts_that_fail_are_named_with_the_reason_and_the_rest_goes_on(cluster):
     found = measured(cluster, ["node1", "node2", "away", "node4", "bare"])
     reasons = {f.evidence["hosts"][0]: f.evidence["reason"] for f in found.findings.of("host-unmeasured")}
-    assert reasons == {"away": "ssh: connect to host away port 22: Connection refused", "bare": "bash: ib_write_bw: command not found"}
+    assert reasons == {
+        "away": "ssh: connect to host away port 22: Connection refused",
+        "bare": "bash: ib_write_bw: command not found",
+    }
     pairs = {tuple(sorted(p)) for p in found.measurements.pairs("bandwidth-both-loaded")}
     assert pairs == {("node1", "node2"), ("node1", "node4"), ("node2", "node4")}
 

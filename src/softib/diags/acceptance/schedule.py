@@ -7,7 +7,7 @@ up by the same method over leaves, then over pods, with the members of two group
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -157,7 +157,7 @@ def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def sub_rounds(
-    ends: Ends, one: Round, crossed: Sequence[Sequence[int]] | None, at_once: int | None = None
+    ends: Ends, one: Round, crossed: Sequence[Collection[int]] | None, at_once: int | None = None
 ) -> list[np.ndarray]:
     """Rows of the round's pairs in parts, so that pairs of one part share neither a host nor a link: each is alone on its path.
 

@@ -80,7 +80,8 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
     """
     d = np.where(np.isfinite(d), d, 0.0)
     least = LEAST_DELAY if latency else -math.log1p(-LEAST_LOSS)
-    explained, found = np.zeros(len(d)), []
+    explained = np.zeros(len(d))
+    found: list[Blamed] = []
     owner = np.repeat(np.arange(len(parts)), np.diff(parts.first))
     banned = np.zeros(len(parts), bool)
     scale = max(float(np.median(np.abs(d))) * 1.4826, LEAST_SCALE) if len(d) else LEAST_SCALE

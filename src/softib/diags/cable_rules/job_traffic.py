@@ -80,7 +80,9 @@ def _judged(
         if len(mine) < 2:
             continue
         values = np.array(list(mine.values()))
-        others = np.array([r for k, m in enumerate(rates) if k != i for h, r in m.items() if h not in mine and r > still])
+        others = np.array(
+            [r for k, m in enumerate(rates) if k != i for h, r in m.items() if h not in mine and r > still]
+        )
         rows = [row for _, g, p in job.ports if (row := case.row_of(g, p)) >= 0]
         span = float(seconds[rows].min())
         evidence: dict[str, Any] = {
@@ -92,7 +94,12 @@ def _judged(
         text, confidence = _text(case, job, values, others, still, span)
         if text:
             evidence["confidence"] = confidence
-            yield finding(JOB_OFF_HCAS, [case.node_location(r) for r in _first_rows(case, job)], text + _like_ipoib(evidence), evidence)
+            yield finding(
+                JOB_OFF_HCAS,
+                [case.node_location(r) for r in _first_rows(case, job)],
+                text + _like_ipoib(evidence),
+                evidence,
+            )
 
 
 def _text(

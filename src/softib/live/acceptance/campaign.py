@@ -63,7 +63,13 @@ def run_campaign(
     began, ran = time.monotonic(), 0
     for i, batch in enumerate(batches):
         left = [p for p in batch.pairs if (batch.round, batch.test, p.source, p.target) not in done]
-        entry: dict[str, Any] = {"round": batch.round, "test": batch.test, "part": batch.part, "values": [], "failures": []}
+        entry: dict[str, Any] = {
+            "round": batch.round,
+            "test": batch.test,
+            "part": batch.part,
+            "values": [],
+            "failures": [],
+        }
         alive = []
         for p in left:
             lost = next((e for e in (0, 1) if ports[(p.source, p.target)[e]].host in out), -1)

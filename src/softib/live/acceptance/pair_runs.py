@@ -115,7 +115,12 @@ class _Pair:
                 self.outcome = Outcome(None, -1, f"not finished after {self.limit_s:.0f} s")
         elif code == 0:
             self._read()
-        elif code not in (NOT_REACHED.get(self.launcher.name), *MISSING) and _not_listening(self.client.output) and now - began < REACHED_S and self.server.code is None:
+        elif (
+            code not in (NOT_REACHED.get(self.launcher.name), *MISSING)
+            and _not_listening(self.client.output)
+            and now - began < REACHED_S
+            and self.server.code is None
+        ):
             self.client.end()
             self.client, self.next_s = None, now + RETRY_S
         else:
@@ -154,7 +159,9 @@ class _Pair:
 
 
 def _not_listening(output: str) -> bool:
-    return any(x in output for x in ("Couldn't connect to", "Unable to init the socket connection", "Connection refused"))
+    return any(
+        x in output for x in ("Couldn't connect to", "Unable to init the socket connection", "Connection refused")
+    )
 
 
 def run_pairs(
