@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
+from softib.api.accept_options import AcceptOptions, Options
 from softib.api.fabric import Fabric, result_of
 from softib.api.findings import Findings
 from softib.api.frames import frame
@@ -135,64 +136,49 @@ _COLUMNS = ("test", "round", "pairs", "source", "target", "value", "unit", "expe
 
 
 def accept(
-    source: Source, *, launcher: str | None = None, hosts: str | os.PathLike[str] | Sequence[str] | None = None, rounds: int | None = 4,
-    tests: Sequence[str] | None = None, quick: bool = False, program: str = "write", size: int = 1 << 20, seconds: float = 1.0,
-    at_once: int | None = None, devices: Sequence[str] = (), base_port: int = 18515, journal: str | os.PathLike[str] | None = None,
-    resume: bool = False, seed: int = 0, progress: Progress = lambda done, of, left_s: None, steps: Steps = unwatched,
+    source: Source, *, launcher: str | None = None, hosts: str | os.PathLike[str] | Sequence[str] | None = None, devices: Sequence[str] = (),
+    journal: str | os.PathLike[str] | None = None, resume: bool = False, progress: Progress = lambda done, of, left_s: None,
+    steps: Steps = unwatched, **options: Unpack[AcceptOptions],
 ) -> Acceptance:  # fmt: skip
     """Measure bandwidth and latency between all hosts with perftest, in rounds in which every port has a partner, and name what is slow.
 
     ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes), or any other SOURCE, a file or list of hosts, for ``ssh`` or ``srun``. Only a source
-    with cables knows paths: without, hosts and adapters alone can be named. ``hosts``: these alone. ``rounds`` of each class of pairs (same leaf, across spine, across core; None:
-    until all have met). ``tests``: names of :data:`softib.diags.acceptance.measurements.TESTS`; ``quick``: the loaded ones, two rounds. ``program``: ``write``, ``send`` or
-    ``read``. ``size`` octets of a message, ``seconds`` that a program ought to send. ``at_once``: pairs at a time where each is to be alone on its links. ``devices``: adapters
-    of hosts that no fabric describes. ``journal``: a file that gets each batch as it is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and
-    seconds left.
+    with cables knows paths: without, hosts and adapters alone can be named. ``hosts``: these alone. ``devices``: adapters of hosts that no fabric describes, a rail each.
+    ``journal``: a file that gets each batch as it is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and seconds left.
+
+    ``options``: ``rounds`` of each class of pairs (same leaf, across spine, across core; 4; None: until all have met); ``tests`` by name (``bandwidth``, ``bandwidth-both``,
+    ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``; all); ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size`` octets of a
+    message; ``seconds`` that a program ought to send; ``at_once``: pairs at a time where each is to be alone on its links; ``base_port`` of TCP; ``seed``.
 
     Hosts that fail are findings; the rest goes on. Raises :class:`InputError` and its kin where it cannot begin.
     """
     from softib.analysis.acceptance_plan import host_ports, measurements_of, plan_batches
-    from softib.diags.acceptance.measurements import QUICK, TESTS, tests_named
     from softib.live.acceptance.campaign import run_campaign
     from softib.live.acceptance.journal import Journal
     from softib.live.acceptance.launchers import launcher_named
-    from softib.live.acceptance.perftest import PROGRAMS
 
-    if program not in PROGRAMS:
-        raise InputError(f"program {program!r}: perftest has {', '.join(PROGRAMS)} (ib_write_bw, ib_write_lat …)")
-    if size < 1 or seconds <= 0:
-        raise InputError(f"size={size}, seconds={seconds:g}: both are above 0")
+    given = Options(**options)
     with steps("paths"):
         place = where_to_measure(source, hosts, devices, steps)
-        chosen = tests_named(tests or (QUICK if quick else TESTS))
         started_by = _launcher(place, launcher, launcher_named)
-        limit = at_once or _at_once(place, started_by.name)
-        per_class = min(2, rounds or 2) if quick else rounds
         plan = plan_batches(
-            place.ends,
-            place.expectation,
-            chosen,
-            per_class=per_class,
-            size=size,
-            seconds=seconds,
-            at_once=limit,
-            seed=seed,
-        )
+            place.ends, place.expectation, given.chosen, per_class=given.per_class, size=given.size, seconds=given.seconds,
+            at_once=given.at_once or _at_once(place, started_by.name), seed=given.seed,
+        )  # fmt: skip
     ports = host_ports(place.ends)
     about = {
-        "launcher": started_by.name, "program": program, "tests": [t.name for t in chosen], "rounds": len(plan.rounds),
-        "sizes": dict(plan.sizes), "seconds": seconds,
+        "launcher": started_by.name, "program": given.program, "tests": [t.name for t in given.chosen], "rounds": len(plan.rounds),
+        "sizes": dict(plan.sizes), "seconds": given.seconds,
     }  # fmt: skip
     stated = {
         "source": place.name,
         **about,
-        "seed": seed,
+        "seed": given.seed,
         "ports": [[p.node, p.host, p.device, p.portnum] for p in ports],
     }
     book = Journal(journal, stated, resume)
-    run_campaign(plan.batches, ports, started_by, book, program, base_port, progress)
-    measured = measurements_of(place.ends, book.entries)
-    return judged(place, measured, about, steps)
+    run_campaign(plan.batches, ports, started_by, book, given.program, given.base_port, progress)
+    return judged(place, measurements_of(place.ends, book.entries), about, steps)
 
 
 def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, Any], steps: Steps) -> Acceptance:

@@ -113,10 +113,10 @@ def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarr
     """What most of each part's measurements have lost, those left out that another blamed part explains (bandwidth), or less what others explain (latency)."""
     left = d - explained if latency else d
     use = np.ones(len(parts.row), bool) if latency else explained[parts.row] == 0
-    own, values = owner[use], left[parts.row[use]]
-    order = np.lexsort((values, own))
-    own, values = own[order], values[order]
-    count = np.bincount(own, minlength=len(parts))
+    part, values = owner[use], left[parts.row[use]]
+    order = np.lexsort((values, part))
+    part, values = part[order], values[order]
+    count = np.bincount(part, minlength=len(parts))
     start = np.concatenate([[0], np.cumsum(count)[:-1]])
     low, high = start + np.maximum(count - 1, 0) // 2, start + count // 2
     out = np.zeros(len(parts))
@@ -153,11 +153,11 @@ def rank_sum(inside: np.ndarray, outside: np.ndarray) -> float:
 def _exact(place: np.ndarray, n: int, total: int) -> float:
     """P(sum of ``n`` different ranks of 1 … total <= sum of ``place``)."""
     top = int(place.sum())
-    ways = np.zeros((n + 1, top + 1))
-    ways[0, 0] = 1.0
+    choices = np.zeros((n + 1, top + 1))
+    choices[0, 0] = 1.0
     for rank in range(1, min(total, top) + 1):
-        ways[1:, rank:] += ways[:-1, : top + 1 - rank]
-    return min(1.0, float(ways[n].sum()) / math.comb(total, n)) if math.comb(total, n) < 1e300 else 1.0
+        choices[1:, rank:] += choices[:-1, : top + 1 - rank]
+    return min(1.0, float(choices[n].sum()) / math.comb(total, n)) if math.comb(total, n) < 1e300 else 1.0
 
 
 def _erlang_tail(n: int, x: float) -> float:

@@ -108,8 +108,8 @@ def _text(
     """(the finding's message, confidence); "" where there is nothing to say."""
     middle = float(np.median(values))
     if float(values.max()) < still:
-        beside = f"; hosts of other jobs move {_rate(float(np.median(others)))} each" if len(others) else ""
-        text = f"job {job.name}: the data counters of its {len(values)} hosts stand still over {span_text(span)} (at most {_rate(float(values.max()))} a host){beside}"
+        compared = f"; hosts of other jobs move {_rate(float(np.median(others)))} each" if len(others) else ""
+        text = f"job {job.name}: the data counters of its {len(values)} hosts stand still over {span_text(span)} (at most {_rate(float(values.max()))} a host){compared}"
         return text, 0.9 if len(others) else 0.7
     if len(others) < LEAST_OTHERS or middle >= case.limits["job_share"] * float(np.median(others)):
         return "", 0.0
