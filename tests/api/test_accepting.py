@@ -54,6 +54,55 @@ def test_unmodified_perftest_shows_a_planted_slow_cable(paced, stock, tmp_path):
     paced.fault("clear")
 
 
+TCP = """
+import socket, sys, time
+end = time.monotonic() + 20
+if sys.argv[1] == "server":
+    s = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+    c = s.accept()[0]
+    while time.monotonic() < end and c.recv(1 << 20):
+        pass
+else:
+    while time.monotonic() < end:
+        try:
+            c = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+            break
+        except OSError:
+            time.sleep(0.2)
+    while time.monotonic() < end:
+        try:
+            c.sendall(bytes(1 << 16))
+        except OSError:
+            break
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_a_job_over_tcp_is_told_from_one_over_the_hcas(paced, stock):
+    """Two hosts run perftest for a while, two others send each other as much as they can by TCP: counters alone tell them apart."""
+    stock("ib_write_bw")
+    verbs = ["ib_write_bw", "-F", "-s", "65536", "-D", "20", "-p", "18499"]
+    running = [paced.start("host-0001", verbs), paced.start("host-0003", ["python3", "-c", TCP, "server", "18498"])]
+    time.sleep(1.5)
+    running += [
+        paced.start("host-0006", [*verbs, "127.0.0.1"]),
+        paced.start("host-0008", ["python3", "-c", TCP, "client", "18498"]),
+    ]
+    try:
+        time.sleep(1)
+        seen = softib.observe(paced, rounds=6, every=2.5)
+    finally:
+        for program in running:
+            program.terminate()
+            program.communicate(timeout=60)
+    jobs = {"verbs": ["host-0001", "host-0006"], "tcp": ["host-0003", "host-0008"]}
+    found = softib.diagnose(seen, paced, jobs=jobs, thresholds={"job_observed": 2}).of("job-off-hcas")
+    assert [f.evidence["job"] for f in found] == ["tcp"]
+    assert found[0].evidence["other_jobs_octets_per_second"] > 1000 * max(found[0].evidence["octets_per_second"].values())
+
+
 def made(name: str, slow: str = "", factor: float = 1.0, **more: object) -> softib.Baseline:
     """A baseline whose pairs measure alike, but for those of a host."""
     import numpy as np
