@@ -52,6 +52,7 @@ def test_unmodified_perftest_shows_a_planted_slow_cable(paced, stock, tmp_path):
     assert [f.evidence["kind"] for f in changes.of("topology-changed")] == ["cable-width"]
     assert [f.message.split(":")[0] for f in changes.of("slow-cable")] == [slow[0].message.split(":")[0]]
     paced.fault("clear")
+    paced.sweep()
 
 
 TCP = """
