@@ -101,7 +101,9 @@ def test_a_job_over_tcp_is_told_from_one_over_the_hcas(paced, stock):
     jobs = {"verbs": ["host-0001", "host-0006"], "tcp": ["host-0003", "host-0008"]}
     found = softib.diagnose(seen, paced, jobs=jobs, thresholds={"job_observed": 2}).of("job-off-hcas")
     assert [f.evidence["job"] for f in found] == ["tcp"]
-    assert found[0].evidence["other_jobs_octets_per_second"] > 1000 * max(found[0].evidence["octets_per_second"].values())
+    assert found[0].evidence["other_jobs_octets_per_second"] > 1000 * max(
+        found[0].evidence["octets_per_second"].values()
+    )
 
 
 def made(name: str, slow: str = "", factor: float = 1.0, **more: object) -> softib.Baseline:
@@ -206,7 +208,7 @@ def test_what_cannot_be_measured_is_one_line(tmp_path):
     tree = softib.generate("fat-tree", radix=4, levels=2)
     for arguments, message in (
         ({"launcher": "local"}, "no running fabric"), ({"launcher": "rsh"}, "no launcher named"), ({"program": "atomic"}, "perftest has"),
-        ({"tests": ["bandwith"]}, "did you mean bandwidth"), ({"hosts": "nobody"}, "no host named"), ({"hosts": ["host-0001"]}, "a pair needs two"),
+        ({"tests": ["bandwidths"]}, "did you mean bandwidth"), ({"hosts": "nobody"}, "no host named"), ({"hosts": ["host-0001"]}, "a pair needs two"),
     ):  # fmt: skip
         with pytest.raises(softib.InputError, match=message):
             softib.accept(tree, **{"launcher": "ssh", **arguments})

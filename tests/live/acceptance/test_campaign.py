@@ -94,7 +94,7 @@ def test_launchers_name_the_host():
     assert "--nodelist=node-1" in launcher_named("srun").command(at, ["x"], 30)
     assert Launcher("local", "pod").command(at, ["x"], 30)[6:8] == ["--node", "node-1 mlx5_0"]
     with pytest.raises(InputError, match="did you mean ssh"):
-        launcher_named("shs")
+        launcher_named("sshd")
 
 
 def test_a_journal_that_was_cut_off_loses_its_last_line_alone(tmp_path):
