@@ -62,6 +62,15 @@ class JobLinks:
         channels = list(self.row.get((node_guid, portnum), ()))
         return [j.job.name for i, j in enumerate(self.jobs) if self.uses[i, channels].any()]
 
+    def ports_of(self, job: int) -> list[tuple[str, int, int]]:
+        """(host, NodeGUID, portnum) of each of its adapters' ports."""
+        f, out = self.fabric, []
+        for port in self.port[self.network.n_links + self.jobs[job].ends].tolist():
+            node = int(f.port_node[port])
+            hit = HCA_NAME.match(f.node_name(node))
+            out.append((hit["host"] if hit else f.node_name(node), int(f.node_guid[node]), int(f.port_num[port])))
+        return out
+
     def links_of(self, job: int) -> list[str]:
         """``leaf-3[40]`` of every port that sends what the job sends."""
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]

@@ -13,6 +13,7 @@ from softib.diags.cable_rules import (  # noqa: F401
     congestion,
     fec_margin,
     flow_control,
+    job_traffic,
     link_falls,
     management_drops,
     packet_errors,
