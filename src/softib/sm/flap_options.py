@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FLAP_OPTIONS", "FlapConfig", "flap_config"]
+__all__ = ["FLAP_OPTIONS", "FlapConfig", "flap_config", "number"]
 
 PS_PER_S = 10**12
 
@@ -20,7 +20,9 @@ class FlapConfig:
     pause_ps: int = 300 * PS_PER_S
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
+def number(least: int, most: int) -> Callable[[str], int]:
+    """Reads a number in this range, raises ValueError for another one."""
+
     def read(text: str) -> int:
         value = int(text, 0)
         if not least <= value <= most:
@@ -32,9 +34,9 @@ def _number(least: int, most: int) -> Callable[[str], int]:
 
 
 FLAP_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "flap_threshold": ("flap_threshold", _number(0, 1000)),
-    "flap_window": ("flap_window", _number(1, 86400)),
-    "flap_pause": ("flap_pause", _number(1, 86400)),
+    "flap_threshold": ("flap_threshold", number(0, 1000)),
+    "flap_window": ("flap_window", number(1, 86400)),
+    "flap_pause": ("flap_pause", number(1, 86400)),
 }
 """Falls of a link (0: no port is isolated), within so many seconds, and for how many seconds it is taken out."""
 

@@ -140,7 +140,9 @@ class SubnetManager:
         self._runner.requests.fill(self.config.chunk)
         outbox, deadline_ps = self.transactor.send(now_ps)
         if not self.settled and not self.transactor.busy:
-            deadline_ps = now_ps  # the next phase: each starts in a step of its own, so that its time is its own
+            # The next phase: each starts in a step of its own, so that its time is its own.
+            drained_ps = self._runner.drained_ps
+            deadline_ps = now_ps if drained_ps == NEVER_PS else max(now_ps, drained_ps)
         elif not self.phase:
             deadline_ps = min(deadline_ps, self.schedule.due_ps(self.state, self.config, self.replication.due_ps))
             deadline_ps = min(deadline_ps, self._flapping.due_ps())

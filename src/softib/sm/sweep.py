@@ -23,6 +23,7 @@ from softib.sm.election import Election
 from softib.sm.features import GMP_PHASES, Features
 from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
+from softib.sm.lft_plan import plan_change
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
@@ -187,9 +188,12 @@ class Sweep:
         assert self.graph is not None and self.routing is not None
         if self._held is not None:
             self._held.finish()
-        if note := ucast_mgr.transition_note(self.database, self.graph, self.routing, self.store):
-            self.report.notes.append(note)
-        self._update = ucast_mgr.start_update(self.database, self.graph, self.routing.lft, self.store)
+        plan = plan_change(self.database, self.graph, self.routing, self.store, self.config.changes)
+        self.report.tables_change = plan.state
+        self.report.notes += [plan.note] if plan.note else []
+        self._update = ucast_mgr.start_update(
+            self.database, self.graph, self.routing.lft, self.store, plan.stage, plan.discard
+        )
         self.more_tables()
 
     def more_tables(self) -> bool:
@@ -198,6 +202,11 @@ class Sweep:
             return False
         ucast_mgr.queue_round(self.database, self.queue, self.graph, self._update)
         return True
+
+    @property
+    def drains(self) -> bool:
+        """Do packets of old entries drain before the next round of forwarding tables?"""
+        return self._update is not None and self._update.drains
 
     def _tops(self) -> None:
         assert self.graph is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from softib.mad.smp_requests import RequestQueue
-from softib.mad.transactor import Transactor
+from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
@@ -44,6 +44,8 @@ class SweepRunner:
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.count = 0
+        self.drained_ps = NEVER_PS
+        """When packets of old entries have drained, so that the next stage of forwarding tables may begin; NEVER_PS: nothing waits for it."""
         self._ended_well = False
 
     def connect(self, mastership: Mastership) -> None:
@@ -112,6 +114,8 @@ class SweepRunner:
     def next_phase(self, now_ps: int) -> None:
         """All of a phase is answered or given up."""
         phase, sweep, mastership = self.phase.name, self.sweep, self.mastership
+        if phase == "tables" and self._drain(now_ps):
+            return
         if phase == "tables" and sweep.more_tables():
             return
         self.report.phase_s[phase] = (now_ps - self.phase.since_ps) / PS_PER_S
@@ -129,6 +133,18 @@ class SweepRunner:
         else:
             self._enter(now_ps, PHASES[PHASES.index(phase) + 1])
 
+    def _drain(self, now_ps: int) -> bool:
+        """Do packets of old entries still drain?"""
+        if not self.sweep.drains:
+            self.drained_ps = NEVER_PS
+            return False
+        if self.drained_ps == NEVER_PS:
+            self.drained_ps = now_ps + self.mastership.config.changes.drain_ps
+        if now_ps < self.drained_ps:
+            return True
+        self.drained_ps = NEVER_PS
+        return False
+
     def _enter(self, now_ps: int, phase: str) -> None:
         self.phase.enter(phase, now_ps)
         self.transactor.window = self.sweep.window(phase)
@@ -142,6 +158,7 @@ class SweepRunner:
         if self.phase.name == "tables":
             self.mastership.has.stores.lft.tables.clear()  # nobody knows which Sets were done
         self.phase.leave()
+        self.drained_ps = NEVER_PS
         self.schedule.sweep = False
         self.transactor.abandon()
         self.requests.queue = RequestQueue(self.database.routes)
