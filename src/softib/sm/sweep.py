@@ -16,6 +16,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
+from softib.sm.capacities import changed_capacities, leave_out_short, refused_blocks
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.discovery import Discovery
@@ -128,6 +129,7 @@ class Sweep:
         self.discovery.finish()
         if self.before is not None:
             self.report.wrong_answers += changed_devices(self.before, self.database)
+            self.report.wrong_answers += changed_capacities(self.before, self.database)
             self.fallen = fallen_links(self.before, self.database)
             self.report.notes += changed_neighbours(self.before, self.database)[:SHOWN]
         self.election.ask(self.database, self.queue)
@@ -137,6 +139,7 @@ class Sweep:
         if db.sm_port < 0:
             return
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
+        self.report.wrong_answers += leave_out_short(db, self.store)
         self._count_subnet()
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
         self.features.configured(self._wanted)
@@ -169,6 +172,8 @@ class Sweep:
         nothing = [table is None for table in self.store.known(db, self.graph.switch_node)]
         self._reset = self.graph.switch_node[np.array(nothing, bool)].astype(np.int64)
         self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
+        for guid in db.node_guid[link_mgr.restarted(db)].tolist():
+            self.store.refused.pop(guid, None)
         for node in self._reset.tolist():
             self.groups.forget_switch(int(db.node_guid[node]))
         assert self.routing is not None
@@ -267,6 +272,8 @@ class Sweep:
         self.features.refused(phase, tags)
         kind = f"{'Get' if asks else 'Set'} {attribute_name(attr)}"
         self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
+        if phase == "tables" and self.graph is not None and self._update is not None:
+            refused_blocks(self.store, self.graph.switch_guid[tags // self._update.blocks], tags % self._update.blocks)
         self.lost(phase, attr, tags, "is refused")
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:

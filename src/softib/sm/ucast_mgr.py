@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from softib.errors import LimitError
 from softib.iba.constants import LFT_NO_ROUTE, SmpAttr
 from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import SwitchInfo
@@ -31,6 +30,8 @@ class LftStore:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
         """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
+        self.refused: dict[int, int] = {}
+        """NodeGUID → first LID of a block that the switch refused."""
         self.locations = EndLocations.none()
         """Where hosts are, or were."""
 
@@ -78,16 +79,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
+    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
-    caps = SwitchInfo.linear_fdb_cap.get(db.switch_info[graph.switch_node])
-    short = np.flatnonzero(caps <= graph.max_lid)
-    if len(short):
-        node = int(graph.switch_node[short[0]])
-        raise LimitError(
-            f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
-        )
     store.locations = locations
     routing = route(graph, engine, replace(options, past_roots=store.roots))
     if routing.engine == "ftree":

@@ -44,7 +44,10 @@ class AliasGuids:
         if block * GUID_BLOCK >= cap:
             return Answer(SaStatus.REQ_INVALID)
         guid = int(subnet.end_guid[end])
-        table = self.tables.setdefault(guid, np.zeros(-(-cap // GUID_BLOCK) * GUID_BLOCK, np.uint64))
+        table = np.zeros(-(-cap // GUID_BLOCK) * GUID_BLOCK, np.uint64)
+        if (held := self.tables.get(guid)) is not None:  # a device may say another GUIDCap than before
+            table = held if len(held) >= len(table) else np.concatenate([held, table[len(held) :]])
+        self.tables[guid] = table
         table[0] = guid
         for i, name in enumerate(NAMES):
             entry = block * GUID_BLOCK + i
