@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from softib.sm.flap_options import number
+from softib.sm.flap_options import number, truth
 
 __all__ = ["CHANGE_OPTIONS", "ChangeConfig", "change_config"]
 
@@ -21,16 +21,9 @@ class ChangeConfig:
     discard: bool = False
 
 
-def _truth(text: str) -> bool:
-    """TRUE or FALSE"""
-    if text.lower() not in ("true", "false", "yes", "no", "1", "0", "on", "off"):
-        raise ValueError
-    return text.lower() in ("true", "yes", "1", "on")
-
-
 CHANGE_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "lft_drain_time": ("lft_drain_time", number(0, 60_000)),
-    "lft_discard": ("lft_discard", _truth),
+    "lft_discard": ("lft_discard", truth),
 }
 """Milliseconds in which packets of old entries drain between two stages (50), and whether packets are discarded where no order of changes is free of
 credit loops."""

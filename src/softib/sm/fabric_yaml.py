@@ -60,8 +60,11 @@ def check_keys(section: Mapping[str, Any]) -> None:
             raise InputError(f"sm.{key}: the subnet manager has no such option")
         if key in (*QOS_OPTIONS, "qos_policy_file") and value is not None and not section.get("qos"):
             raise InputError(f"sm.{key}: has no effect without qos: true")
-        if key in ("flap_window", "flap_pause") and value is not None and not section.get("flap_threshold"):
-            raise InputError(f"sm.{key}: has no effect without flap_threshold")
+        isolates = section.get("flap_threshold") or section.get("babbling_port_policy")
+        if key in ("flap_window", "flap_pause") and value is not None and not isolates:
+            raise InputError(f"sm.{key}: has no effect without flap_threshold or babbling_port_policy")
+        if key == "babbling_threshold" and value is not None and not section.get("babbling_port_policy"):
+            raise InputError(f"sm.{key}: has no effect without babbling_port_policy: true")
     check_cc(section)
     check_ar(section)
     check_aggregation(section)

@@ -55,7 +55,6 @@ LEFT_OUT: dict[str, str] = {
     "single_thread": _PROGRAM,
     "daemon": _PROGRAM,
     "sm_inactive": "a manager takes part as soon as it runs",
-    "babbling_port_policy": "ports are isolated by falls of their link: flap_threshold, flap_window, flap_pause",
     "drop_event_subscriptions": "subscriptions of ports that left end, always",
     "ipoib_mcgroup_creation_validation": _VALID,
     "mcgroup_join_validation": _VALID,
