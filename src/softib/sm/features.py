@@ -19,6 +19,7 @@ from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
 from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
+from softib.sm.link_extensions import LinkExtensions
 from softib.sm.link_policy import LinkPolicyManager
 from softib.sm.pkey_mgr import PkeyManager
 from softib.sm.qos_mgr import QosManager, needs_qos
@@ -50,11 +51,12 @@ class Features:
         self.training: set[int] = set()
         """NodeGUIDs of switches whose links train anew."""
         self._links: LinkPolicyManager | None = None
+        self._extensions: LinkExtensions | None = None
         self._pkeys: PkeyManager | None = None
         self._qos: QosManager | None = None
         self._ar: ArManager | None = None
         self.enter: dict[str, Callable[[], None]] = {
-            "policy": self._link_policy, "retrain": self._retrain, "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
+            "policy": self._link_policy, "link_info": self._link_info, "link_modes": self._link_modes, "retrain": self._retrain, "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
             "ar_groups": self._ar_groups, "ar_lids": self._ar_lids, "ar_on": self._ar_on, "congestion": self._congestion,
             "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
             "sharp_trees": self._sharp_trees,
@@ -90,9 +92,19 @@ class Features:
             self._links = LinkPolicyManager(self.database, self.config.links, self.stores.trained)
             self._links.queue_enabled(self.queue)
 
+    def _link_info(self) -> None:
+        if self.config.links is not None:
+            self._extensions = LinkExtensions(self.database, self.config.links, self.stores.extensions)
+            self._extensions.ask(self.queue)
+
+    def _link_modes(self) -> None:
+        if self._extensions is not None:
+            self._extensions.queue(self.queue)
+
     def _retrain(self) -> None:
         if self._links is not None:
-            db, ports = self.database, self._links.queue_training(self.queue)
+            also = np.zeros(0, np.int64) if self._extensions is None else self._extensions.training()
+            db, ports = self.database, self._links.queue_training(self.queue, also)
             self.training = set(db.node_guid[db.port_node[ports]].tolist())
             self.report.notes += self._links.notes
 
@@ -170,7 +182,7 @@ class Features:
 
     # -- answers --
 
-    def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> bool:
+    def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> bool:
         """Answers to requests of ``phase``; False where the phase is none of these."""
         if phase == "pkeys":
             assert self._pkeys is not None
@@ -183,6 +195,9 @@ class Features:
             self.aggregation.heard(tags, data, self.stores.aggregation_caps)
         elif phase in ("policy", "retrain"):
             self.database.port_info[tags] = data
+        elif phase in ("link_info", "link_modes"):
+            assert self._extensions is not None
+            self._extensions.heard(attr, tags, data)
         else:
             return phase in (*GMP_PHASES, "ar_on")
         return True
@@ -202,6 +217,10 @@ class Features:
                 self.stores.congestion.forget(int(db.node_guid[node]))
             name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
             self.report.mute_nodes.extend((n, name, why) for n in nodes.tolist())
+            return None
+        if phase in ("link_info", "link_modes"):
+            assert self._extensions is not None
+            self._extensions.lost(attr, tags)
             return None
         if phase in ("policy", "retrain"):
             self.report.mute_ports.extend((port, why) for port in tags.tolist())

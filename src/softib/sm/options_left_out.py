@@ -22,7 +22,6 @@ LEFT_OUT: dict[str, str] = {
     "part_enforce": "switch ports enforce P_Keys both ways, as far as they can",
     "keep_pkey_indexes": "a key that stands stays where it is, always",
     "sm_assigned_guid": "ports keep their own EUI-64",
-    "fdr10": "FDR10 ports stay as they are",
     "force_heavy_sweep": "softib sm sweep looks at everything",
     "sweep_on_trap": "traps call for a sweep, always",
     "port_profile_switch_nodes": _ORDER,

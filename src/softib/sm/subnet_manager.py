@@ -60,7 +60,7 @@ class SubnetManager:
         self._now_ps = 0
         self._stores = Stores()
         self.lids: Lids = {}
-        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, config)
+        records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, config, sa.sa.aliases)
         self.replication = Replication(records, sa.journal)
         self.silent = SilentPorts(config.window, config.timeout_ps, config.retries)
         self.schedule = Schedule()

@@ -38,12 +38,12 @@ from softib.sm.wrong_answers import changed_devices, changed_neighbours, wrong_l
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "policy", "link_info", "link_modes", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
     "retrain",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
-ports may train to; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
+ports may train to, ``link_info`` asks for FDR10 and FEC and ``link_modes`` sets them; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
 manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
@@ -251,7 +251,7 @@ class Sweep:
         elif phase == "held":
             assert self._held is not None
             self._held.heard(attr, tags, data)
-        elif self.features.heard(phase, tags, data):
+        elif self.features.heard(phase, attr, tags, data):
             pass
         elif phase == "reread":
             self._stale(tags[PortInfo.port_state.get(data) != self.database.port_state()[tags]])
@@ -266,7 +266,7 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
+        asks = phase in ("discover", "link_info", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
         self.features.refused(phase, tags)
