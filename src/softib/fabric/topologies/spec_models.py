@@ -96,7 +96,7 @@ LINK_KEYS = (
     "babbling_threshold",
     "lft_drain_time",
 )
-LINK_SWITCHES = ("babbling_port_policy", "lft_discard")
+LINK_SWITCHES = ("babbling_port_policy", "lft_discard", "local_repair")
 AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
 _OPTIONS: dict[str, Any] = {
