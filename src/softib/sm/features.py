@@ -56,7 +56,7 @@ class Features:
         self._qos: QosManager | None = None
         self._ar: ArManager | None = None
         self.enter: dict[str, Callable[[], None]] = {
-            "policy": self._link_policy, "link_info": self._link_info, "link_modes": self._link_modes, "retrain": self._retrain, "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
+            "policy": self._link_policy, "retrain": self._retrain, "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
             "ar_groups": self._ar_groups, "ar_lids": self._ar_lids, "ar_on": self._ar_on, "congestion": self._congestion,
             "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
             "sharp_trees": self._sharp_trees,
@@ -91,13 +91,11 @@ class Features:
         if self.config.links is not None:
             self._links = LinkPolicyManager(self.database, self.config.links, self.stores.trained)
             self._links.queue_enabled(self.queue)
-
-    def _link_info(self) -> None:
-        if self.config.links is not None:
             self._extensions = LinkExtensions(self.database, self.config.links, self.stores.extensions)
             self._extensions.ask(self.queue)
 
-    def _link_modes(self) -> None:
+    def queue_link_modes(self) -> None:
+        """Put the Sets of FDR10 and FEC."""
         if self._extensions is not None:
             self._extensions.queue(self.queue)
 
@@ -182,7 +180,15 @@ class Features:
 
     # -- answers --
 
-    def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> bool:
+    def link_extensions(self, attr: int, ports: np.ndarray, data: np.ndarray | None) -> None:
+        """Answers about FDR10 and FEC of ports; None: there is none, or a bad one."""
+        assert self._extensions is not None
+        if data is None:
+            self._extensions.lost(attr, ports)
+        else:
+            self._extensions.heard(attr, ports, data)
+
+    def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> bool:
         """Answers to requests of ``phase``; False where the phase is none of these."""
         if phase == "pkeys":
             assert self._pkeys is not None
@@ -195,9 +201,6 @@ class Features:
             self.aggregation.heard(tags, data, self.stores.aggregation_caps)
         elif phase in ("policy", "retrain"):
             self.database.port_info[tags] = data
-        elif phase in ("link_info", "link_modes"):
-            assert self._extensions is not None
-            self._extensions.heard(attr, tags, data)
         else:
             return phase in (*GMP_PHASES, "ar_on")
         return True
@@ -217,10 +220,6 @@ class Features:
                 self.stores.congestion.forget(int(db.node_guid[node]))
             name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
             self.report.mute_nodes.extend((n, name, why) for n in nodes.tolist())
-            return None
-        if phase in ("link_info", "link_modes"):
-            assert self._extensions is not None
-            self._extensions.lost(attr, tags)
             return None
         if phase in ("policy", "retrain"):
             self.report.mute_ports.extend((port, why) for port in tags.tolist())

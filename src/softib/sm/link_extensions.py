@@ -17,9 +17,10 @@ from softib.sm.link_mgr import linked
 from softib.sm.link_options import FDR10_OFF, FDR10_ON, LinkPolicy
 from softib.sm.link_policy import ports_of
 
-__all__ = ["HeldExtensions", "LinkExtensions"]
+__all__ = ["EXTENSIONS", "HeldExtensions", "LinkExtensions"]
 
 EXTENDED, FEC = int(SmpAttr.MLNX_EXT_PORT_INFO), int(SmpAttr.PORT_INFO_EXT)
+EXTENSIONS = (EXTENDED, FEC)
 GENERATIONS = ("fdr", "edr", "hdr", "ndr")
 HeldExtensions = dict[tuple[int, int, int], np.ndarray]
 """(NodeGUID, portnum, attribute) → what a port read."""

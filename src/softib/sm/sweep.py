@@ -25,6 +25,7 @@ from softib.sm.features import GMP_PHASES, Features
 from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
 from softib.sm.lft_plan import plan_change
+from softib.sm.link_extensions import EXTENSIONS
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
@@ -38,12 +39,12 @@ from softib.sm.wrong_answers import changed_devices, changed_neighbours, wrong_l
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "policy", "link_info", "link_modes", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
+    "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
     "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
     "retrain",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
-ports may train to, ``link_info`` asks for FDR10 and FEC and ``link_modes`` sets them; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
+ports may train to, and asks for FDR10 and FEC; ``lids`` configures end ports, and sets these; ``route`` only computes; ``held`` reads tables that another
 manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
@@ -144,6 +145,7 @@ class Sweep:
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
         self.features.configured(self._wanted)
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
+        self.features.queue_link_modes()
 
     def _reregister(self) -> np.ndarray:
         """bool[ports]: ports whose clients shall subscribe and join anew."""
@@ -251,7 +253,9 @@ class Sweep:
         elif phase == "held":
             assert self._held is not None
             self._held.heard(attr, tags, data)
-        elif self.features.heard(phase, attr, tags, data):
+        elif attr in EXTENSIONS:
+            self.features.link_extensions(attr, tags, data)
+        elif self.features.heard(phase, tags, data):
             pass
         elif phase == "reread":
             self._stale(tags[PortInfo.port_state.get(data) != self.database.port_state()[tags]])
@@ -266,7 +270,8 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
-        asks = phase in ("discover", "link_info", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
+        asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
+        asks |= phase == "policy" and attr in EXTENSIONS
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
         self.features.refused(phase, tags)
@@ -284,6 +289,9 @@ class Sweep:
             return
         if phase == "held":
             return  # written whole
+        if attr in EXTENSIONS:
+            self.features.link_extensions(attr, tags, None)
+            return
         if phase in self.features.enter:
             nodes = self.features.lost(phase, attr, tags, why)
             if nodes is None:
