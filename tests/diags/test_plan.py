@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.diags.cabling_plan.compare import compare
+from softib.diags.cabling_plan.result import STATUSES
 from softib.diags.check import check
-from softib.diags.plan_compare import STATUSES, compare
 from softib.fabric.faults.inject import (
     move_cable,
     random_swap,

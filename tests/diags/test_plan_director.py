@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.diags.plan_compare import PlanComparison, compare
+from softib.diags.cabling_plan.compare import compare
+from softib.diags.cabling_plan.result import PlanComparison
 from softib.fabric.faults.inject import remove_cable, swap_cables
 from softib.fabric.formats.cabling.csv import parse_cabling
 from softib.fabric.formats.cabling.plan import CablingPlan, join_plans, read_plan

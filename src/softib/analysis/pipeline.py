@@ -167,7 +167,7 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
         if found.bring_up is None:  # the tables were read, not chosen by us
             routing["records"] = result.fabric.source.records | {"lfts"}
     if plan is not None:
-        from softib.diags.plan_compare import compare
+        from softib.diags.cabling_plan.compare import compare
 
         plan = report.comparison = compare(result.fabric, plan)
         report.problems += plan.problems

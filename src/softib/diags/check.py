@@ -17,8 +17,9 @@ from softib.diags import (  # noqa: F401
     structure_checks,
 )
 from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (declares their codes)
+from softib.diags.cabling_plan.compare import compare
+from softib.diags.cabling_plan.result import PlanComparison
 from softib.diags.finding import Finding, Severity
-from softib.diags.plan_compare import PlanComparison, compare
 from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
 from softib.diags.structure import Structure
 from softib.diags.view import FabricView
@@ -58,7 +59,7 @@ def check(
 
     ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality`` (``routing.quality.Balance``) and the
     ``graph`` that their rows belong to (None: rows are the fabric's switches); ``remedy``: what the tree needs for ftree
-    (``report.remedy.FtreeUnfit``); ``plan``: compare every cable (or what :func:`~softib.diags.plan_compare.compare` found);
+    (``report.remedy.FtreeUnfit``); ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare` found);
     ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
     bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise`, if at hand.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from softib.diags.plan_compare import PlanComparison
+from softib.diags.cabling_plan.result import PlanComparison
 from softib.render.phrases import percent
 
 __all__ = ["plan_facts"]

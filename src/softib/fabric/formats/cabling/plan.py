@@ -125,7 +125,7 @@ class CablingPlan:
 def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
     """Fill ``repeats`` and ``conflict`` by the names alone; returns why each row is in conflict.
 
-    Racks tell machines of one name apart, GUIDs those of a fabric. :mod:`softib.diags.plan_compare` asks again when the
+    Racks tell machines of one name apart, GUIDs those of a fabric. :mod:`softib.diags.cabling_plan.compare` asks again when the
     ports are known: names of one port may differ in form.
     """
     used: dict[tuple[str, str, str], int] = {}

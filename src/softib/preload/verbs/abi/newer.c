@@ -1,7 +1,7 @@
 /*
  * What libibverbs exports since rdma-core 45 (IBVERBS_1.15 and later). A program that is linked to it calls these with our contexts,
  * behind which its own functions would look for a provider that is not there. The structures are declared here, for the headers
- * may be older.
+ * may be older; the functions have names of ours and libibverbs' in the object file alone, for the headers may be newer and declare them.
  */
 #include "abi.h"
 #include "link_rates.h" /* softib/iba/link_speeds.py */
@@ -17,10 +17,12 @@ struct mr_init_attr {
 };
 enum { MASK_IOVA = 1, MASK_ADDR = 2 }; /* IBV_REG_MR_MASK_*; files, DMA handles and buffers are others */
 
-struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr);
-int ibv_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed);
+#define EXPORTED_AS(name) __asm__(#name) VA_EXPORT
 
-VA_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr)
+struct ibv_mr *va_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr) EXPORTED_AS(ibv_reg_mr_ex);
+int va_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed) EXPORTED_AS(ibv_query_port_speed);
+
+struct ibv_mr *va_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr)
 {
     unsigned access = (unsigned)attr->access;
     uint64_t iova = attr->comp_mask & MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
@@ -33,7 +35,7 @@ VA_EXPORT struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *a
 }
 
 /* In 100 Mb/s, as the kernel counts it (ib_port_attr_to_speed_info). Its codes of speeds are bits, in the order of the table. */
-VA_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed)
+int va_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t *speed)
 {
     struct ibv_port_attr port;
     unsigned row, lanes, width;
@@ -50,15 +52,15 @@ VA_EXPORT int ibv_query_port_speed(struct ibv_context *context, uint32_t portnum
 /* -- what is not there: DMA handles, buffers of a device, completion counters -- */
 
 #define NO_POINTER(name)                                                                                                     \
-    void *name(void);                                                                                                        \
-    VA_EXPORT void *name(void)                                                                                               \
+    void *va_no_##name(void) EXPORTED_AS(name);                                                                              \
+    void *va_no_##name(void)                                                                                                 \
     {                                                                                                                        \
         errno = EOPNOTSUPP;                                                                                                  \
         return NULL;                                                                                                         \
     }
 #define NO(name, result)                                                                                                     \
-    int name(void);                                                                                                          \
-    VA_EXPORT int name(void)                                                                                                 \
+    int va_no_##name(void) EXPORTED_AS(name);                                                                                \
+    int va_no_##name(void)                                                                                                   \
     {                                                                                                                        \
         errno = EOPNOTSUPP;                                                                                                  \
         return result;                                                                                                       \

@@ -1,0 +1,1 @@
+"""A cabling plan compared with a fabric, cable by cable."""

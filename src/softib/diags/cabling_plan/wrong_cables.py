@@ -1,0 +1,98 @@
+"""Planned cables that are exchanged, lead elsewhere, or are not there."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
+from softib.diags.finding import Severity
+from softib.diags.registry import code, finding
+
+__all__ = ["swapped_cables", "wrong_cables"]
+
+PLAN_SWAPPED = code(
+    "plan-swapped-cables", Severity.ERROR, "two planned cables are exchanged at one end",
+    "exchange the two plugs at one end")  # fmt: skip
+PLAN_MISPLACED = code(
+    "plan-misplaced-cable", Severity.ERROR, "a planned port holds a cable that leads elsewhere",
+    "move the plug to the planned port")  # fmt: skip
+PLAN_MISSING = code(
+    "plan-missing-cable", Severity.ERROR, "a planned cable is not there",
+    "plug the cable in, or check why its link is down")  # fmt: skip
+
+MANY_AT_NODE = 8
+"""More missing cables than this at one node are one finding: the node is off, or not yet cabled."""
+
+
+def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
+    """Report the pairs of ``wrong`` rows of which each holds an end of the other; return their rows."""
+    done: set[int] = set()
+    waiting = {int(p): row for row in wrong for p in on.port[row]}
+    for row in wrong:
+        if row in done:
+            continue
+        for end in (0, 1):
+            peer_port = int(on.peer[row, end])
+            other = waiting.get(peer_port, -1)
+            if other >= 0 and other not in done and other != row and _exchanged(on, row, end, other, peer_port):
+                _swap(on, row, other)
+                done.update((row, other))
+                break
+    return done
+
+
+def _exchanged(on: PlanOnFabric, row: int, end: int, other: int, peer_port: int) -> bool:
+    """``row``'s port ``end`` is cabled to a port of ``other``; are the two left-over ports cabled to each other?"""
+    rest = int(on.port[row, 1 - end])
+    other_end = int(on.port[other, 0] if on.port[other, 1] == peer_port else on.port[other, 1])
+    return int(on.view.fabric.port_peer[rest]) == other_end
+
+
+def _swap(on: PlanOnFabric, row: int, other: int) -> None:
+    for r, o in ((row, other), (other, row)):
+        name = on.plan.row_name(o)
+        on.add("swapped", r, f"with plan {name}" if name else "")
+    a, b = on.names(row)
+    c, d = on.names(other)
+    on.findings.append(finding(PLAN_SWAPPED, on.locations((row, other)), f"{a} ↔ {b} and {c} ↔ {d} of the plan are "
+                         f"swapped: found {' and '.join(on.found(row))}",
+                         {"lines": [int(on.plan.line[r]) for r in (row, other)]}))  # fmt: skip
+
+
+def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
+    """Rows whose two ports hold other cables, or none."""
+    missing = []
+    for row in rows:
+        found = on.found(row)
+        if not found:
+            missing.append(row)
+            continue
+        a, b = on.names(row)
+        on.add("misplaced", row)
+        on.findings.append(finding(PLAN_MISPLACED, on.locations([row]), f"{a} ↔ {b} is planned; found "
+                             f"{' and '.join(found)}", on.evidence(row)))  # fmt: skip
+    for row in missing:
+        on.add("missing", row)
+    _missing(on, missing)
+
+
+def _missing(on: PlanOnFabric, rows: list[int]) -> None:
+    """One finding a cable, but for a node that misses many."""
+    node = on.matched.node
+    planned = Counter(node[on.rows.first].ravel().tolist())
+    per_node = Counter(int(n) for row in rows for n in set(node[row].tolist()))
+    left = rows
+    for n in [n for n, count in per_node.most_common() if count > MANY_AT_NODE]:
+        at_node = [row for row in left if n in node[row]]
+        if len(at_node) <= MANY_AT_NODE:
+            continue
+        left = [row for row in left if n not in node[row]]
+        share = "none" if len(at_node) == planned[n] else f"{planned[n] - len(at_node)}"
+        there = "is there" if share in ("none", "1") else "are there"
+        on.findings.append(finding(PLAN_MISSING, [on.view.node_location(n)], f"{on.view.display_names[n]}: {share} of its "
+                             f"{planned[n]} planned cables {there}",
+                             {"missing": len(at_node), "planned": planned[n], "lines": [int(on.plan.line[r]) for r in at_node]}))  # fmt: skip
+    for row in left:
+        a, b = on.names(row)
+        on.findings.append(finding(PLAN_MISSING, on.locations([row]), f"{a} ↔ {b} is planned, no cable is there",
+                             on.evidence(row)))  # fmt: skip
