@@ -23,19 +23,21 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
     top = int((db.port_lid[ends].astype(np.int64) + (1 << db.port_lmc[ends].astype(np.int64)) - 1).max(initial=0))
     nodes = np.flatnonzero(db.is_switch & db.node_ok)
     guids = db.node_guid[nodes].tolist()
-    said = SwitchInfo.linear_fdb_cap.get(db.switch_info[nodes]).astype(np.int64)
+    stated = SwitchInfo.linear_fdb_cap.get(db.switch_info[nodes]).astype(np.int64)
     refused = np.array([store.refused.get(guid, 1 << 16) for guid in guids], np.int64)
-    short = np.flatnonzero(np.minimum(said, refused) <= top)
+    short = np.flatnonzero(np.minimum(stated, refused) <= top)
+    first = [p for p in (db.sm_port, int(db.port_peer[db.sm_port])) if p >= 0] if db.sm_port >= 0 else []
+    local_nodes = db.port_node[first].tolist()
     lines, out = [], np.zeros(db.n_nodes, bool)
     for i in short.tolist():
         node, guid = int(nodes[i]), guids[i]
-        what = f"says that its forwarding table has {int(said[i])} entries, where LIDs up to {top} are in use"
+        what = f"says that its forwarding table has {int(stated[i])} entries, where LIDs up to {top} are in use"
         if refused[i] <= top:
             what = f"refused entries of its forwarding table from LID {int(refused[i])} on, where LIDs up to {top} are in use"
         held = store.tables.get(guid, (0, None))[0]
-        own = db.sm_port >= 0 and node in (int(db.port_node[db.sm_port]), int(db.port_node[db.port_peer[db.sm_port]]))
-        if own or (refused[i] > top and held >= top):
-            lines.append((guid, what + ("; it is the manager's own" if own else "; it held as many before")))
+        local = node in local_nodes
+        if local or (refused[i] > top and held >= top):
+            lines.append((guid, what + ("; it is the manager's own" if local else "; it held as many before")))
         else:
             lines.append((guid, what + ": it is left out, and what hangs on it alone"))
             out[node] = True

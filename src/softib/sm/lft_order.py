@@ -52,12 +52,12 @@ class LftUpdate:
         if len(self._switch):
             rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
         self._value = new[self._switch, self._lid]
-        self._turn = order.astype(np.int64)
+        self._step = order.astype(np.int64)
         if stage is not None:
             self._in_stages(stage, discard)
-        turns = np.argsort(self._turn, kind="stable")
-        self._switch, self._lid = self._switch[turns], self._lid[turns]
-        self._value, self._turn = self._value[turns], self._turn[turns]
+        steps = np.argsort(self._step, kind="stable")
+        self._switch, self._lid = self._switch[steps], self._lid[steps]
+        self._value, self._step = self._value[steps], self._step[steps]
         self._at = 0
         self._unwritten = ~known
         self._frozen = np.zeros(new.shape[1], bool)
@@ -66,13 +66,13 @@ class LftUpdate:
         """Turns of a stage come before those of the next."""
         last = int(stage.max(initial=0)) + 1
         number = stage[self._lid]
-        late = np.flatnonzero(number < 0)
-        self._turn += np.where(number < 0, last + discard, number) * STAGE
+        last_ones = np.flatnonzero(number < 0)
+        self._step += np.where(number < 0, last + discard, number) * STAGE
         if discard:
-            self._switch = np.concatenate([self._switch, self._switch[late]])
-            self._lid = np.concatenate([self._lid, self._lid[late]])
-            self._value = np.concatenate([self._value, np.full(len(late), LFT_NO_ROUTE, np.uint8)])
-            self._turn = np.concatenate([self._turn, np.full(len(late), last * STAGE)])
+            self._switch = np.concatenate([self._switch, self._switch[last_ones]])
+            self._lid = np.concatenate([self._lid, self._lid[last_ones]])
+            self._value = np.concatenate([self._value, np.full(len(last_ones), LFT_NO_ROUTE, np.uint8)])
+            self._step = np.concatenate([self._step, np.full(len(last_ones), last * STAGE)])
 
     @property
     def over(self) -> bool:
@@ -83,13 +83,13 @@ class LftUpdate:
     def drains(self) -> bool:
         """Does the next round begin another stage than the one before?"""
         at = self._at
-        return 0 < at < len(self._turn) and bool(self._turn[at - 1] // STAGE != self._turn[at] // STAGE)
+        return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
 
     def next_round(self) -> tuple[np.ndarray, np.ndarray]:
         """The Sets of the next round: (``switch * blocks + block`` of each, image uint8[n, 64])."""
         stop = self._at
         if self._at < len(self._switch):
-            stop = int(np.searchsorted(self._turn, self._turn[self._at], side="right"))
+            stop = int(np.searchsorted(self._step, self._step[self._at], side="right"))
         rows = slice(self._at, stop)
         self._at = stop
         switch, lid, value = self._switch[rows], self._lid[rows], self._value[rows]
@@ -106,8 +106,8 @@ class LftUpdate:
         """Nobody knows whether these Sets were done."""
         for block in np.unique(which % self.blocks).tolist():
             self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
-        if self._at and self._at < len(self._turn):  # what later stages go by is not so
-            later = self._turn[self._at :] // STAGE > self._turn[self._at - 1] // STAGE
+        if self._at and self._at < len(self._step):  # what later stages go by is not so
+            later = self._step[self._at :] // STAGE > self._step[self._at - 1] // STAGE
             self._frozen[self._lid[self._at :][later]] = True
 
 

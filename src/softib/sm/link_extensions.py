@@ -88,8 +88,8 @@ class LinkExtensions:
     def _fdr10(self, held: np.ndarray, ports: np.ndarray) -> np.ndarray:
         X = MlnxExtPortInfo
         wanted, can = held.copy(), X.link_speed_supported.get(held) & 1
-        asked = self.fdr10[ports]
-        enabled = np.where(asked == FDR10_ON, 1, np.where(asked == FDR10_OFF, 0, X.link_speed_enabled.get(held)))
+        choice = self.fdr10[ports]
+        enabled = np.where(choice == FDR10_ON, 1, np.where(choice == FDR10_OFF, 0, X.link_speed_enabled.get(held)))
         enabled = np.where(can > 0, enabled, X.link_speed_enabled.get(held))
         X.link_speed_enabled.set(wanted, enabled)
         X.state_change_enable.set(wanted, (enabled != X.link_speed_enabled.get(held)).astype(np.uint8))

@@ -33,7 +33,7 @@ ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
 """OpenSM's values for: what the port supports, and for no extended speed."""
 
 
-WORDS = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MODES), "fdr10": ("on", "off")}
+VALUES_OF = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MODES), "fdr10": ("on", "off")}
 """What a rule may say, and of each the values."""
 
 
@@ -113,7 +113,7 @@ def _rule(tokens: list[str]) -> LinkRule:
     fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0, "fec": 0, "fdr10": 0}
     for word in tokens[1:]:
         key, _, values = word.partition("=")
-        if key not in WORDS or not values:
+        if key not in VALUES_OF or not values:
             raise ValueError(f"{word!r} is not possible; write width=1x,4x or speed=QDR,EDR or fec=rs,none or fdr10=on")
         for value in values.split(","):
             if key == "width" and value.lower() in WIDTHS:
@@ -126,7 +126,7 @@ def _rule(tokens: list[str]) -> LinkRule:
                 component, bit = SPEEDS[value.upper()]
                 fields[component] |= bit
             else:
-                raise ValueError(f"{value!r} is no {key}; write {', '.join(WORDS[key])}")
+                raise ValueError(f"{value!r} is no {key}; write {', '.join(VALUES_OF[key])}")
         if key == "speed":  # speeds are one list: a component that it does not name is off
             fields["speed"] = fields["speed"] or 1
             fields["ext"] = fields["ext"] or EXT_NONE

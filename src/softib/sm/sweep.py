@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.iba.constants import CapMask, PortState, SmpAttr
+from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import kind_of
 from softib.mad.smp_requests import RequestQueue
@@ -141,7 +141,7 @@ class Sweep:
             return
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
         self.report.wrong_answers += leave_out_short(db, self.store)
-        self._count_subnet()
+        self.report.count_subnet(db)
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
         self.features.configured(self._wanted)
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
@@ -345,17 +345,3 @@ class Sweep:
         """Partition memberships of the subnet's end ports."""
         assert self.subnet is not None
         return members_of(self.subnet, list(self.config.known_partitions), self.config.allow_both_pkeys)
-
-    def _count_subnet(self) -> None:
-        db, report = self.database, self.report
-        report.nodes, report.switches = db.n_nodes, int(db.is_switch.sum())
-        report.cas = report.nodes - report.switches
-        peer = db.port_peer
-        rows = np.flatnonzero(peer >= 0)
-        report.links = int((rows <= peer[rows]).sum())
-        report.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
-        is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
-        is_sm[db.sm_port] = False
-        report.notes += [
-            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
-        ]
