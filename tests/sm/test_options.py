@@ -54,6 +54,7 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
         *QOS_OPTIONS,
         *CC_OPTIONS,
         *LINK_OPTIONS,
+        "babbling_port_policy",
         "torus_config",
         "nue_max_num_vls",
     )
