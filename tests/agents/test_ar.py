@@ -40,7 +40,7 @@ def test_a_set_of_ar_info_keeps_what_is_settable_and_no_capability(lab):
     now = ar.ARInfo.unpack(got)
     assert status == 0 and now == ar.ARInfo.unpack(talk(lab, 0xFF20)[1])
     assert {k for k in now if now[k] != can[k]} == {
-        "ar_enabled", "by_sl_en", "enable_by_sl_mask", "group_top", "ageing_time_value", "by_transport_disable"
+        "ar_enabled", "fr_enabled", "by_sl_en", "enable_by_sl_mask", "group_top", "ageing_time_value", "by_transport_disable"
     }  # fmt: skip
     assert ar.ARInfo.enable_by_sl_mask.get(f.ar_info).tolist() == [0xFFF0, 0], "the other switch is as it was"
 

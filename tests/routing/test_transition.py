@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.transition import transition_loop
+from softib.routing.transition import transition_loop, transition_stages
 from softib.routing.verify import has_credit_loop
 from softib.sm.lft_order import LftUpdate
 from tests.routing.brute import cas, lids, neighbours, walk
@@ -93,3 +93,101 @@ def test_the_same_tables_and_those_that_loop_by_themselves_are_not_the_changes_f
     loops = np.ascontiguousarray(route(g, "minhop", RouteOptions()).lft)
     if has_credit_loop(g, loops):
         assert transition_loop(g, old, loops) is None and transition_loop(g, loops, old) is None
+
+
+def failing(g, rng):
+    """The same graph with one cable less; ports and LIDs stay."""
+    cables = [
+        (s, p, t, int(g.peer_port[e]))
+        for s in range(g.n_switches)
+        for e in range(g.first[s], g.first[s + 1])
+        for p, t in [(int(g.out_port[e]), int(g.peer[e]))]
+        if (s, p) < (t, int(g.peer_port[e]))
+    ]
+    cables.pop(int(rng.integers(len(cables))))
+    hosts = [(int(g.end_switch[i]), int(g.end_port[i])) for i in cas(g)]
+    return wire(g.n_switches, cables, hosts)
+
+
+def in_stages(g, old, new, stages, discard, rng):
+    """Cycles that could arise: after every single Set, what stands in the switches together with all that stood since the packets of the stage before drained."""
+    update = LftUpdate(g, old.copy(), new, np.ones(len(old), bool), stages.stage, discard)
+    held, hold, broken = old.copy(), waits(g, old), False
+    while not update.over:
+        if update.drains:
+            hold = waits(g, held)
+        which, image = update.next_round()
+        for i in rng.permutation(len(which)).tolist():
+            switch, block = divmod(int(which[i]), update.blocks)
+            held[switch, 64 * block : 64 * (block + 1)] = image[i]
+            hold = hold | waits(g, held)
+            broken |= cyclic(hold)
+    assert (held == new).all()
+    return broken
+
+
+def both(g, h, roots):
+    """Tables of updn from two roots, the second on the damaged graph ``h``."""
+    tables = [
+        route(x, "updn", RouteOptions(root_guids=(int(x.switch_guid[r]),))).lft
+        for x, r in zip((g, h), roots, strict=True)
+    ]
+    return [np.ascontiguousarray(t) for t in tables]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_cycle_arises_where_all_lids_find_a_stage(seed):
+    """Another root, another cable: what is said to be free of credit loops is so after every single Set; discarding makes the rest so."""
+    rng = np.random.default_rng(seed)
+    n = 4 + seed % 3
+    g, seen = ring(n, [(0, 2), (1, 3)] if seed % 2 else ()), set()
+    for _ in range(6):
+        h = failing(g, rng) if seed % 2 and rng.random() < 0.5 else g
+        old, new = both(g, h, rng.integers(n, size=2))
+        stages = transition_stages(h, old, new)
+        if stages is None:  # the tables before loop over the cables that are left
+            continue
+        together = transition_loop(h, old, new) is None
+        assert not (together and (stages.left or stages.count > 1)), "who can go at once goes at once"
+        assert stages.left or not in_stages(h, old, new, stages, False, rng)
+        assert not in_stages(h, old, new, stages, True, rng), "without the packets of those that find no stage"
+        changed = (old != new).any(axis=0)
+        assert ((stages.stage != 0) <= changed).all()
+        seen.add((together, stages.count > 1, stages.left > 0))
+    assert seen
+
+
+def test_stages_do_what_one_step_cannot():
+    """A ring whose root moves by one: all destinations at once can close a cycle, in stages none arises."""
+    staged = 0
+    for n in (4, 5, 6):
+        g = ring(n)
+        for first in range(n):
+            for second in range(n):
+                old, new = both(g, g, (first, second))
+                stages = transition_stages(g, old, new)
+                assert stages is not None
+                if stages.count > 1 and not stages.left:
+                    staged += 1
+                    assert transition_loop(g, old, new) is not None
+                    assert not in_stages(g, old, new, stages, False, np.random.default_rng(first))
+    assert staged
+
+
+def test_a_lost_set_keeps_later_stages_back():
+    g = ring(5)
+    for first in range(5):
+        for second in range(5):
+            old, new = both(g, g, (first, second))
+            stages = transition_stages(g, old, new)
+            if stages.count < 2 and not stages.left:
+                continue
+            update = LftUpdate(g, old.copy(), new, np.ones(len(old), bool), stages.stage)
+            which, _ = update.next_round()
+            update.lost(which[:1])
+            later = stages.stage[: new.shape[1]] != 1
+            while not update.over:
+                update.next_round()
+            assert (update.held[:, later] == old[:, later]).all()
+            return
+    raise AssertionError("no change here has stages")

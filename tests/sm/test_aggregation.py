@@ -145,7 +145,7 @@ def test_limits_are_said():
 def test_a_job_gets_the_tree_with_fewest_jobs_and_its_meeting_point():
     f = generate("fat-tree", radix=4, levels=3, generation="NDR", aggregation_nodes=True)
     sm, *_ = managed(f, "aggregation TRUE\naggregation_trees 2")
-    manager, graph = sm._sweep.features.aggregation, sm.graph
+    manager, graph = sm.aggregation, sm.graph
     host = np.flatnonzero(graph.end_is_compute)
     near = manager.job(graph.end_switch[host[:2]])
     assert near.tree == 0 and near.nodes.tolist() == [near.top] and (near.node_of_host == near.top).all()

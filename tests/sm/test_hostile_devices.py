@@ -9,8 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE, NodeType, SmpAttr
 from softib.iba.smp import MadHeader, NodeInfo, PortInfo, SwitchInfo
+from softib.sm.partitions import DEFAULT_PARTITIONS
+from softib.sm.qos_options import QosConfig
 from softib.sm.state import SmState
 from tests.sm.hostile import HostileWire, attribute, is_set
 from tests.sm.late_answers import LateWire
@@ -203,3 +206,69 @@ def test_answers_that_are_all_late_delay_nobody_for_ever(latency):
         assert longest_ps <= wire.sm.transactor.timeout_ps, (
             "a manager with work to do never sleeps longer than a timeout"
         )
+
+
+@pytest.mark.parametrize("cap", [0, 4, 0xFFFF], ids=["zero", "too-small", "too-large"])
+@pytest.mark.parametrize("name", ["leaf-4", "spine-3"])
+def test_a_switch_that_lies_about_its_linear_fdb_cap_from_the_start(name, cap):
+    """Too small: it is left out, and its hosts. Too large is only a word as long as the table suffices."""
+    wire = HostileWire()
+    switch = wire.fabric.find_node(name)
+    wire.lies[(switch, int(SmpAttr.SWITCH_INFO))] = attribute(SwitchInfo, linear_fdb_cap=cap)
+    wire.run(MINUTE)
+    assert wire.sm.settled and wire.sm.state == SmState.MASTER and wire.sm.sweeps <= SWEEPS_A_MINUTE
+    but = behind(wire, switch) if cap < 0xFFFF else set()
+    assert not wire.lost_paths(but) and not wire.dead_links(but)
+    assert cap == 0xFFFF or wire.told(name, f"its forwarding table has {cap} entries", "left out"), wire.problems
+
+
+@pytest.mark.parametrize("name", ["leaf-4", "spine-3"])
+def test_a_switch_whose_table_is_shorter_than_it_says(name):
+    """It refuses blocks: after that it is left out, and everybody else is reached."""
+    wire = HostileWire(generate("fat-tree", radix=8, levels=3))
+    f = wire.fabric
+    switch = f.find_node(name)
+    row = f.switch_of_node[switch]
+    SwitchInfo.linear_fdb_cap.set(f.switch_info[row : row + 1], 64)
+    wire.lies[(switch, int(SmpAttr.SWITCH_INFO))] = attribute(SwitchInfo, linear_fdb_cap=0xBFFF)
+    wire.run(MINUTE)
+    assert wire.sm.graph.max_lid > 64 and wire.sm.settled and wire.sm.sweeps <= SWEEPS_A_MINUTE
+    assert not wire.lost_paths(behind(wire, switch)), wire.problems
+    assert wire.told(name, "refused entries of its forwarding table from LID 64 on", "left out"), wire.problems
+
+
+@pytest.mark.parametrize(
+    ("structure", "attr", "fields", "words"),
+    [
+        (SwitchInfo, SmpAttr.SWITCH_INFO, {"linear_fdb_cap": 0}, ("leaf-4", "0 entries", "it held as many before")),
+        (SwitchInfo, SmpAttr.SWITCH_INFO, {"linear_fdb_cap": 0xFFFF}, ("leaf-4", "LinearFDBCap is 65535; it was")),
+        (SwitchInfo, SmpAttr.SWITCH_INFO, {"mcast_fdb_cap": 0}, ("leaf-4", "MulticastFDBCap is 0; it was")),
+        (SwitchInfo, SmpAttr.SWITCH_INFO, {"mcast_fdb_cap": 0xFFFF}, ("leaf-4", "MulticastFDBCap is 65535; it was")),
+        (SwitchInfo, SmpAttr.SWITCH_INFO, {"partition_enforcement_cap": 0}, ("leaf-4", "PartitionEnforcementCap is 0; it was")),
+        (NodeInfo, SmpAttr.NODE_INFO, {"partition_cap": 0}, ("leaf-4", "PartitionCap is 0; it was")),
+        (NodeInfo, SmpAttr.NODE_INFO, {"partition_cap": 0xFFFF}, ("leaf-4", "PartitionCap is 65535; it was")),
+        (PortInfo, SmpAttr.PORT_INFO, {"vl_cap": 0}, ("leaf-4", "VLCap of port 0 is 0; it was")),
+        (PortInfo, SmpAttr.PORT_INFO, {"vl_cap": 15}, ("leaf-4", "VLCap of port 1 is 15, which means nothing")),
+        (PortInfo, SmpAttr.PORT_INFO, {"guid_cap": 0}, ("leaf-4", "GUIDCap of port 0 is 0; it was")),
+        (PortInfo, SmpAttr.PORT_INFO, {"mtu_cap": 0}, ("leaf-4", "MTUCap of port 0 is 0; it was")),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
+)  # fmt: skip
+def test_a_switch_that_states_another_capacity_in_the_next_sweep(structure, attr, fields, words):
+    """It is named, and nobody loses a path, with partitions and QoS programmed."""
+    wire = HostileWire(partitions=tuple(DEFAULT_PARTITIONS), qos=QosConfig())
+    _, leaf = host_and_switch(wire)
+    lie_between_sweeps(wire, leaf, attr, attribute(structure, **fields))
+    assert not wire.lost_paths() and not wire.dead_links(behind(wire, leaf)), wire.problems
+    assert wire.told(*words), wire.problems
+
+
+@pytest.mark.parametrize("fields", [{"guid_cap": 0}, {"guid_cap": 255}, {"vl_cap": 0}, {"mtu_cap": 0}, {"mtu_cap": 15}])
+def test_a_host_that_states_an_impossible_capacity_from_the_start(fields):
+    wire = HostileWire(partitions=tuple(DEFAULT_PARTITIONS), qos=QosConfig())
+    host, _ = host_and_switch(wire)
+    wire.lies[(host, int(SmpAttr.PORT_INFO))] = attribute(PortInfo, **fields)
+    wire.lies[(host, int(SmpAttr.NODE_INFO))] = attribute(NodeInfo, partition_cap=0)
+    wire.run(MINUTE)
+    assert wire.sm.settled and wire.sm.sweeps <= SWEEPS_A_MINUTE
+    assert wire.converged({host}), wire.problems

@@ -19,6 +19,7 @@ from softib.routing.engine import RouteOptions, route
 from softib.routing.graph import SwitchGraph
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
+from softib.sm.change_options import ChangeConfig
 from softib.sm.config import SmConfig
 from softib.sm.lft_order import LftUpdate, _next_switch
 from softib.sm.subnet_manager import SubnetManager
@@ -184,32 +185,39 @@ def run(sm: SubnetManager, plane: AgentPlane, port: int, rng: np.random.Generato
     from softib.mad.batch import MadBatch
 
     sm.request_sweep()
-    inbox, count = None, 0
+    inbox, count, now_ps = None, 0, 10**12
     while True:
-        outbox, _ = sm.step(10**12, inbox)
+        outbox, deadline_ps = sm.step(now_ps, inbox)
         if not len(outbox):
             if sm.settled:
                 return count
-            inbox = None
+            inbox, now_ps = None, max(now_ps, deadline_ps)
             continue
         answers = []
         for i in rng.permutation(len(outbox)).tolist():
-            answers.append(plane.send(outbox[np.array([i])], port, 10**12))
+            answers.append(plane.send(outbox[np.array([i])], port, now_ps))
             if MadHeader.attr_id.get(outbox.mad[i]) == SmpAttr.LFT:
                 count += 1
                 look()
         inbox = MadBatch.concat(answers)
 
 
-def test_a_credit_loop_between_old_and_new_tables_is_said():
+@pytest.mark.parametrize("discard", [False, True])
+def test_a_credit_loop_between_old_and_new_tables_is_avoided_or_said(discard):
     """A ring by up/down from one root, then from another: each is free of loops, a packet on an old path may wait for one on a new path."""
     made = bring_up(generate("ring", switches=5), config=SmConfig(engine="updn"))
-    guids = made.graph.switch_guid.tolist()
-    said = []
+    guids, states = made.graph.switch_guid.tolist(), []
     for root in guids:
-        options = RouteOptions(root_guids=(int(root),))
-        made.sm.reconfigure(SmConfig(engine="updn", options=options, window=4096, chunk=4096))
-        made.sweep()
-        said += [n for n in made.report.notes if "a credit loop of" in n]
-    assert said and "while the tables change" in said[0]
-    assert not [n for n in made.sweep().notes if "a credit loop of" in n], "nothing changes: nothing is said"
+        options, changes = RouteOptions(root_guids=(int(root),)), ChangeConfig(discard=discard)
+        made.sm.reconfigure(SmConfig(engine="updn", options=options, window=4096, chunk=4096, changes=changes))
+        before = made.now_ps
+        report = made.sweep()
+        states.append((report.tables_change, [n for n in report.notes if "credit loop" in n], made.now_ps - before))
+    assert {state for state, _, _ in states} <= (
+        {"acyclic", "unchanged"} if discard else {"acyclic", "unchanged", "loop"}
+    )
+    for state, notes, took_ps in states:
+        assert notes or state != "loop", "what is not avoided is said"
+        assert took_ps >= ChangeConfig.drain_ps or not [n for n in notes if "stages" in n], "packets drain"
+    assert any(notes for _, notes, _ in states)
+    assert made.sweep().tables_change == "unchanged"

@@ -18,6 +18,7 @@ from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm import link_mgr
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
+from softib.sm.change_options import CHANGE_OPTIONS
 from softib.sm.config import SmConfig
 from softib.sm.congestion_options import CC_OPTIONS, congestion_config
 from softib.sm.flap_options import FLAP_OPTIONS
@@ -38,9 +39,9 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
     text = path.read_text()
     found, unused = read_options(text, "opensm.conf")
     said = {line.split()[0].lstrip("#") for line in text.splitlines() if line.split()}
-    assert set(OPTIONS) - said == {*AR_OPTIONS, *FLAP_OPTIONS, "aggregation", *AGGREGATION_OPTIONS}, (
-        "stock OpenSM has none"
-    )
+    assert set(OPTIONS) - said == {*AR_OPTIONS, *FLAP_OPTIONS, *CHANGE_OPTIONS, "aggregation", *AGGREGATION_OPTIONS} - {
+        "babbling_port_policy"
+    }, "stock OpenSM has none"
     # Options that make up a part of their own say nothing here: what OpenSM writes is off.
     assert qos_config(found) is None and not [k for k in QOS_OPTIONS if found.get(k) is not None]
     assert congestion_config(found) is None
@@ -53,10 +54,11 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
         *QOS_OPTIONS,
         *CC_OPTIONS,
         *LINK_OPTIONS,
+        "babbling_port_policy",
         "torus_config",
         "nue_max_num_vls",
     )
-    assert link_policy(found) == LinkPolicy((LinkRule(width=255, speed=15, ext=31),)), "what ports support"
+    assert link_policy(found) == LinkPolicy((LinkRule(width=255, speed=15, ext=31, fdr10=1),)), "what ports support"
     assert found["nue_max_num_vls"] == SmConfig().options.nue_max_num_vls
     ours = {k: getattr(SmConfig(), k) for k in found if k not in apart}
     # Ours by decision: SMPs wait less long in process (docs/decisions/0005).

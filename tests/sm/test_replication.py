@@ -7,8 +7,10 @@ import random
 import numpy as np
 import pytest
 
+from softib.iba import sa
 from softib.iba.constants import MgmtClass, SmpAttr
 from softib.iba.replication import HEAD_AT, ReplicaHead
+from softib.iba.sa import SaMethod
 from softib.mad.batch import MadBatch
 from softib.sm.partitions import parse_partitions
 from softib.sm.replication.messages import packed, unpacked
@@ -36,6 +38,27 @@ def test_a_take_over_changes_nothing_for_hosts():
     assert not s.sets[SmpAttr.LFT] and not s.sets[SmpAttr.MFT], "tables that stand as wanted are not written"
     assert s.reregisters == 0, "nobody joins anew (ClientReregister, IBA 14.4.11)"
     assert s.sets[SmpAttr.PORT_INFO] >= len(s.hosts), "every port learns its new master"
+
+
+def test_alias_guids_outlive_a_take_over():
+    """Paths lead to an alias that the master before gave; what a host gave back is not there."""
+    s = Lab(a=1, b=1)
+    s.start("a")
+    s.start("b")
+    lid = {host: int(s.lids()[s.hosts[host]]) for host in (5, 6)}
+    for host, fields in ((5, {"guid1": 0x77, "guid2": 0}), (6, {"guid1": 0x99})):
+        s.request("a", host, sa.GUIDInfoRecord, SaMethod.SET, lid=lid[host], block=0, **fields)
+    s.request("a", 6, sa.GUIDInfoRecord, SaMethod.DELETE, lid=lid[6], block=0, guid1=0x99)
+    s.run(2)
+    knew = s.sm["a"].sa_manager.sa.aliases
+    tables = {guid: table.tolist() for guid, table in knew.tables.items() if table[1:].any()}
+    assert len(tables) == 1 and 0x77 in knew.owners and 0x99 not in knew.owners
+    s.take_over("a", "b")
+    heir = s.sm["b"].sa_manager.sa.aliases
+    for guid, entries in tables.items():
+        assert [int(x) for x in heir.tables[guid]] == entries[: len(heir.tables[guid])]
+    assert heir.owners == knew.owners
+    assert int(s.sm["b"].sa_manager.subnet.ends_of_guid(np.array([0x77], np.uint64))[0]) >= 0
 
 
 def test_without_a_copy_everybody_joins_anew():

@@ -249,4 +249,5 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
     numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
                "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
     numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered
+    numbers.pop("tables_change", None)  # nothing stood in the switches before
     return BringUpPart(facts, numbers, with_names(notes, fabric))

@@ -296,7 +296,7 @@ COLUMNS: tuple[Column, ...] = (
         np.uint8,
         ("switches", 64),
         "mad",
-        "ARInfo, wire image of what a Set wrote (ar_enabled, by_sl_en, enable_by_sl_mask, by_transport_disable, no_fallback, "
+        "ARInfo, wire image of what a Set wrote (ar_enabled, by_sl_en, enable_by_sl_mask, by_transport_disable, no_fallback, fr_enabled, "
         "group_top, ageing_time_value); zeros = no adaptive routing",
     ),
     _C(

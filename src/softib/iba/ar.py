@@ -5,7 +5,8 @@ BSD); the bits of ``CapabilityMaskSMP`` those of mstflint (GPL or BSD). That hea
 block of groups, nor the order of bits in a port mask; both are softib's own and stand beside the structures.
 
 A switch forwards a packet to a LID by its AR table: by the port alone (``STATIC``), by any port of the LID's group for each
-packet (``FREE``) or once for each flow (``BOUNDED``). A group without a port that is up leaves the port of the table.
+packet (``FREE``) or once for each flow (``BOUNDED``). A group without a port that is up leaves the port of the table. With ``fr_enabled`` a port of the table that
+is down gives way to one of the LID's group, ``STATIC`` or not (local repair): what the bit does in hardware is not public.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h,
     sub_grps_active = field(4, "(set) subgroups of a group, less one; 0 here")
     _reserved1 = reserved(2)
     rn_xmit_enabled = field(1, "routing notifications are sent")
-    fr_enabled = field(1, "fast recovery")
+    fr_enabled = field(
+        1,
+        "(set) fast recovery; softib's own meaning: where the port of the table is down, a port of the LID's group that is up is taken",
+    )
     fr_supported = field(1, "fast recovery")
     frn_supported = field(1, "fault routing notification")
     arn_supported = field(1, "adaptive routing notification")

@@ -40,6 +40,8 @@ class Sweep(TypedDict):
     """Answers that nobody waited for."""
     phase_s: dict[str, float]
     """Phase → seconds."""
+    tables_change: str
+    """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself, unchanged; several-vls, too-large, unknown-tables: nothing is known."""
     notes: list[str]
     problems: list[str]
 

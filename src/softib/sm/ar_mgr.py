@@ -186,7 +186,7 @@ class ArManager:
             on = self.switches
             top = [max(self.store.numbers[int(self.graph.switch_guid[s])].values(), default=0) for s in on.tolist()]
             info = ar.ARInfo.pack(
-                ar_enabled=1, by_sl_en=int(self.config.sl_mask != 0xFFFF), enable_by_sl_mask=self.config.sl_mask,
+                ar_enabled=int(self.config.state != ar.STATIC), fr_enabled=int(self.config.repair), by_sl_en=int(self.config.sl_mask != 0xFFFF), enable_by_sl_mask=self.config.sl_mask,
                 by_transport_disable=0xF & ~self.config.transport_mask, group_top=np.array(top, np.int64).reshape(-1),
             )  # fmt: skip
             self._set(queue, INFO, on, np.zeros(len(on), np.int64), info)

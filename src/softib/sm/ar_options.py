@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from softib.errors import InputError
-from softib.iba.ar import BOUNDED, DC, FREE, RC, UC, UD
+from softib.iba.ar import BOUNDED, DC, FREE, RC, STATIC, UC, UD
+from softib.sm.flap_options import truth
 
 __all__ = ["AR_OPTIONS", "ArConfig", "ar_config", "check_ar"]
 
@@ -19,11 +20,13 @@ TRANSPORTS = RC | DC
 
 @dataclass(frozen=True)
 class ArConfig:
-    """``state`` of LIDs with a choice (FREE or BOUNDED), SLs (bit n: SL n) and transports (1 UD, 2 RC, 4 UC, 8 DC) that choose."""
+    """``state`` of LIDs with a choice (FREE or BOUNDED), SLs (bit n: SL n) and transports (1 UD, 2 RC, 4 UC, 8 DC) that choose;
+    STATIC: none does. ``repair``: where the port of the forwarding table is down another of the group is taken."""
 
     state: int = FREE
     sl_mask: int = ALL_SLS
     transport_mask: int = TRANSPORTS
+    repair: bool = False
 
 
 def _mode(text: str) -> int | None:
@@ -48,6 +51,7 @@ def _mask(most: int) -> Callable[[str], int]:
 
 AR_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "adaptive_routing": ("adaptive_routing", _mode),
+    "local_repair": ("local_repair", truth),
     "ar_sl_mask": ("ar_sl_mask", _mask(ALL_SLS)),
     "ar_transport_mask": ("ar_transport_mask", _mask(UD | RC | UC | DC)),
 }
@@ -60,14 +64,15 @@ def ar_config(found: Mapping[str, Any]) -> ArConfig | None:
     if found.get("adaptive_routing") is None:
         if masks:
             raise InputError(f"{sorted(masks)[0]} has no effect without adaptive_routing free or bounded")
-        return None
+        return ArConfig(STATIC, repair=True) if found.get("local_repair") else None
     return ArConfig(
-        found["adaptive_routing"], masks.get("ar_sl_mask", ALL_SLS), masks.get("ar_transport_mask", TRANSPORTS)
-    )
+        found["adaptive_routing"], masks.get("ar_sl_mask", ALL_SLS), masks.get("ar_transport_mask", TRANSPORTS),
+        bool(found.get("local_repair")),
+    )  # fmt: skip
 
 
 def check_ar(section: Mapping[str, Any]) -> None:
     """Raise :class:`InputError` for a mask of a fabric.yaml without ``adaptive_routing``."""
     for key in section:
-        if key in AR_OPTIONS and key != "adaptive_routing" and section.get("adaptive_routing") in (None, False, "off"):
+        if key in ("ar_sl_mask", "ar_transport_mask") and section.get("adaptive_routing") in (None, False, "off"):
             raise InputError(f"sm.{key}: has no effect without adaptive_routing: free or bounded")

@@ -12,6 +12,7 @@ from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
 from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, AggregationConfig, aggregation_config
 from softib.sm.ar_options import AR_OPTIONS, ArConfig, ar_config
+from softib.sm.change_options import CHANGE_OPTIONS, ChangeConfig, change_config
 from softib.sm.congestion_options import CC_OPTIONS, CongestionConfig, congestion_config
 from softib.sm.flap_options import FLAP_OPTIONS, FlapConfig, flap_config
 from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, link_policy
@@ -37,6 +38,7 @@ class SmConfig:
 
     ``mkey_lease``: seconds after a wrong M_Key until a port forgets it, 0 = never; ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1).
     ``links``: widths and speeds that ports may train to; None leaves them as devices have them. ``flaps``: when ports are isolated; None: never.
+    ``changes``: how forwarding tables change.
 
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a port may be full and
     limited member at once; ``part_enforce``: which way switch ports towards CAs check P_Keys, "both", "in" (what comes from the CA), "out" or "off". ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
@@ -85,6 +87,7 @@ class SmConfig:
     overrun_errors: int = 8
     links: LinkPolicy | None = None
     flaps: FlapConfig | None = None
+    changes: ChangeConfig = field(default_factory=ChangeConfig)
     qos: QosConfig | None = None
     qos_policy: QosPolicy | None = None
     congestion: CongestionConfig | None = None
@@ -115,6 +118,7 @@ def config_of(fields: Mapping[str, Any]) -> SmConfig:
         "link_policy",
         *LINK_OPTIONS,
         *FLAP_OPTIONS,
+        *CHANGE_OPTIONS,
         *QOS_OPTIONS,
         *CC_OPTIONS,
         *AR_OPTIONS,
@@ -128,6 +132,7 @@ def config_of(fields: Mapping[str, Any]) -> SmConfig:
         **plain,
         links=link_policy(fields),
         flaps=flap_config(fields),
+        changes=change_config(fields),
         qos=qos_config(fields),
         congestion=congestion_config(fields),
         ar=ar_config(fields),

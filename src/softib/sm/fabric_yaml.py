@@ -13,6 +13,7 @@ from softib.errors import InputError, UnreadableFile
 from softib.routing.engine import RouteOptions
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
 from softib.sm.ar_options import AR_OPTIONS, check_ar
+from softib.sm.change_options import CHANGE_OPTIONS
 from softib.sm.congestion_options import CC_OPTIONS, check_cc
 from softib.sm.flap_options import FLAP_OPTIONS
 from softib.sm.link_options import LINK_OPTIONS, parse_link_policy
@@ -32,7 +33,16 @@ ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *ENGINE_NUMBERS)
 """All that makes up :class:`RouteOptions`."""
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
 MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level")
-VALUES = (*MKEY, *LINK_OPTIONS, *FLAP_OPTIONS, *QOS_OPTIONS, *CC_OPTIONS, *AR_OPTIONS, *AGGREGATION_OPTIONS)
+VALUES = (
+    *MKEY,
+    *LINK_OPTIONS,
+    *FLAP_OPTIONS,
+    *CHANGE_OPTIONS,
+    *QOS_OPTIONS,
+    *CC_OPTIONS,
+    *AR_OPTIONS,
+    *AGGREGATION_OPTIONS,
+)
 """Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
 ELSEWHERE = ("node", "partitions", "qos_policy_file", "link_policy_file", *ROUTE_KEYS)
 ONLY_WITH = {
@@ -50,8 +60,11 @@ def check_keys(section: Mapping[str, Any]) -> None:
             raise InputError(f"sm.{key}: the subnet manager has no such option")
         if key in (*QOS_OPTIONS, "qos_policy_file") and value is not None and not section.get("qos"):
             raise InputError(f"sm.{key}: has no effect without qos: true")
-        if key in ("flap_window", "flap_pause") and value is not None and not section.get("flap_threshold"):
-            raise InputError(f"sm.{key}: has no effect without flap_threshold")
+        isolates = section.get("flap_threshold") or section.get("babbling_port_policy")
+        if key in ("flap_window", "flap_pause") and value is not None and not isolates:
+            raise InputError(f"sm.{key}: has no effect without flap_threshold or babbling_port_policy")
+        if key == "babbling_threshold" and value is not None and not section.get("babbling_port_policy"):
+            raise InputError(f"sm.{key}: has no effect without babbling_port_policy: true")
     check_cc(section)
     check_ar(section)
     check_aggregation(section)

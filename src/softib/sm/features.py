@@ -19,6 +19,7 @@ from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
 from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
+from softib.sm.link_extensions import LinkExtensions
 from softib.sm.link_policy import LinkPolicyManager
 from softib.sm.pkey_mgr import PkeyManager
 from softib.sm.qos_mgr import QosManager, needs_qos
@@ -50,6 +51,7 @@ class Features:
         self.training: set[int] = set()
         """NodeGUIDs of switches whose links train anew."""
         self._links: LinkPolicyManager | None = None
+        self._extensions: LinkExtensions | None = None
         self._pkeys: PkeyManager | None = None
         self._qos: QosManager | None = None
         self._ar: ArManager | None = None
@@ -89,10 +91,18 @@ class Features:
         if self.config.links is not None:
             self._links = LinkPolicyManager(self.database, self.config.links, self.stores.trained)
             self._links.queue_enabled(self.queue)
+            self._extensions = LinkExtensions(self.database, self.config.links, self.stores.extensions)
+            self._extensions.ask(self.queue)
+
+    def queue_link_modes(self) -> None:
+        """Put the Sets of FDR10 and FEC."""
+        if self._extensions is not None:
+            self._extensions.queue(self.queue)
 
     def _retrain(self) -> None:
         if self._links is not None:
-            db, ports = self.database, self._links.queue_training(self.queue)
+            also = np.zeros(0, np.int64) if self._extensions is None else self._extensions.training()
+            db, ports = self.database, self._links.queue_training(self.queue, also)
             self.training = set(db.node_guid[db.port_node[ports]].tolist())
             self.report.notes += self._links.notes
 
@@ -169,6 +179,14 @@ class Features:
             self.aggregation.queue_trees(self.queue)
 
     # -- answers --
+
+    def link_extensions(self, attr: int, ports: np.ndarray, data: np.ndarray | None) -> None:
+        """Answers about FDR10 and FEC of ports; None: there is none, or a bad one."""
+        assert self._extensions is not None
+        if data is None:
+            self._extensions.lost(attr, ports)
+        else:
+            self._extensions.heard(attr, ports, data)
 
     def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> bool:
         """Answers to requests of ``phase``; False where the phase is none of these."""

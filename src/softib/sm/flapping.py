@@ -1,4 +1,5 @@
-"""Links that fall again and again are taken out for a while: each fall makes a sweep, moves routes, and loses packets.
+"""Links that fall again and again are taken out for a while: each fall makes a sweep, moves routes, and loses packets. (Ports that flood the manager with
+traps are, too: :mod:`softib.sm.babbling`.)
 
 A switch port whose link fell ``flap_threshold`` times within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6), and Polling when
 ``flap_pause`` seconds are over. The manager's own link is never taken out.
@@ -40,12 +41,13 @@ class FlappingPorts:
 
     def __init__(self) -> None:
         self.isolated: dict[Place, int] = {}
+        self._why: dict[Place, str] = {}
         self._falls: dict[Place, list[int]] = {}
         self._out: list[Place] = []
 
     def fell(self, locations: list[Place], config: FlapConfig | None, now_ps: int) -> None:
         """These links fell."""
-        if config is None:
+        if config is None or not config.threshold:
             return
         for location in locations:
             if location in self.isolated:
@@ -54,8 +56,13 @@ class FlappingPorts:
             self._falls[location] = falls
             if len(falls) >= config.threshold:
                 del self._falls[location]
-                self.isolated[location] = now_ps + config.pause_ps
-                self._out.append(location)
+                self.take_out(location, now_ps + config.pause_ps, "its link fell again and again")
+
+    def take_out(self, location: Place, until_ps: int, why: str) -> None:
+        """Isolate this port until then."""
+        if location not in self.isolated:
+            self.isolated[location], self._why[location] = until_ps, why
+            self._out.append(location)
 
     def due_ps(self) -> int:
         """When :meth:`queue` has something to send (0: now)."""
@@ -66,7 +73,7 @@ class FlappingPorts:
         out, self._out = self._out, []
         back = [location for location, until_ps in self.isolated.items() if until_ps <= now_ps]
         for location in back:
-            del self.isolated[location]
+            del self.isolated[location], self._why[location]
         for locations, state in ((out, PhysState.DISABLED), (back, PhysState.POLLING)):
             nodes = [(db.node_of(guid), portnum) for guid, portnum in locations]
             rows = np.array([int(db.node_base[node]) + portnum for node, portnum in nodes if node >= 0], np.int64)
@@ -76,15 +83,12 @@ class FlappingPorts:
 
     def lines(self, db: Database) -> list[str]:
         """What is taken out, for the notes of a sweep."""
-        named = [(db.node_of(guid), portnum) for guid, portnum in self.isolated]
-        return [
-            f"{db.name(node)}[{portnum}] is isolated: its link fell again and again"
-            for node, portnum in named
-            if node >= 0
-        ]
+        named = [(db.node_of(guid), portnum, why) for (guid, portnum), why in self._why.items()]
+        return [f"{db.name(node)}[{portnum}] is isolated: {why}" for node, portnum, why in named if node >= 0]
 
     def clear(self) -> None:
         """Another manager has the subnet; ports that are taken out stay so until somebody gives them back."""
         self.isolated.clear()
+        self._why.clear()
         self._falls.clear()
         self._out.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Journal", "Kind", "group_key", "member_key", "service_key", "subscription_key"]
+__all__ = ["Journal", "Kind", "alias_key", "group_key", "member_key", "service_key", "subscription_key"]
 
 
 class Kind(IntEnum):
@@ -18,6 +18,7 @@ class Kind(IntEnum):
     ROOT = 6
     MADE = 7
     PARTITIONS = 8
+    ALIAS = 9
 
 
 class Journal:
@@ -51,6 +52,11 @@ def member_key(mgid: bytes, guid: int) -> bytes:
 def service_key(name: bytes) -> bytes:
     """Key of a service; ``name`` are ServiceID, GID and P_Key."""
     return bytes((Kind.SERVICE,)) + name
+
+
+def alias_key(guid: int, block: int) -> bytes:
+    """Key of a block of alias GUIDs of a PortGUID."""
+    return bytes((Kind.ALIAS,)) + guid.to_bytes(8, "big") + bytes((block,))
 
 
 def subscription_key(gid: tuple[int, int], lid: int, qp: int, inform: bytes) -> bytes:

@@ -13,6 +13,8 @@ __all__ = [
     "ALL_SPEEDS",
     "ALL_WIDTHS",
     "EXT_NONE",
+    "FDR10_OFF",
+    "FDR10_ON",
     "LINK_OPTIONS",
     "LinkPolicy",
     "LinkRule",
@@ -23,8 +25,16 @@ __all__ = [
 WIDTHS = {"1x": 1, "4x": 2, "8x": 4, "12x": 8, "2x": 16}
 SPEEDS = {"SDR": ("speed", 1), "DDR": ("speed", 2), "QDR": ("speed", 4), "FDR": ("ext", 1), "EDR": ("ext", 2), "HDR": ("ext", 4),
           "NDR": ("ext", 8), "XDR": ("ext2", 1)}  # fmt: skip
+FEC_MODES = {"none": 1, "firecode": 2, "rs": 4, "ll-rs": 8}
+"""Bits of the FECModeEnabled components of PortInfoExtended (IBA 14.2.5.19)."""
+FDR10_ON, FDR10_OFF = 1, 2
+"""OpenSM's values of ``fdr10``; 0 leaves it."""
 ALL_WIDTHS, ALL_SPEEDS, ALL_EXT, EXT_NONE = 255, 15, 31, 30
 """OpenSM's values for: what the port supports, and for no extended speed."""
+
+
+VALUES_OF = {"width": tuple(WIDTHS), "speed": tuple(SPEEDS), "fec": tuple(FEC_MODES), "fdr10": ("on", "off")}
+"""What a rule may say, and of each the values."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,8 @@ class LinkRule:
     speed: int = 0
     ext: int = 0
     ext2: int = 0
+    fec: int = 0
+    fdr10: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,7 @@ def _bits(names: str, legal: tuple[int, ...]) -> Callable[[str], int]:
 LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "force_link_speed": ("force_link_speed", _bits("0 (leave it), 1, 3, 5, 7 or 15 (what is supported)", (0, 1, 3, 5, 7, 15))),
     "force_link_speed_ext": ("force_link_speed_ext", _bits("0 (leave it), 1 to 15, 30 (none) or 31 (what is supported)", (*range(16), 30, 31))),
+    "fdr10": ("fdr10", _bits("0 (leave it), 1 (enable) or 2 (disable)", (0, 1, 2))),
     "force_link_width": ("force_link_width", _bits("0 (leave it), 1 to 31 or 255 (what is supported)", (*range(32), 255))),
 }  # fmt: skip
 """OpenSM's options (``opensm -c`` explains the values)."""
@@ -67,7 +80,7 @@ LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
     """The policy of OpenSM's options and of ``link_policy`` (rules of a file, which go before); None where nobody says anything."""
-    names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width"}
+    names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())
     return LinkPolicy(rules) if rules else None
@@ -97,22 +110,26 @@ def _rule(tokens: list[str]) -> LinkRule:
         if not first.isdigit() or (last and not last.isdigit()):
             raise ValueError(f"{tokens[0]!r}: {part!r} is no port; write leaf-3[1-4,9]")
         portnums |= set(range(int(first), int(last or first) + 1))
-    fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0}
+    fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0, "fec": 0, "fdr10": 0}
     for word in tokens[1:]:
         key, _, values = word.partition("=")
-        if key not in ("width", "speed") or not values:
-            raise ValueError(f"{word!r} is not possible; write width=1x,4x or speed=QDR,EDR")
+        if key not in VALUES_OF or not values:
+            raise ValueError(f"{word!r} is not possible; write width=1x,4x or speed=QDR,EDR or fec=rs,none or fdr10=on")
         for value in values.split(","):
             if key == "width" and value.lower() in WIDTHS:
                 fields["width"] |= WIDTHS[value.lower()]
+            elif key == "fec" and value.lower() in FEC_MODES:
+                fields["fec"] |= FEC_MODES[value.lower()]
+            elif key == "fdr10" and value.lower() in ("on", "off") and not fields["fdr10"]:
+                fields["fdr10"] = FDR10_ON if value.lower() == "on" else FDR10_OFF
             elif key == "speed" and value.upper() in SPEEDS:
                 component, bit = SPEEDS[value.upper()]
                 fields[component] |= bit
             else:
-                raise ValueError(f"{value!r} is no {key}; write {', '.join(WIDTHS if key == 'width' else SPEEDS)}")
+                raise ValueError(f"{value!r} is no {key}; write {', '.join(VALUES_OF[key])}")
         if key == "speed":  # speeds are one list: a component that it does not name is off
             fields["speed"] = fields["speed"] or 1
             fields["ext"] = fields["ext"] or EXT_NONE
     if len(tokens) < 2:
-        raise ValueError(f"{tokens[0]!r} says nothing; write width=… or speed=… behind it")
+        raise ValueError(f"{tokens[0]!r} says nothing; write width=…, speed=…, fec=… or fdr10=… behind it")
     return LinkRule(node, frozenset(portnums), **fields)

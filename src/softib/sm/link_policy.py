@@ -17,7 +17,7 @@ from softib.sm.database import Database
 from softib.sm.link_mgr import linked, unchanged
 from softib.sm.link_options import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, LinkPolicy, LinkRule
 
-__all__ = ["LinkPolicyManager"]
+__all__ = ["LinkPolicyManager", "ports_of"]
 
 P = PortInfo
 
@@ -39,12 +39,7 @@ class LinkPolicyManager:
             self._apply(rule)
 
     def _apply(self, rule: LinkRule) -> None:
-        db, info = self.db, self.db.port_info
-        owners = np.unique(db.port_node[self.rows])
-        fits = [n for n in owners.tolist() if _names(db, n, rule.node)] if rule.node != "*" else owners.tolist()
-        rows = self.rows[np.isin(db.port_node[self.rows], fits)]
-        if rule.portnums:
-            rows = rows[np.isin(db.port_num[rows], sorted(rule.portnums))]
+        info, rows = self.db.port_info, ports_of(self.db, self.rows, rule)
         supported = {
             "width": P.link_width_supported.get(info[rows]), "speed": P.link_speed_supported.get(info[rows]),
             "ext": P.link_speed_ext_supported.get(info[rows]), "ext2": P.link_speed_ext2_supported.get(info[rows]),
@@ -72,8 +67,9 @@ class LinkPolicyManager:
             field.set(image, self.wanted[name][rows])
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_num[rows], image)
 
-    def queue_training(self, queue: RequestQueue) -> np.ndarray:
-        """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives another width or speed. Returns the ports."""
+    def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
+        """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives another width or speed, and for the ports ``also``. Returns the
+        ports."""
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
         peer = db.port_peer[rows]
@@ -96,7 +92,7 @@ class LinkPolicyManager:
             elif db.external[port]:
                 self.trained[place] = goal
                 out.append(port)
-        ports = np.array(sorted(out), np.int64)
+        ports = np.union1d(np.array(out, np.int64), also)
         image = unchanged(db.port_info[ports])
         P.port_phys_state.set(image, int(PhysState.POLLING))
         queue.set(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports], image)
@@ -124,6 +120,14 @@ def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
         ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base)
     )
     return value
+
+
+def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:
+    """Those of ports ``rows`` that the rule is about."""
+    owners = np.unique(db.port_node[rows])
+    fits = [n for n in owners.tolist() if _names(db, n, rule.node)] if rule.node != "*" else owners.tolist()
+    rows = rows[np.isin(db.port_node[rows], fits)]
+    return rows[np.isin(db.port_num[rows], sorted(rule.portnums))] if rule.portnums else rows
 
 
 def _names(db: Database, node: int, pattern: str) -> bool:

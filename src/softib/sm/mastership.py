@@ -9,6 +9,7 @@ import numpy as np
 
 from softib.iba.smp import PortInfo, SMInfo
 from softib.mad.transactor import NEVER_PS
+from softib.sm.babbling import BabblingPorts
 from softib.sm.config import SmConfig
 from softib.sm.election import EVENT_OF, Election, SmControl
 from softib.sm.flapping import FlappingPorts
@@ -37,6 +38,9 @@ class Holdings:
     stores: Stores
     lids: Lids
     flapping: FlappingPorts = field(default_factory=FlappingPorts)
+
+    def __post_init__(self) -> None:
+        self.babbling = BabblingPorts(self.flapping)
 
 
 @dataclass
@@ -134,6 +138,7 @@ class Mastership:
         has.sa_manager.close()
         has.silent.clear()
         has.flapping.clear()
+        has.babbling.clear()
         self.schedule.whole, self.schedule.trouble_ps = True, NEVER_PS
         self.schedule.relook_ps.clear()
         self.election.failures = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -135,18 +136,20 @@ class McastManager:
     # -- tables --
 
     def limit(self, subnet: Subnet) -> int:
-        """MLIDs that every switch has room for."""
+        """MLIDs that every switch has room for that forwards multicast packets at all."""
         caps = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node])
-        return int(caps.min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
+        return int(caps[caps > 0].min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
 
     def masks(self, subnet: Subnet, group: Group) -> np.ndarray:
         """uint16[switches of the graph, 16]: ports that forward ``group``, bit p of position k = port 16k + p."""
         graph = subnet.graph
+        able, links = _forwarding(subnet)
         out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
         guids = np.array(sorted(group.members), np.uint64)
         ends = subnet.ends_of_guid(guids)
         row = subnet.graph_end[ends]
         there = (ends >= 0) & (row >= 0)
+        there[there] &= able[graph.end_switch[row[there]]]
         row, guids = row[there], guids[there]
         if not len(row):
             return out
@@ -154,15 +157,15 @@ class McastManager:
         members = np.unique(at).astype(np.int32)
         n = graph.n_switches
         hops, parent, queue = (np.empty(n, np.int32) for _ in range(3))
-        source_of = np.repeat(np.arange(n, dtype=np.int32), np.diff(graph.first))
-        search = lambda root: breadth_first(graph.first, graph.peer, root, hops, parent, queue)
+        source_of = np.repeat(np.arange(n, dtype=np.int32), np.diff(links.first))
+        search = lambda root: breadth_first(links.first, links.peer, root, hops, parent, queue)
         search(int(members[0]))
         search(int(members[np.argmax(hops[members])]))
         root = int(members[np.argmax(hops[members])])
         for _ in range(int(hops[root]) // 2):
             root = int(source_of[parent[root]])
         search(root)
-        mark_tree(parent, source_of, graph.out_port, graph.peer_port, members, out, np.zeros(n, bool))
+        mark_tree(parent, source_of, links.out_port, links.peer_port, members, out, np.zeros(n, bool))
         receives = np.array([bool(group.members[g].join_state & RECEIVES) for g in guids.tolist()])
         np.bitwise_or.at(out, (at[receives], port[receives] >> 4), (1 << (port[receives] & 15)).astype(np.uint16))
         return out
@@ -212,6 +215,26 @@ class McastManager:
     def table_of(self, guid: int) -> np.ndarray:
         """uint16[MLIDs, 16]: what was written to a switch."""
         return self._written.get(guid, np.zeros((0, POSITIONS), np.uint16))
+
+
+class _Links(NamedTuple):
+    first: np.ndarray
+    peer: np.ndarray
+    out_port: np.ndarray
+    peer_port: np.ndarray
+
+
+def _forwarding(subnet: Subnet) -> tuple[np.ndarray, _Links]:
+    """bool[switches] of those that forward multicast packets (MulticastFDBCap is not 0, IBA 14.2.5.4), and the links between them."""
+    g = subnet.graph
+    able: np.ndarray = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[g.switch_node]) > 0
+    if able.all():
+        return able, _Links(g.first, g.peer, g.out_port, g.peer_port)
+    owner = np.repeat(np.arange(g.n_switches), np.diff(g.first))
+    keep = able[owner] & able[g.peer]
+    first = np.zeros_like(g.first)
+    np.cumsum(np.bincount(owner[keep], minlength=g.n_switches), out=first[1:])
+    return able, _Links(first, g.peer[keep], g.out_port[keep], g.peer_port[keep])
 
 
 def has_full(group: Group) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.ar_options import AR_OPTIONS
+from softib.sm.change_options import CHANGE_OPTIONS
 from softib.sm.congestion_options import CC_OPTIONS
 from softib.sm.flap_options import FLAP_OPTIONS
 from softib.sm.link_options import LINK_OPTIONS
@@ -78,6 +79,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "overrun_errors_threshold": ("overrun_errors", _number(15)),
     **LINK_OPTIONS,
     **FLAP_OPTIONS,
+    **CHANGE_OPTIONS,
     "root_guid_file": ("root_guid_file", _text),
     "cn_guid_file": ("cn_guid_file", _text),
     "io_guid_file": ("io_guid_file", _text),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from softib.iba import cc, sharp
-from softib.iba.constants import Method, MgmtClass, SmpAttr
+from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
+from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import kind_of
 from softib.sm.database import Database
 
@@ -53,6 +56,8 @@ class SweepReport:
     phase_s: dict[str, float] = field(default_factory=dict)
     sls: list[Any] = field(default_factory=list)
     """:class:`~softib.sm.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
+    tables_change: str = "unchanged"
+    """Can a credit loop arise while forwarding tables change? :attr:`softib.sm.lft_plan.LftPlan.state`."""
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -69,6 +74,20 @@ class SweepReport:
     def count(self, built: dict[tuple[int, int], int]) -> None:
         """Take over the queue's counts."""
         self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
+
+    def count_subnet(self, db: Database) -> None:
+        """What was found, when LIDs are given."""
+        self.nodes, self.switches = db.n_nodes, int(db.is_switch.sum())
+        self.cas = self.nodes - self.switches
+        peer = db.port_peer
+        rows = np.flatnonzero(peer >= 0)
+        self.links = int((rows <= peer[rows]).sum())
+        self.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
+        is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
+        is_sm[db.sm_port] = False
+        self.notes += [
+            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
+        ]
 
     def describe(self, db: Database) -> None:
         """Turn what went wrong into ``problems``: a line each, the first 20 of a kind."""
@@ -99,6 +118,7 @@ class SweepReport:
             "timeouts",
             "strays",
             "phase_s",
+            "tables_change",
             "notes",
             "problems",
         )

@@ -63,6 +63,7 @@ class Responder:
         for modifier, info in answered.controls:
             master.control(now_ps, SmControl(modifier), info)
         if master.state == SmState.MASTER:
+            master.has.babbling.heard(answered.notices, db, master.config.flaps, now_ps)
             for notice in answered.notices:
                 self.sa_manager.forward(notice)
             if to_sa.any():

@@ -54,6 +54,7 @@ class SaManager:
         self.subscriptions, self.services = Subscriptions(self.journal), Services(self.journal)
         self.multicast = Multicast(self.groups)
         self.sa = Administrator(config.sa_key, self.multicast, self.subscriptions, self.services)
+        self.sa.aliases.journal = self.journal
         self.waiting: list[Waiting] = []
         self.queue = self.sa.queue
         self.requests = self.refused = 0
@@ -86,6 +87,7 @@ class SaManager:
             self.subscriptions.add(s)
         self.services.records.update(copy.services)
         self.multicast.made = copy.made
+        self.sa.aliases.restore(copy.aliases)
         self._restored = np.array(sorted(copy.here), np.uint64)
 
     def open(self, subnet: Subnet, members: Members) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.sm.ar_mgr import ArStore
+from softib.sm.link_extensions import HeldExtensions
 from softib.sm.pkey_mgr import PkeyTables
 from softib.sm.table_store import TableStore
 from softib.sm.ucast_mgr import LftStore
@@ -27,11 +28,13 @@ class Stores:
     """NodeGUID → what an aggregation node answered to ANInfo."""
     trained: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """(NodeGUID, portnum) → width and speed for which its link was trained anew."""
+    extensions: HeldExtensions = field(default_factory=dict)
     pkeys: PkeyTables = field(default_factory=dict)
 
     def trust_nothing(self) -> None:
         """A whole sweep asks every device for what it holds and can, where there is a Get for it."""
         self.pkeys.clear()
+        self.extensions.clear()
         self.ar.caps.clear()
         self.aggregation_caps.clear()
 

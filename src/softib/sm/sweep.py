@@ -9,13 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.iba.constants import CapMask, PortState, SmpAttr
+from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
+from softib.sm.capacities import changed_capacities, leave_out_short, refused_blocks
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.discovery import Discovery
@@ -23,6 +24,8 @@ from softib.sm.election import Election
 from softib.sm.features import GMP_PHASES, Features
 from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
+from softib.sm.lft_plan import plan_change
+from softib.sm.link_extensions import EXTENSIONS
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
@@ -41,7 +44,7 @@ PHASES = (
     "retrain",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
-ports may train to; ``lids`` configures end ports; ``route`` only computes; ``held`` reads tables that another
+ports may train to, and asks for FDR10 and FEC; ``lids`` configures end ports, and sets these; ``route`` only computes; ``held`` reads tables that another
 manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
@@ -127,6 +130,7 @@ class Sweep:
         self.discovery.finish()
         if self.before is not None:
             self.report.wrong_answers += changed_devices(self.before, self.database)
+            self.report.wrong_answers += changed_capacities(self.before, self.database)
             self.fallen = fallen_links(self.before, self.database)
             self.report.notes += changed_neighbours(self.before, self.database)[:SHOWN]
         self.election.ask(self.database, self.queue)
@@ -136,10 +140,12 @@ class Sweep:
         if db.sm_port < 0:
             return
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
-        self._count_subnet()
+        self.report.wrong_answers += leave_out_short(db, self.store)
+        self.report.count_subnet(db)
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
         self.features.configured(self._wanted)
         link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
+        self.features.queue_link_modes()
 
     def _reregister(self) -> np.ndarray:
         """bool[ports]: ports whose clients shall subscribe and join anew."""
@@ -168,6 +174,8 @@ class Sweep:
         nothing = [table is None for table in self.store.known(db, self.graph.switch_node)]
         self._reset = self.graph.switch_node[np.array(nothing, bool)].astype(np.int64)
         self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
+        for guid in db.node_guid[link_mgr.restarted(db)].tolist():
+            self.store.refused.pop(guid, None)
         for node in self._reset.tolist():
             self.groups.forget_switch(int(db.node_guid[node]))
         assert self.routing is not None
@@ -187,9 +195,12 @@ class Sweep:
         assert self.graph is not None and self.routing is not None
         if self._held is not None:
             self._held.finish()
-        if note := ucast_mgr.transition_note(self.database, self.graph, self.routing, self.store):
-            self.report.notes.append(note)
-        self._update = ucast_mgr.start_update(self.database, self.graph, self.routing.lft, self.store)
+        plan = plan_change(self.database, self.graph, self.routing, self.store, self.config.changes)
+        self.report.tables_change = plan.state
+        self.report.notes += [plan.note] if plan.note else []
+        self._update = ucast_mgr.start_update(
+            self.database, self.graph, self.routing.lft, self.store, plan.stage, plan.discard
+        )
         self.more_tables()
 
     def more_tables(self) -> bool:
@@ -198,6 +209,11 @@ class Sweep:
             return False
         ucast_mgr.queue_round(self.database, self.queue, self.graph, self._update)
         return True
+
+    @property
+    def drains(self) -> bool:
+        """Do packets of old entries drain before the next round of forwarding tables?"""
+        return self._update is not None and self._update.drains
 
     def _tops(self) -> None:
         assert self.graph is not None
@@ -237,6 +253,8 @@ class Sweep:
         elif phase == "held":
             assert self._held is not None
             self._held.heard(attr, tags, data)
+        elif attr in EXTENSIONS:
+            self.features.link_extensions(attr, tags, data)
         elif self.features.heard(phase, tags, data):
             pass
         elif phase == "reread":
@@ -253,11 +271,14 @@ class Sweep:
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
         asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
+        asks |= phase == "policy" and attr in EXTENSIONS
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
         self.features.refused(phase, tags)
         kind = f"{'Get' if asks else 'Set'} {attribute_name(attr)}"
         self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
+        if phase == "tables" and self.graph is not None and self._update is not None:
+            refused_blocks(self.store, self.graph.switch_guid[tags // self._update.blocks], tags % self._update.blocks)
         self.lost(phase, attr, tags, "is refused")
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
@@ -268,6 +289,9 @@ class Sweep:
             return
         if phase == "held":
             return  # written whole
+        if attr in EXTENSIONS:
+            self.features.link_extensions(attr, tags, None)
+            return
         if phase in self.features.enter:
             nodes = self.features.lost(phase, attr, tags, why)
             if nodes is None:
@@ -321,17 +345,3 @@ class Sweep:
         """Partition memberships of the subnet's end ports."""
         assert self.subnet is not None
         return members_of(self.subnet, list(self.config.known_partitions), self.config.allow_both_pkeys)
-
-    def _count_subnet(self) -> None:
-        db, report = self.database, self.report
-        report.nodes, report.switches = db.n_nodes, int(db.is_switch.sum())
-        report.cas = report.nodes - report.switches
-        peer = db.port_peer
-        rows = np.flatnonzero(peer >= 0)
-        report.links = int((rows <= peer[rows]).sum())
-        report.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
-        is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
-        is_sm[db.sm_port] = False
-        report.notes += [
-            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
-        ]

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from softib.errors import LimitError
 from softib.iba.constants import LFT_NO_ROUTE, SmpAttr
 from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import SwitchInfo
@@ -17,15 +16,11 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.proven_tables import ProvenTables
-from softib.routing.transition import transition_loop
 from softib.sm.absent_ends import EndLocations, with_absent
 from softib.sm.database import Database
 from softib.sm.lft_order import LftUpdate
 
-__all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update", "transition_note"]
-
-CHECKED = 1 << 20
-"""Entries of forwarding tables that are checked for credit loops between old and new ones."""
+__all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
 
 
 class LftStore:
@@ -37,6 +32,8 @@ class LftStore:
         self.roots: tuple[int, ...] = ()
         """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
         self.proven = ProvenTables()
+        self.refused: dict[int, int] = {}
+        """NodeGUID → first LID of a block that the switch refused."""
         self.locations = EndLocations.none()
         """Where hosts are, or were."""
 
@@ -84,16 +81,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. Raises :class:`LimitError` when a switch's table is too short for the highest LID."""
+    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
-    caps = SwitchInfo.linear_fdb_cap.get(db.switch_info[graph.switch_node])
-    short = np.flatnonzero(caps <= graph.max_lid)
-    if len(short):
-        node = int(graph.switch_node[short[0]])
-        raise LimitError(
-            f"{db.name(node)} has a forwarding table of {int(caps[short[0]])} entries; LIDs up to {graph.max_lid} are in use"
-        )
     store.locations = locations
     routing = route(graph, engine, replace(options, past_roots=store.roots, proven=store.proven))
     if routing.engine == "ftree":
@@ -101,8 +91,16 @@ def route_subnet(
     return graph, routing
 
 
-def start_update(db: Database, graph: SwitchGraph, lft: np.ndarray, store: LftStore) -> LftUpdate:
-    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them."""
+def start_update(
+    db: Database,
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    store: LftStore,
+    stage: np.ndarray | None = None,
+    discard: bool = False,
+) -> LftUpdate:
+    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them. ``stage`` and ``discard`` as of
+    :class:`~softib.sm.lft_plan.LftPlan`."""
     held = np.full(lft.shape, LFT_NO_ROUTE, np.uint8)
     known = np.zeros(len(lft), bool)
     for s, table in enumerate(store.known(db, graph.switch_node)):
@@ -110,37 +108,10 @@ def start_update(db: Database, graph: SwitchGraph, lft: np.ndarray, store: LftSt
             known[s] = True
             width = min(len(table), lft.shape[1])
             held[s, :width] = table[:width]
-    update = LftUpdate(graph, held, np.ascontiguousarray(lft), known)
+    update = LftUpdate(graph, held, np.ascontiguousarray(lft), known, stage, discard)
     for s, guid in enumerate(graph.switch_guid.tolist()):
         store.tables[guid] = (graph.max_lid, update.held[s])
     return update
-
-
-def transition_note(db: Database, graph: SwitchGraph, routing: Routing, store: LftStore) -> str:
-    """A line where old and new tables together can make a credit loop while they change, else "". Asked for tables on one VL that all switches have, of
-    :data:`CHECKED` entries at most: a larger subnet's paths would wait for it."""
-    tables = store.known(db, graph.switch_node)
-    if (
-        routing.path_sl is not None
-        or routing.lft.size > CHECKED
-        or not tables
-        or any(table is None for table in tables)
-    ):
-        return ""
-    held = np.full(routing.lft.shape, LFT_NO_ROUTE, np.uint8)
-    for row, table in zip(held, tables, strict=True):
-        assert table is not None
-        row[: len(table)] = table[: len(row)]
-    if np.array_equal(held, routing.lft):
-        return ""
-    loop = transition_loop(graph, held, routing.lft)
-    if loop is None:
-        return ""
-    switch, port = loop[0]
-    return (
-        f"while the tables change, packets on old and new paths can wait for each other: a credit loop of {len(loop)} links, such as"
-        f" {db.name(int(graph.switch_node[switch]))}[{port}]"
-    )
 
 
 def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:

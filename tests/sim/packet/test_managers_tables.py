@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from softib.scenario.bring_up import bring_up
+from softib.sim.ends import end_ports
 from softib.sim.messages import Opcode, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sm.config import config_of
@@ -126,3 +127,20 @@ def test_a_notice_of_a_single_read_leaves_at_once():
     assert status == t.DONE
     marked, noticed = state.count[:, t.RCV_FECN].sum(), state.count[:, t.RCV_BECN].sum()
     assert marked == noticed > 0
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_local_repair_leads_packets_around_a_dead_uplink(repair):
+    """The cable that four flows share dies, the tables stay: without repair nothing gets through, with it everything, by other spines."""
+    fabric = adaptive("off\nlocal_repair TRUE" if repair else "off")
+    sent = colliding(fabric)
+    ends = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
+    leaf = int(fabric.port_node[fabric.port_peer[ends[0]]])
+    switch = int(fabric.switch_of_node[leaf])
+    used = {int(fabric.lft[switch, fabric.lid[p]]) for p in end_ports(fabric)[sent.dst].tolist()}
+    assert len(used) == 1, "they collide"
+    port = int(fabric.node_base[leaf]) + used.pop()
+    peer = int(fabric.port_peer[port])
+    fabric.port_peer[[port, peer]] = -1
+    out = run(fabric, sent, PacketOptions(until_ps=20 * 10**9))
+    assert (out.arrived_ps > 0).all() == repair

@@ -32,13 +32,21 @@ def _all_ones(*fields):
 
 
 CAPABLE = _image(
-    A, by_transp_cap=1, by_sl_cap=1, glb_groups=1, group_table_copy_sup=1, group_cap=ar.AR_GROUPS, ar_version_cap=1
+    A,
+    by_transp_cap=1,
+    by_sl_cap=1,
+    glb_groups=1,
+    fr_supported=1,
+    group_table_copy_sup=1,
+    group_cap=ar.AR_GROUPS,
+    ar_version_cap=1,
 )
 """uint8[64]: what every switch with adaptive routing reads."""
 SETTABLE = _all_ones(
     A.by_sl_en,
     A.no_fallback,
     A.ar_enabled,
+    A.fr_enabled,
     A.group_top,
     A.enable_by_sl_mask,
     A.by_transport_disable,

@@ -12,6 +12,7 @@ import numpy as np
 from softib.agents.kernels.big_endian import get16, inner, put16
 from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
+from softib.iba.ar import GROUP_MASK, ARInfo
 from softib.iba.constants import DR_DIRECTION
 from softib.iba.mad_offsets import (
     DR_DLID_AT,
@@ -33,6 +34,7 @@ MAX_HOPS = c.MAX_HOPS
 LID_AT, LMC_AT, STATE_AT, PHYS_AT = (
     PortInfo.lid.byte, PortInfo.lmc.byte, PortInfo.port_state.byte, PortInfo.port_phys_state.byte,
 )  # fmt: skip
+REPAIR_AT, REPAIR_BIT = ARInfo.fr_enabled.byte, int(ARInfo.pack(fr_enabled=1)[ARInfo.fr_enabled.byte])
 TOP_AT = SwitchInfo.linear_fdb_top.byte
 RELAY_ERRORS, XMIT_DISCARDS = (COUNTER_NAMES.index(n) for n in ("port_rcv_switch_relay_errors", "port_xmit_discards"))
 DLID_MAPPING, LOOPING, INACTIVE = (
@@ -185,7 +187,24 @@ def lookup(t, node, lid):
     out = t.lft[switch, lid]
     if out > t.node_nports[node]:
         return np.int64(-1)
-    return np.int64(t.node_base[node]) + np.int64(out)
+    egress = np.int64(t.node_base[node]) + np.int64(out)
+    if out and t.ar_info[switch, REPAIR_AT] & REPAIR_BIT and not link_up(t, egress):
+        return repaired(t, node, lid, egress)
+    return egress
+
+
+@inner
+def repaired(t, node, lid, egress):
+    """The first port of the LID's group whose link is up, where that of the table, ``egress``, is down (ARInfo.fr_enabled); else ``egress``."""
+    switch, base = t.switch_of_node[node], np.int64(t.node_base[node])
+    group = t.ar_lft[switch, lid] & GROUP_MASK
+    if group == 0 or group >= t.ar_group.shape[1]:
+        return egress
+    for num in range(1, np.int64(t.node_nports[node]) + 1):
+        bit = t.ar_group[switch, group, num >> 6] >> np.uint64(num & 63) & np.uint64(1)
+        if bit and link_up(t, base + num) and t.port_info[base + num, STATE_AT] & 15 == ACTIVE:
+            return base + num
+    return egress
 
 
 @inner

@@ -92,7 +92,11 @@ LINK_KEYS = (
     "flap_threshold",
     "flap_window",
     "flap_pause",
+    "fdr10",
+    "babbling_threshold",
+    "lft_drain_time",
 )
+LINK_SWITCHES = ("babbling_port_policy", "lft_discard", "local_repair")
 AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
 _OPTIONS: dict[str, Any] = {
@@ -104,6 +108,10 @@ _OPTIONS: dict[str, Any] = {
         (LINK_KEYS, "keys and links"),
     )
     for key in keys
+}
+_OPTIONS |= {
+    key: (StrictBool | None, Field(None, description="option of keys and links, as in the options file"))
+    for key in LINK_SWITCHES
 }
 Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)
 

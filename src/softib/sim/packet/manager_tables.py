@@ -14,6 +14,7 @@ from softib.iba.cc import (
     SwitchPortCongestionSettingElement,
 )
 from softib.sim.packet import tables as t
+from softib.sim.packet.kernels.adaptive_routing import REPAIR
 from softib.sim.packet.options import PacketOptions
 
 if TYPE_CHECKING:
@@ -80,14 +81,15 @@ def adaptive_tables(fabric: Fabric, options: PacketOptions, opt: np.ndarray) -> 
         return _no_adaptive()
     info = f.ar_info
     on = ARInfo.ar_enabled.get(info).astype(bool)
-    if not on.any():
+    repairs = ARInfo.fr_enabled.get(info).astype(np.int64)
+    if not (on.any() or repairs.any()):
         return _no_adaptive()
     sls = np.where(ARInfo.by_sl_en.get(info).astype(bool), ARInfo.enable_by_sl_mask.get(info), 0xFFFF).astype(np.int64)
     off = ARInfo.by_transport_disable.get(info).astype(np.int64)
     transports = (off >> 1 & 1) | (off >> 2 & 1) << 1 | (off & 1) << 2  # UD, RC, UC there; RC, UC, UD here
     opt[t.AR], opt[t.PLACEMENT] = 1, options.placement
     return {
-        "ar_lft": f.ar_lft, "ar_group": f.ar_group, "ar_on": np.where(on, sls | transports << 16, 0),
+        "ar_lft": f.ar_lft, "ar_group": f.ar_group, "ar_on": np.where(on, sls | transports << 16, 0) | repairs << REPAIR,
         "ageing": ARInfo.ageing_time_value.get(info).astype(np.int64).reshape(-1, 1) * US,
     }  # fmt: skip
 

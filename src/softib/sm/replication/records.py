@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN, LID_UCAST_MAX
+from softib.iba.constants import GUID_BLOCK, LID_MCAST_MAX, LID_MCAST_MIN, LID_UCAST_MAX
 from softib.iba.sa import ServiceRecord
 from softib.sm.config import SmConfig
-from softib.sm.journal import Kind, group_key, member_key, service_key
+from softib.sm.journal import Kind, alias_key, group_key, member_key, service_key
 from softib.sm.lid_mgr import Lids
 from softib.sm.mcast_mgr import Group, McastManager, Member
 from softib.sm.notices import Subscription, Subscriptions
 from softib.sm.partitions import Partition
 from softib.sm.replication import partition_text
+from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.service import HEAD, NEVER_PS, PS_PER_S, Services
 from softib.sm.stores import Stores
@@ -47,6 +48,7 @@ class Source:
     lids: Lids
     stores: Stores
     config: SmConfig
+    aliases: AliasGuids = field(default_factory=AliasGuids)
     here: set[int] = field(default_factory=set)
     """PortGUIDs that are in the subnet."""
     now_ps: int = 0
@@ -66,6 +68,10 @@ class Source:
             yield service_key(name), self._service(name)
         for s in self.subscriptions.all:
             yield s.key, b""
+        for guid, table in self.aliases.tables.items():
+            for block in range(len(table) // GUID_BLOCK):
+                if (entries := self.aliases.block(guid, block)) is not None:
+                    yield alias_key(guid, block), entries
         yield bytes((Kind.MADE,)), MADE.pack(self.multicast.made & 0xFFFFFFFF)
         yield from self.of_sweep().items()
 
@@ -95,6 +101,8 @@ class Source:
             return self._service(name) if name in self.services.records else None
         if kind == Kind.SUBSCRIPTION:
             return b"" if self.subscriptions.has(_subscription(name)) else None
+        if kind == Kind.ALIAS:
+            return self.aliases.block(int.from_bytes(name[:8], "big"), name[8])
         if kind == Kind.MADE:
             return MADE.pack(self.multicast.made & 0xFFFFFFFF)
         return None
@@ -117,6 +125,8 @@ class Copied:
     roots: tuple[int, ...] = ()
     made: int = 0
     partitions: tuple[Partition, ...] | None = None
+    aliases: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    """(PortGUID, block) → its alias GUIDs, uint64[8]."""
 
 
 def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
@@ -139,6 +149,8 @@ def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
             _read_lid(int.from_bytes(name, "big"), value, out)
         elif kind == Kind.ROOT and len(name) == 8:
             out.roots += (int.from_bytes(name, "big"),)
+        elif kind == Kind.ALIAS and len(name) == 9 and len(value) == 8 * GUID_BLOCK:
+            out.aliases[int.from_bytes(name[:8], "big"), name[8]] = np.frombuffer(value, ">u8").astype(np.uint64)
         elif kind == Kind.MADE and len(value) == MADE.size:
             out.made = MADE.unpack(value)[0]
         elif kind == Kind.PARTITIONS and len(name) == 2:

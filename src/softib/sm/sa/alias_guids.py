@@ -12,6 +12,7 @@ from softib.iba.constants import GUID_BLOCK
 from softib.iba.sa import GUIDInfoRecord as R
 from softib.iba.sa import SaMethod, SaStatus, mask_of
 from softib.iba.smp import PortInfo
+from softib.sm.journal import Journal, alias_key
 from softib.sm.sa.request import Answer, Request
 from softib.sm.sa.subnet import Subnet
 
@@ -28,6 +29,7 @@ class AliasGuids:
     shall be written."""
 
     def __init__(self) -> None:
+        self.journal = Journal()
         self.tables: dict[int, np.ndarray] = {}
         self.owners: dict[int, int] = {}
         self.changed: dict[tuple[int, int], None] = {}
@@ -44,7 +46,10 @@ class AliasGuids:
         if block * GUID_BLOCK >= cap:
             return Answer(SaStatus.REQ_INVALID)
         guid = int(subnet.end_guid[end])
-        table = self.tables.setdefault(guid, np.zeros(-(-cap // GUID_BLOCK) * GUID_BLOCK, np.uint64))
+        table = np.zeros(-(-cap // GUID_BLOCK) * GUID_BLOCK, np.uint64)
+        if (held := self.tables.get(guid)) is not None:  # a device may say another GUIDCap than before
+            table = held if len(held) >= len(table) else np.concatenate([held, table[len(held) :]])
+        self.tables[guid] = table
         table[0] = guid
         for i, name in enumerate(NAMES):
             entry = block * GUID_BLOCK + i
@@ -57,6 +62,7 @@ class AliasGuids:
                 continue  # the answer shows what the entry holds
             self._enter(guid, table, entry, wanted)
         self.changed[guid, block] = None
+        self.journal.note(alias_key(guid, block))
         for i, name in enumerate(NAMES):
             R.fields[name].set(record, int(table[block * GUID_BLOCK + i]))
         return Answer(records=record[None])
@@ -78,6 +84,24 @@ class AliasGuids:
         table[entry] = wanted
         if wanted:
             self.owners[wanted] = guid
+
+    def block(self, guid: int, block: int) -> bytes | None:
+        """The entries of a block as on the wire, None where the port has none."""
+        table = self.tables.get(guid)
+        held = None if table is None else table[block * GUID_BLOCK : (block + 1) * GUID_BLOCK]
+        return None if held is None or not held.any() else held.astype(">u8").tobytes()
+
+    def restore(self, blocks: dict[tuple[int, int], np.ndarray]) -> None:
+        """What the master before had given, by PortGUID and block (uint64[8]). It is written again: nobody knows whether it was."""
+        for (guid, block), entries in sorted(blocks.items()):
+            table = np.zeros(max((block + 1) * GUID_BLOCK, len(self.tables.get(guid, ()))), np.uint64)
+            held = self.tables.get(guid, table[:0])
+            table[: len(held)] = held
+            table[block * GUID_BLOCK : (block + 1) * GUID_BLOCK] = entries
+            table[0] = guid
+            self.tables[guid] = table
+            self.owners.update((alias, guid) for alias in entries.tolist() if alias and alias != guid)
+            self.changed[guid, block] = None
 
     # -- the subnet --
 
@@ -105,6 +129,8 @@ class AliasGuids:
     def remove_ports(self, guids: set[int]) -> None:
         """Ports that left have none."""
         for guid in guids & self.tables.keys():
+            for block in range(len(self.tables[guid]) // GUID_BLOCK):
+                self.journal.note(alias_key(guid, block))
             for alias in self.tables.pop(guid)[1:].tolist():
                 self.owners.pop(alias, None)
 

@@ -31,6 +31,8 @@ from softib.sim.packet.tables import (
 BOUNDED, FREE_STATE, STATIC = 0, 1, 2
 STATE_SHIFT, GROUP_MASK = 14, 0x0FFF
 BLOCK = 64
+REPAIR = 20
+"""Bit of ``ar_on``: a port that is down gives way to another of the LID's group."""
 NO_CREDIT = 1 << 30
 """Octets that the lack of credits counts for: such a port is taken when all others lack them too."""
 
@@ -71,6 +73,17 @@ def least(n, s, k, base, group, vl, now):
 @inner
 def choose(n, s, k, switch, base, static, vl, now):
     """The portnum that packet ``k`` leaves ``switch`` by; ``static`` is that of its forwarding table, ``vl`` the packet's."""
+    num = wanted(n, s, k, switch, base, static, vl, now)
+    if n.port[base + num, PEER] < 0 and n.ar_on[switch] >> REPAIR & 1:  # local repair: another of the group
+        group = np.int64(n.ar_lft[switch, s.packet[k, DLID]]) & GROUP_MASK
+        other = least(n, s, k, base, n.ar_group[switch, group], vl, now) if group else np.int64(-1)
+        return other if other >= 0 else num
+    return num
+
+
+@inner
+def wanted(n, s, k, switch, base, static, vl, now):
+    """The portnum that packet ``k`` would leave by if all links were up."""
     entry = np.int64(n.ar_lft[switch, s.packet[k, DLID]])
     state, group = entry >> STATE_SHIFT, entry & GROUP_MASK
     if group == 0 or state == STATIC or state > STATIC:

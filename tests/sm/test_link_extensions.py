@@ -1,0 +1,84 @@
+"""FDR10 by Mellanox' ExtendedPortInfo and FEC modes by PortInfoExtended, for all ports or by a file. Oracle: what the devices read afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.errors import InputError
+from softib.fabric.fec import advertise_fec
+from softib.fabric.topologies.registry import generate
+from softib.iba.constants import PortState
+from softib.iba.smp import PortInfoExtended
+from softib.scenario.bring_up import bring_up
+from softib.sm.config import config_of
+from softib.sm.link_options import parse_link_policy
+
+ENABLED, ACTIVE = 1, 2
+"""Columns of ``port_mlnx_speed``."""
+
+
+def up(generation: str, **fields):
+    fabric = generate("fat-tree", radix=4, levels=2, generation=generation)
+    if generation != "FDR10":
+        advertise_fec(fabric)
+    made = bring_up(fabric, config=config_of(fields))
+    for _ in range(3):
+        made.sweep()
+    return made
+
+
+def test_fdr10_is_disabled_and_enabled_again():
+    made = up("FDR10", fdr10=2)
+    f = made.fabric
+    own = {made.port, int(f.port_peer[made.port])}
+    others = np.array([p for p in np.flatnonzero(f.linked).tolist() if p not in own])
+    assert not f.port_mlnx_speed[others, ENABLED].any() and not f.port_mlnx_speed[others, ACTIVE].any(), (
+        "they train QDR"
+    )
+    assert (f.port_mlnx_speed[list(own), ACTIVE] == 1).all(), "the manager's own link is not trained"
+    assert (f.port_state[f.linked] == PortState.ACTIVE).all()
+    assert not made.sweep().sets, "what is as wanted is left alone"
+    made.sm.reconfigure(config_of({"fdr10": 1, "window": 4096, "chunk": 4096}))
+    for _ in range(3):
+        made.sweep()
+    assert (f.port_mlnx_speed[f.linked, ACTIVE] == 1).all() and (f.port_state[f.linked] == PortState.ACTIVE).all()
+
+
+def test_without_the_option_nobody_is_asked():
+    made = up("FDR10")
+    assert not [kind for kind in made.report.mads if "MLNX" in kind or "PORT_INFO_EXT" in kind]
+
+
+def test_a_file_says_fdr10_and_fec_by_port():
+    made = up("FDR10", link_policy=parse_link_policy("leaf-1[1] fdr10=off"))
+    f = made.fabric
+    port = int(f.port(f.find_node("leaf-1"), 1))
+    ends = {port, int(f.port_peer[port])}
+    off = {p for p in np.flatnonzero(f.linked).tolist() if not f.port_mlnx_speed[p, ACTIVE]}
+    assert off == (ends if made.port not in ends else set())
+
+
+@pytest.mark.parametrize(
+    ("generation", "modes", "edr", "hdr"),
+    [("EDR", "rs", 4, 0), ("EDR", "none,firecode", 3, 0), ("HDR", "rs,none", 5, 4), ("HDR", "none", 1, 4)],
+)
+def test_fec_modes_are_those_of_the_rule_as_far_as_a_generation_has_them(generation, modes, edr, hdr):
+    made = up(generation, link_policy=parse_link_policy(f"leaf-* fec={modes}"))
+    f = made.fabric
+    for port in np.flatnonzero(f.linked).tolist():
+        image = np.zeros((1, 64), np.uint8)
+        image[0, : f.port_info_ext.shape[1]] = f.port_info_ext[port]
+        read = PortInfoExtended.edr_fec_mode_enabled.get(image)[0], PortInfoExtended.hdr_fec_mode_enabled.get(image)[0]
+        on_leaf = f.port_name(port).startswith("leaf-")
+        assert read == ((edr, hdr) if on_leaf else (7, 4 if generation == "HDR" else 0)), f.port_name(port)
+    assert (f.port_state[f.linked] == PortState.ACTIVE).all() and not made.sweep().sets
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("a fec=best", "'best' is no fec; write none, firecode, rs, ll-rs"), ("a fdr10=maybe", "'maybe' is no fdr10; write on, off")],
+)  # fmt: skip
+def test_a_mistake_is_a_line(text, says):
+    with pytest.raises(InputError, match=says):
+        parse_link_policy(text)

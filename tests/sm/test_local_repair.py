@@ -1,0 +1,124 @@
+"""A switch whose uplink dies uses the alternatives that it was given, before any manager hears of it.
+
+Oracles: MADs that the agents carry by LID, and a walk in plain Python over the columns by the rule of ARInfo.fr_enabled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from softib.agents.plane import AgentPlane
+from softib.fabric.topologies.registry import generate
+from softib.iba import ar
+from softib.iba.ar import ARInfo
+from softib.iba.constants import LFT_NO_ROUTE, Method, MgmtClass, PortState, SmpAttr
+from softib.iba.smp import MadHeader
+from softib.mad.batch import MadBatch
+from softib.sm.config import config_of
+from softib.sm.options import read_options
+from softib.sm.subnet_manager import SubnetManager
+from tests.sm.wire import settle
+
+
+def managed(text, **spec):
+    f = generate("fat-tree", **{"radix": 8, "levels": 2, "generation": "HDR", **spec})
+    sm, plane = SubnetManager(config_of(read_options(f"routing_engine updn\n{text}")[0])), AgentPlane(f)
+    port = int(f.port(f.cas[0], 1))
+    settle(sm, plane, port)
+    return f, sm, plane, port
+
+
+def uplink(f) -> int:
+    """A port of a leaf towards a spine, not of the manager's leaf."""
+    leaf = f.find_node("leaf-3")
+    return next(int(p) for p in f.ports_of(leaf) if f.port_peer[p] >= 0 and f.is_switch[f.port_node[f.port_peer[p]]])
+
+
+def up(f, port) -> bool:
+    return (
+        f.port_state[port] == PortState.ACTIVE
+        and f.port_peer[port] >= 0
+        and f.port_state[f.port_peer[port]] == PortState.ACTIVE
+    )
+
+
+def reaches(f, source, lid, target, repairs) -> bool:
+    """Does a packet from a host's port get to ``target``'s?"""
+    at = int(f.port_peer[source])
+    for _ in range(16):
+        node = int(f.port_node[at])
+        if at == target or not f.is_switch[node]:
+            return at == target
+        switch = int(f.switch_of_node[node])
+        out = int(f.lft[switch, lid])
+        if out == LFT_NO_ROUTE:
+            return False
+        port = int(f.node_base[node]) + out
+        if not up(f, port) and repairs:
+            words = f.ar_group[switch, int(f.ar_lft[switch, lid]) & ar.GROUP_MASK]
+            others = [
+                p for p in range(1, 65) if int(words[p // 64]) >> p % 64 & 1 and up(f, int(f.node_base[node]) + p)
+            ]
+            port = int(f.node_base[node]) + others[0] if others else port
+        if not up(f, port):
+            return False
+        at = int(f.port_peer[port])
+    return False
+
+
+def carried(f, plane, source, lid) -> bool:
+    """Does a Get(NodeInfo) by LID from a host's port get an answer?"""
+    batch = MadBatch.zeros(1)
+    batch.dlid[:], batch.slid[:] = lid, f.lid[source]
+    head = MadHeader.pack(base_version=1, mgmt_class=int(MgmtClass.SUBN_LID), class_version=1, method=int(Method.GET), tid=9, attr_id=int(SmpAttr.NODE_INFO))  # fmt: skip
+    batch.mad[0, : MadHeader.size] = head
+    return len(plane.send(batch, source, 10**13)) > 0
+
+
+def lost(f, repairs) -> int:
+    hosts = [int(f.port(int(n), 1)) for n in f.cas]
+    return sum(not reaches(f, a, int(f.lid[b]), b, repairs) for a in hosts for b in hosts if a != b)
+
+
+def test_paths_up_through_a_dead_uplink_are_repaired_by_the_switch():
+    """Half of what the cable carried leads up over it, and is repaired; what comes down over it has no other way, until the manager has swept."""
+    counts = {}
+    for text in ("", "local_repair TRUE"):
+        f, sm, plane, port = managed(text)
+        assert bool(ARInfo.fr_enabled.get(f.ar_info).all()) == bool(text) and not ARInfo.ar_enabled.get(f.ar_info).any()
+        repairs = bool(text)
+        assert lost(f, repairs) == 0
+        plane.set_link(uplink(f), False, 10**12)
+        counts[text] = lost(f, repairs)
+        hosts = [int(f.port(int(n), 1)) for n in f.cas]
+        for a in hosts[::5]:
+            for b in hosts[::3]:
+                if a != b:
+                    both = reaches(f, a, int(f.lid[b]), b, repairs) and reaches(f, b, int(f.lid[a]), a, repairs)
+                    assert carried(f, plane, a, int(f.lid[b])) == both, "the agents forward as the tables say"
+        sm.request_sweep()
+        settle(sm, plane, port)
+        assert lost(f, repairs) == 0
+    assert 0 < counts["local_repair TRUE"] < counts[""]
+    print(
+        f"pairs without a path while nobody has swept: {counts['']} without, {counts['local_repair TRUE']} with local repair"
+    )
+
+
+def test_only_mads_write_it_and_it_is_taken_back():
+    f, sm, plane, port = managed("local_repair TRUE")
+    assert sm.report.mads["Set MLNX_AR_INFO"] == f.sizes.switches
+    assert (f.ar_lft[:, : sm.graph.max_lid] >> ar.STATE_SHIFT != ar.FREE).all(), (
+        "no packet chooses while its port is up"
+    )
+    sm.reconfigure(config_of(read_options("routing_engine updn")[0]))
+    settle(sm, plane, port)
+    assert not ARInfo.fr_enabled.get(f.ar_info).any()
+
+
+@pytest.mark.parametrize("text", ["adaptive_routing free", "adaptive_routing free\nlocal_repair TRUE"])
+def test_beside_adaptive_routing(text):
+    f, _, _, _ = managed(text)
+    assert ARInfo.ar_enabled.get(f.ar_info).all()
+    assert np.array_equal(ARInfo.fr_enabled.get(f.ar_info) > 0, np.full(f.sizes.switches, "repair" in text))
