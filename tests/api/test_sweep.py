@@ -167,7 +167,7 @@ def test_options_of_one_run_do_not_go_with_a_sweep(tmp_path, more, said):
     done = run(
         "simulate", tmp_path / "tree.yaml", "shift:1MB", "--sweep", tmp_path / "grid.yaml", "--workers", "1", *more
     )
-    assert done.code == 2 and said in done.err and done.err.count("\n") == 1 and not done.out
+    assert done.code == 2 and said in done.err and len(done.complaints) == 1 and not done.out
 
 
 def test_the_line_of_a_mistake_in_the_file_is_named(tmp_path):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from softib.cli.main import main
+
+PROGRESS = re.compile(r"softib: [a-z ]+: [\d.]+ s$")
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,11 @@ class Ran:
     def json(self) -> Any:
         """stdout, which must be JSON and nothing else."""
         return json.loads(self.out)
+
+    @property
+    def complaints(self) -> list[str]:
+        """Lines of stderr, without those of progress, which a slow machine shows for what takes longer than a second."""
+        return [line for line in self.err.splitlines() if not PROGRESS.match(line)]
 
 
 def softib(*args: object) -> Ran:

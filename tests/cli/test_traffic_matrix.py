@@ -108,7 +108,7 @@ def test_mistakes_are_one_line_with_file_and_line(tree, tmp_path, text, line, hi
 
 def test_a_file_that_is_not_there_fails_before_the_work(tree, tmp_path):
     ran = softib("report", tree, "--traffic", tmp_path / "absent.csv")
-    assert ran.code == 2 and ran.err.count("\n") == 1
+    assert ran.code == 2 and len(ran.complaints) == 1
 
 
 def test_people_and_pages_are_told(tree, tmp_path):
