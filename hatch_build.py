@@ -36,7 +36,7 @@ class PreloadHook(BuildHookInterface):
         build = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(build)
         libraries = []
-        for compile_one in (build.compile_library, build.compile_verbs):
+        for compile_one in (build.compile_library, build.compile_verbs, build.compile_mpi):
             try:
                 libraries.append(compile_one())
             except (RuntimeError, OSError) as error:

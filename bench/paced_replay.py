@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
+from own_fabric import own_fabric
 from record import MPIRUN
 
+FABRIC = "name: paced\ngeneration: SDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
 FEW, MANY, OCTETS, TRIES = 2, 8, 16 << 20, 3
 PROGRAM = """
 #include <mpi.h>
@@ -53,34 +53,27 @@ def noise(seconds: float = 0.5) -> float:
 def main() -> None:
     import softib
 
-    with tempfile.TemporaryDirectory(prefix="softib-paced-") as folder:
-        os.environ["XDG_RUNTIME_DIR"] = folder
-        (Path(folder) / "p.c").write_text(PROGRAM)
-        (Path(folder) / "f.yaml").write_text(
-            "name: paced\ngeneration: SDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
-        )
+    with own_fabric(FABRIC, "--pace") as (folder, env):
+        os.environ["XDG_RUNTIME_DIR"] = env["XDG_RUNTIME_DIR"]
+        (folder / "p.c").write_text(PROGRAM)
         run = lambda *words: subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stdout
         program = [sys.executable, "-m", "softib"]
         run("mpicc", "-O2", "p.c", "-o", "p")
-        run(*program, "up", "f.yaml", "--pace", "--detach")
-        try:
-            for host in range(1, 5):
-                run(*program, "fault", "downgrade", f"host-000{host}[1]", "--width", "1")
-            time.sleep(3)  # they train, and the manager sweeps
-            live, replayed = {}, {}
-            for n in (FEW, MANY):
-                loop = lambda *more, n=n: float(
-                    run(*MPIRUN, *program, "run", *more, "--", "./p", str(n), str(OCTETS)).split("loop")[1]
-                )
-                loop("--record", f"{n}.goal")
-                live[n] = min(loop() for _ in range(TRIES))
-                replayed[n] = softib.simulate(softib.running(), f"{folder}/{n}.goal").simulated_us / 1e6
-            took, predicted = live[MANY] - live[FEW], replayed[MANY] - replayed[FEW]
-            print(
-                f"live {took:.3f} s, replayed {predicted:.3f} s: {predicted / took - 1:+.1%}; noise of this machine {noise():.2f}"
+        for host in range(1, 5):
+            run(*program, "fault", "downgrade", f"host-000{host}[1]", "--width", "1")
+        time.sleep(3)  # they train, and the manager sweeps
+        live, replayed = {}, {}
+        for n in (FEW, MANY):
+            loop = lambda *more, n=n: float(
+                run(*MPIRUN, *program, "run", *more, "--", "./p", str(n), str(OCTETS)).split("loop")[1]
             )
-        finally:
-            run(*program, "down")
+            loop("--record", f"{n}.goal")
+            live[n] = min(loop() for _ in range(TRIES))
+            replayed[n] = softib.simulate(softib.running(), f"{folder}/{n}.goal").simulated_us / 1e6
+        took, predicted = live[MANY] - live[FEW], replayed[MANY] - replayed[FEW]
+        print(
+            f"live {took:.3f} s, replayed {predicted:.3f} s: {predicted / took - 1:+.1%}; noise of this machine {noise():.2f}"
+        )
 
 
 if __name__ == "__main__":

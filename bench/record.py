@@ -7,12 +7,12 @@ CPU time of all ranks in it (which polls while it waits). What is best of all ro
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
+from own_fabric import own_fabric
+
+FABRIC = "name: record\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
 PROGRAM = """
 #include <mpi.h>
 #include <stdio.h>
@@ -60,26 +60,18 @@ def main() -> None:
     given.add_argument("--iterations", type=int, default=5000)
     chosen = given.parse_args()
     softib = [sys.executable, "-m", "softib"]
-    with tempfile.TemporaryDirectory(prefix="softib-record-") as folder:
-        env = {**os.environ, "XDG_RUNTIME_DIR": folder}
-        (Path(folder) / "p.c").write_text(PROGRAM)
-        (Path(folder) / "f.yaml").write_text(
-            "name: record\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
-        )
+    with own_fabric(FABRIC) as (folder, env):
+        (folder / "p.c").write_text(PROGRAM)
         subprocess.run(["mpicc", "-O2", "p.c", "-o", "p"], cwd=folder, check=True)
-        subprocess.run([*softib, "up", "f.yaml", "--detach"], env=env, cwd=folder, check=True, capture_output=True)
-        try:
-            best = [[float("inf")] * 2, [float("inf")] * 2]
-            for k in range(chosen.rounds):
-                for which, more in enumerate(((), ("--record", f"r{k}.goal"))):
-                    found = loop([*MPIRUN, *softib, "run", *more, "--", "./p", str(chosen.iterations)], env, folder)
-                    best[which] = [min(pair) for pair in zip(best[which], found, strict=True)]
-                    print(f"{'with' if more else 'without':8} {found[0]:7.3f} s, {found[1]:7.3f} s of CPU time")
-            print(
-                f"recording costs {best[1][0] / best[0][0] - 1:+.1%} of wall time, {best[1][1] / best[0][1] - 1:+.1%} of CPU time"
-            )
-        finally:
-            subprocess.run([*softib, "down"], env=env, check=True, capture_output=True)
+        best = [[float("inf")] * 2, [float("inf")] * 2]
+        for k in range(chosen.rounds):
+            for which, more in enumerate(((), ("--record", f"r{k}.goal"))):
+                found = loop([*MPIRUN, *softib, "run", *more, "--", "./p", str(chosen.iterations)], env, str(folder))
+                best[which] = [min(pair) for pair in zip(best[which], found, strict=True)]
+                print(f"{'with' if more else 'without':8} {found[0]:7.3f} s, {found[1]:7.3f} s of CPU time")
+        print(
+            f"recording costs {best[1][0] / best[0][0] - 1:+.1%} of wall time, {best[1][1] / best[0][1] - 1:+.1%} of CPU time"
+        )
 
 
 if __name__ == "__main__":

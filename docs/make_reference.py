@@ -12,7 +12,8 @@ from typing import Any
 
 from softib.fabric.faults.kinds import FAULTS
 from softib.fabric.topologies.schema import fabric_schema
-from softib.iba.perf import PortCounters, PortCountersExtended
+from softib.iba.perf import PortCounters
+from softib.iba.perf_optional import PortCountersExtended
 from softib.live.sysfs.files import COUNTER_FILES
 
 PAGE = Path(__file__).with_name("fabric-yaml.md")

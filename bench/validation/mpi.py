@@ -19,9 +19,9 @@ SECTIONS = ("openmpi", "tcp")
 Parameters = Mapping[str, Section]
 
 ASSUMPTIONS = {
-    "P1-QDR-CX2": "one switch; ConnectX-2; MTU 2048; the profile QDR of docs/simulate.md, fitted to this dataset",
-    "P3-EDR-UD-b2b": "one switch (measured: back to back); the profile EDR, fitted to this dataset",
-    "P4-HDR-AzureHBv3": "one switch; 860 ns of the virtual machine's program; the profile HDR, fitted to this dataset",
+    "P1-QDR-CX2": "one switch; ConnectX-2; MTU 2048; the profile QDR of docs/simulate.md, fitted to this dataset, its bandwidths apart (no bar: shown)",
+    "P3-EDR-UD-b2b": "one switch (measured: back to back); the profile EDR, fitted to this dataset; bandwidths (no bar): a send costs the processor what it does on abci-v",
+    "P4-HDR-AzureHBv3": "one switch; 860 ns of the virtual machine's program; the profile HDR, fitted to this dataset; bandwidths (no bar): a send costs the processor what it does on azure-hbv3",
     "A-ABCI-vnode": "2 hosts on one switch, 2 EDR rails each; Open MPI 4.0.5, UCX 1.7",
     "abci2-anode-pt2pt": "2 hosts on one switch, 4 HDR rails each, of which UCX uses 2; Open MPI 4.0.5, UCX 1.9",
     "C-azure-cyclecloud-28pairs": "2 hosts on one switch, 1 HDR rail; medians of 28 pairs",
@@ -34,7 +34,7 @@ ASSUMPTIONS = {
     "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library and processors are not said: machine abci-v, whose adapters are EDR too",
     "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each; 16 operations of 256 octets for 4 KiB",
     "fiu-imb-fdr": "2 hosts behind 3 store-and-forward switches at 1 Gb/s, frames of 1500: 30 ns a byte below one frame are four serialisations, and the plateau "
-    "of 116.7 MB/s is that of 1 Gb/s, though the adapters are of 10 Gb/s; interrupt moderation (2 to 8 KB) is not modelled",
+    "of 116.7 MB/s is that of 1 Gb/s, though the adapters are of 10 Gb/s; 50 us between interrupts, as Linux's drivers of Intel's adapters have it (not fitted)",
 }
 P2P = (
     ("A-ABCI-vnode", "abci-v", 2, "EDR", lambda: measured("A-ABCI-vnode", "osu_multi_lat"), lambda: measured("A-ABCI-vnode", "osu_mbw_mr")),
@@ -113,10 +113,12 @@ def _us(size: int, hosts: int, each: int, rails: int, speed: str, s: Section) ->
 def _others(p: Parameters, wanted: Callable[[str], bool], every: int) -> Iterator[Row]:
     from bench.validation.tcp import tcp_us
     from bench.validation.verbs import verbs_rows
+    from bench.validation.verbs_bandwidth import bandwidth_rows
 
     for dataset in ("P1-QDR-CX2", "P3-EDR-UD-b2b", "P4-HDR-AzureHBv3"):
         if wanted(dataset):
             yield from verbs_rows(dataset)
+            yield from bandwidth_rows(dataset, p)
     if wanted("fiu-imb-fdr"):
         for size, value in imb_pingpong("fiu-imb-fdr/INFINIBAND__BENCHMARK_RESULTS__eth_infi_std__2017-10-22-eths")[
             1::every

@@ -112,7 +112,7 @@ def _summary(name: str, of: list[Row], parameters: Mapping[str, Section], left: 
     elif set(bars.tolist()) <= set(MEAN_BARS):
         passes, bar = "yes" if errors.mean() <= bars.max() else "no", f"{100 * bars.max():.0f} % mean"
     else:
-        passes, bar = "yes" if (errors <= bars).all() else "no", f"{100 * bars.max():.0f} %"
+        passes, bar = "yes" if (errors <= bars)[asked].all() else "no", f"{100 * bars.max():.0f} %"
     out = "" if left is None else "none" if math.isnan(left.mean) else f"{100 * left.mean:.1f} %"
     seen = fitted or ("profile" if name in PROFILES else "no")
     return f"| {name} | {len(of)} | {100 * errors.mean():.1f} % | {100 * errors.max():.1f} % | {bar} | {within} | {passes} | {seen} | {out} |"

@@ -16,6 +16,8 @@ from softib.sim.packet import PacketOptions, run
 __all__ = ["tcp_us"]
 
 SWITCHES = 3
+INTERRUPT_US = 50.0
+"""20,000 interrupts a second: what Linux's drivers of Intel's adapters (igb, ixgbe: low latency) allow. Not fitted."""
 
 
 @cache
@@ -33,5 +35,7 @@ def _line() -> Fabric:
 
 def tcp_us(size: int, receive_ns: float, gbps: float = 1.0) -> float:
     """From MPI_Send to the end of MPI_Recv; ``receive_ns`` is what the receiver's stack and library take."""
-    options = PacketOptions(network="tcp", ethernet={"gbps": gbps, "receive_us": receive_ns / 1000})
+    options = PacketOptions(
+        network="tcp", ethernet={"gbps": gbps, "receive_us": receive_ns / 1000, "interrupt_us": INTERRUPT_US}
+    )
     return float(run(_line(), messages([0], [1], size), options).arrived_ps[0]) / 1e6

@@ -30,7 +30,9 @@ from softib.errors import (
 )
 
 if TYPE_CHECKING:
+    from softib.api.accepting import Acceptance, accept
     from softib.api.attach import Attachment
+    from softib.api.baselines import Baseline, baseline
     from softib.api.changes import Changes
     from softib.api.comparing import Comparison, compare
     from softib.api.diagnosing import Jobs, diagnose, jobs_on
@@ -66,6 +68,8 @@ _LAZY = {
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),
     "Attachment": "attach",
+    **dict.fromkeys(("Acceptance", "accept"), "accepting"),
+    **dict.fromkeys(("Baseline", "baseline"), "baselines"),
     "scaling": "scaling",
     "Server": "serving",
     "serve": "web",
@@ -86,8 +90,10 @@ _LAZY = {
 """Module of :mod:`softib.api` that has each name."""
 
 __all__ = [
+    "Acceptance",
     "Attachment",
     "AttributeChange",
+    "Baseline",
     "Change",
     "Changes",
     "Comparison",
@@ -129,6 +135,8 @@ __all__ = [
     "UnknownName",
     "UnreadableFile",
     "__version__",
+    "accept",
+    "baseline",
     "bring_up",
     "check",
     "compare",

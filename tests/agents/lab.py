@@ -10,7 +10,7 @@ import numpy as np
 from softib.agents.plane import AgentPlane
 from softib.fabric import columns
 from softib.fabric.topologies.registry import generate
-from softib.iba import notice, perf
+from softib.iba import notice, perf_congestion, perf_extended_speeds, perf_optional
 from softib.iba.smp import PortInfo, SwitchInfo
 
 from .smps import SET, ask
@@ -23,10 +23,10 @@ GROUPS = {
 }
 
 OPTIONAL = [
-    perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortOpRcvCounters, perf.PortFlowCtlCounters,
-    perf.PortVLOpPackets, perf.PortVLOpData, perf.PortVLXmitFlowCtlUpdateErrors, perf.PortVLXmitWaitCounters,
-    perf.PortExtendedSpeedsCounters, perf.SwPortVLCongestion, perf.PortRcvConCtrl, perf.PortSLRcvFECN,
-    perf.PortSLRcvBECN, perf.PortXmitConCtrl, perf.PortVLXmitTimeCong, perf.PortXmitDataSL, perf.PortRcvDataSL,
+    perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf_optional.PortOpRcvCounters, perf_optional.PortFlowCtlCounters,
+    perf_optional.PortVLOpPackets, perf_optional.PortVLOpData, perf_optional.PortVLXmitFlowCtlUpdateErrors, perf_optional.PortVLXmitWaitCounters,
+    perf_extended_speeds.PortExtendedSpeedsCounters, perf_congestion.SwPortVLCongestion, perf_congestion.PortRcvConCtrl, perf_congestion.PortSLRcvFECN,
+    perf_congestion.PortSLRcvBECN, perf_congestion.PortXmitConCtrl, perf_congestion.PortVLXmitTimeCong, perf_congestion.PortXmitDataSL, perf_congestion.PortRcvDataSL,
 ]  # fmt: skip
 
 

@@ -5,7 +5,9 @@ import pytest
 
 from softib.agents.kernels import flow_control
 from softib.agents.plane import AgentPlane
-from softib.iba.perf import PortCounters, PortVLXmitFlowCtlUpdateErrors
+from softib.errors import InputError
+from softib.iba.perf import PortCounters
+from softib.iba.perf_optional import PortVLXmitFlowCtlUpdateErrors
 from softib.iba.smp import PortInfo
 from tests.agents.lab import S, cable, powered, program, read, sent_where_it_can
 
@@ -86,3 +88,25 @@ def test_the_pma_tells_them():
     assert int(f.lid[int(f.port(s[0], 0))]) == 1
     assert read(plane, sm, PortCounters, 7)[1]["excessive_buffer_overrun_errors"] == 5
     assert read(plane, sm, PortVLXmitFlowCtlUpdateErrors, 7)[1]["port_vl_xmit_flow_ctl_update_errors"][3] == 2
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5])
+def test_a_port_that_leaves_out_flow_control_packets_starves_its_peer(share):
+    """As many expiries as :func:`expiries` says of so many slots, on every data VL; the link is clean otherwise."""
+    f, plane = powered("QDR")
+    a, b = cable(f)
+    plane.faults.seed(4)
+    plane.faults.leave_out(a, share, 0)
+    plane.faults.settle([a, b], 10 * S)
+    late = f.vl_counters["port_vl_xmit_flow_ctl_update_errors"].sum(axis=1)
+    vls = int(flow_control.VLS[int(PortInfo.operational_vls.get(f.port_info[[b]])[0])])
+    want = vls * expiries(10 * S / (65_536 * 1000), share)
+    assert abs(int(late[b]) - want) < 6 * want**0.5 and not late[np.arange(len(late)) != b].any()
+    assert f.counters["link_error_recovery_counter"][[a, b]].tolist() == [late[b], late[b]]
+    assert not f.counters["symbol_error_counter"].any() and not f.counters["port_rcv_errors"].any()
+    plane.faults.leave_out(a, 0.0, 10 * S)
+    plane.faults.settle([a, b], 20 * S)
+    assert int(late[b]) == int(f.vl_counters["port_vl_xmit_flow_ctl_update_errors"].sum(axis=1)[b])
+    assert not len(plane.faults.marked())
+    with pytest.raises(InputError, match="from 0 to 1"):
+        plane.faults.leave_out(a, 1.5)

@@ -9,7 +9,8 @@ from softib.agents.kernels.ber import PACKET_OCTETS
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.iba.constants import PhysState, PortState
-from softib.iba.perf import PortCounters, PortCountersExtended
+from softib.iba.perf import PortCounters
+from softib.iba.perf_optional import PortCountersExtended
 from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
 from softib.iba.smp import PortInfo, SwitchInfo
 from tests.agents.lab import S, cable, powered, program

@@ -5,7 +5,9 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COUNTER_NAMES
-from softib.iba.perf import ClassPortInfo, PortCounters, PortCountersExtended
+from softib.iba.class_port_info import ClassPortInfo
+from softib.iba.perf import PortCounters
+from softib.iba.perf_optional import PortCountersExtended
 from tests.agents.lab import program, read
 
 from .smps import SET, ask, line

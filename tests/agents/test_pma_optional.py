@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.iba import perf
-from softib.iba.perf import ClassPortInfo
+from softib.iba import perf_congestion, perf_optional
+from softib.iba.class_port_info import ClassPortInfo
 from tests.agents.lab import GROUPS, OPTIONAL, counters_of, place, program, read
 
 from .smps import GET, SET, ask, line
@@ -73,10 +73,12 @@ def test_ca_ports_have_no_switch_counters(lab):
         data = struct.zeros()
         struct.port_select.set(data, 1)
         status, _ = ask(plane, sm, klass=4, attr=struct.attr, dlid=int(f.lid[sm]), data=data)
-        assert status == (0x0C if struct is perf.SwPortVLCongestion else 0), struct
+        assert status == (0x0C if struct is perf_congestion.SwPortVLCongestion else 0), struct
 
 
-@pytest.mark.parametrize("struct", [perf.PortOpRcvCounters, perf.PortVLOpPackets, perf.PortVLOpData], ids=ID)
+@pytest.mark.parametrize(
+    "struct", [perf_optional.PortOpRcvCounters, perf_optional.PortVLOpPackets, perf_optional.PortVLOpData], ids=ID
+)
 def test_the_counted_opcode_is_kept_by_port_and_attribute(lab, struct):
     f, plane, sm, s = lab
     assert read(plane, sm, struct, 7, method=SET, fields={"op_code": 0x64})[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,32 @@ def test_a_key_that_nobody_declared_is_found():
                 "surprise": 1,
             },
         )
+
+
+def test_accept_and_baseline_documents_are_what_their_schemas_say(tmp_path):
+    """Of measurements that were made up: no program is started."""
+    import softib as library
+    from softib.api.accepting import judged, where_to_measure
+    from softib.api.progress import unwatched
+    from softib.diags.acceptance.measurements import Failure, Measurements
+
+    tree = library.generate("fat-tree", radix=4, levels=2)
+    place = where_to_measure(tree)
+    rows = [{"test": "bandwidth", "round": 0, "source": a, "target": a + 1, "value": 90.0} for a in (0, 2, 4)]
+    measured = Measurements.of(place.ends, rows, [Failure(0, "bandwidth", 6, 7, 6, "no route to host")])
+    about = {
+        "launcher": "ssh",
+        "program": "write",
+        "tests": ["bandwidth"],
+        "rounds": 1,
+        "sizes": {"bandwidth": 1 << 20},
+        "seconds": 1.0,
+    }
+    found = judged(place, measured, about, unwatched)
+    document = json.loads(json.dumps(found.to_json()))
+    check("accept", document)
+    assert [f["code"] for f in document["findings"]] == ["host-unmeasured", "below-model"]
+    (tmp_path / "run.json").write_text(json.dumps(document))
+    library.baseline(tree, tmp_path / "run.json").save(tmp_path / "a.json")
+    done = softib("baseline", "compare", str(tmp_path / "a.json"), str(tmp_path / "a.json"), "--json")
+    assert check("baseline", done.json())["tests"][0]["pairs"] == 3

@@ -5,13 +5,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softib.iba import headers, notice, perf, smp
+from softib.iba import (
+    class_port_info,
+    headers,
+    notice,
+    perf,
+    perf_congestion,
+    perf_extended_speeds,
+    perf_optional,
+    smp,
+)
 from softib.iba.structure import Structure
 from tests.extent import examples
 
 STRUCTURES = [
     c
-    for module in (smp, perf, notice, headers)
+    for module in (
+        smp,
+        class_port_info,
+        perf,
+        perf_optional,
+        perf_extended_speeds,
+        perf_congestion,
+        notice,
+        headers,
+    )
     for c in vars(module).values()
     if isinstance(c, type) and issubclass(c, Structure) and c.__module__ == module.__name__
 ]

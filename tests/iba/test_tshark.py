@@ -5,7 +5,7 @@ import ipaddress
 import numpy as np
 import pytest
 
-from softib.iba import notice, perf, smp
+from softib.iba import notice, perf, perf_optional, smp
 from softib.iba.headers import BTH, DETH, LRH
 from tests.iba.lab import dissect, mad_packet, number
 
@@ -32,15 +32,15 @@ NAMES = {
         "producer_type": "producertypevendorid", "trap_number": "trapnumberdeviceid", "toggle": "noticetoggle",
         "count": "noticecount", "data_details": None}),
     perf.PortCounters: ("portcounters", {"counter_select2": None, "qp1_dropped": None, "port_xmit_wait": None}),
-    perf.PortCountersExtended: ("portcounters_ext", dict.fromkeys([
-        "counter_select2", *[f.name for f in perf.PortCountersExtended.named() if f.offset >= 576]])),
+    perf_optional.PortCountersExtended: ("portcounters_ext", dict.fromkeys([
+        "counter_select2", *[f.name for f in perf_optional.PortCountersExtended.named() if f.offset >= 576]])),
 }  # fmt: skip
 """None: Wireshark 4.0 does not show the field."""
 
 
 def mad_of(struct, data, method=0x81):
     m = np.zeros(256, np.uint8)
-    klass = 4 if struct.__module__.endswith("perf") else 0x81
+    klass = 4 if "iba.perf" in struct.__module__ else 0x81
     m[:4] = 1, klass, 1, method
     m[16:18] = struct.attr >> 8, struct.attr & 255
     if klass == 0x81:
@@ -57,7 +57,7 @@ def test_fields_of_an_attribute(stock, tmp_path, struct):
     if struct is notice.Notice:
         notice.Notice.is_generic.set(octets, 1)
         notice.Notice.trap_number.set(octets, rng.choice(list(TRAPS), 25))
-    packets = [mad_packet(mad_of(struct, o), 5, 6, 1 if struct.__module__.endswith("perf") else 0) for o in octets]
+    packets = [mad_packet(mad_of(struct, o), 5, 6, 1 if "iba.perf" in struct.__module__ else 0) for o in octets]
     compared = 0
     for row, shown in zip(octets, dissect(stock, tmp_path, packets), strict=True):
         for f in struct.named():

@@ -30,10 +30,11 @@ def scraped(lab, scheme="treydock", before=None):
 
 
 def labels(lab, port):
+    """The PortGUID, of a switch's ports that of port 0, as ``ibnetdiscover --ports`` prints it."""
     f = lab.fabric
-    return tuple(
-        sorted({"guid": f"{int(f.node_guid[f.port_node[port]]):#018x}", "port": str(int(f.port_num[port]))}.items())
-    )
+    node = int(f.port_node[port])
+    agent = int(f.node_base[node]) if f.is_switch[node] else port
+    return tuple(sorted({"guid": f"{int(f.port_guid[agent]):#018x}", "port": str(int(f.port_num[port]))}.items()))
 
 
 def test_values_are_the_fabric_s_and_data_is_in_bytes():
@@ -152,3 +153,14 @@ def test_names_cannot_break_the_text():
     lab.poller.discover()
     _, families, _ = scraped(lab)
     assert {s.labels["switch"] for s in families["infiniband_switch_info"].samples} >= {'a"b\\c\nd'}
+
+
+def test_hcas_are_called_as_treydock_calls_them():
+    """Its ibnetdiscover.go: the first word of a name with `` HCA`` in it; each PortGUID is a device."""
+    from softib.monitor.exporter.labels import hca_name
+
+    assert [hca_name(n) for n in ("p0001 HCA-1", "node 7 mlx5_0", "MF0;leaf:MQM9700/U1")] == [
+        "p0001",
+        "node 7 mlx5_0",
+        "MF0;leaf:MQM9700/U1",
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from softib.monitor.increase import between
@@ -67,3 +69,33 @@ def test_a_port_that_is_new_has_no_interval():
     rose = between(a, b)
     assert rose.known["link_downed_counter"].tolist() == [True, False]
     assert rose.increase["link_downed_counter"].tolist() == [1, 0] and rose.begin_ns.tolist() == [5, 9]
+
+
+def test_a_counter_at_its_largest_value_says_when_it_got_there():
+    """Levels ``stuck_NAME``: 0 counts, 1 stands, 2 got there in the interval."""
+    guid, portnum = np.array([1, 2, 3], np.uint64), np.ones(3, np.int32)
+    a = reading(guid, portnum, 1, {"link_downed_counter": np.array([1, 255, 7], np.uint64)}, 255)
+    b = reading(guid, portnum, 2, {"link_downed_counter": np.array([300, 255, 8], np.uint64)}, 255)
+    rose = between(a, b)
+    assert rose.level["stuck_link_downed_counter"].tolist() == [2, 1, 0]
+    assert rose.known["link_downed_counter"].tolist() == [False, False, True]
+    b.have["link_downed_counter"][1] = False
+    assert np.isnan(between(a, b).level["stuck_link_downed_counter"][1])
+    assert (
+        "stuck_link_downed_counter" not in between(a, a).level
+        or between(a, a).level["stuck_link_downed_counter"][1] == 1
+    )
+
+
+def test_a_counter_below_zero_tells_nothing():
+    """A real ConnectX-7 reads PortRcvErrors 2**64 - 40; what comes after it is known again."""
+    guid, portnum = np.array([1, 2], np.uint64), np.ones(2, np.int32)
+    shots = [
+        reading(guid, portnum, t, {"port_rcv_errors": np.array([v, 5], np.uint64)}, 2**64 - 1)
+        for t, v in enumerate((2**64 - 40, 2**64 - 30, 7, 9), 1)
+    ]
+    known = [between(a, b).known["port_rcv_errors"].tolist() for a, b in itertools.pairwise(shots)]
+    assert (
+        known == [[False, True], [False, True], [True, True]]
+        and int(between(shots[2], shots[3]).increase["port_rcv_errors"][0]) == 2
+    )

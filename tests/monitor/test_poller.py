@@ -224,3 +224,60 @@ def test_firmware_and_boards_of_mellanox_devices_are_asked_and_others_left_alone
     assert set(text["device"][leaf].tolist()) == {"SOFTIB"} and len(set(text["firmware"][leaf].tolist())) == 1
     assert text["firmware"][leaf][0].count(".") == 2 and set(text["firmware"][~leaf].tolist()) == {""}
     assert sum(klass == int(MgmtClass.VENDOR_MLNX) for klass, _, _ in lab.wire.asked) == 1
+
+
+def test_flow_control_errors_are_read_where_a_link_recovered(lab):
+    """PortVLXmitFlowCtlUpdateErrors: the sum of the VLs; each has 2 bits and stops at 3 (IBA 16.1.4.7)."""
+    port = port_of(lab.fabric, "leaf-1", 1)
+    late = lab.fabric.vl_counters["port_vl_xmit_flow_ctl_update_errors"]
+    before = lab.round().reading
+    name = "port_vl_xmit_flow_ctl_update_errors"
+    lab.wire.asked.clear()
+    lab.round()
+    assert 0x1B not in {attr for _, attr, _ in lab.wire.asked}
+    late[port, 2], late[port, 5] = 1, 2
+    lab.add(port, "link_error_recovery_counter", 3)
+    one = lab.round()
+    row = row_of(one.targets, lab.fabric, port)
+    assert int(between(before, one.reading).increase[name][row]) == 3
+    late[port, 5] += 9
+    lab.add(port, "link_error_recovery_counter", 9)
+    then = between(one.reading, lab.round().reading)
+    assert not then.known[name][row] and then.level[f"stuck_{name}"][row] == 2
+
+
+def test_an_attribute_that_an_agent_lacks_is_not_asked_for_each_round(lab):
+    """Status 0x0C (IBA 13.4.7) is remembered until the next discovery; any other refusal is not."""
+    port = port_of(lab.fabric, "leaf-1", 1)
+    guid = int(lab.fabric.node_guid[lab.fabric.port_node[port]])
+    lid = int(PortInfo.lid.get(lab.fabric.port_info[int(lab.fabric.node_base[lab.fabric.port_node[port]])]))
+    exchange = lab.wire.exchange
+    status = 0x0C
+
+    def without(outbox=None):
+        answers = exchange(outbox)
+        if answers is not None:
+            lacking = (answers.mad[:, 17] == 0x1B) & (answers.mad[:, 1] == int(MgmtClass.PERF)) & (answers.slid == lid)
+            answers.mad[lacking, 5] = status
+        return answers
+
+    lab.wire.exchange = without
+    asked = []
+    for status in (0x0C, 0x0C, 0x0C):  # noqa: B007
+        lab.wire.asked.clear()
+        lab.add(port, "link_error_recovery_counter", 1)
+        one = lab.round()
+        asked.append((int(MgmtClass.PERF), 0x1B, lid) in lab.wire.asked)
+    assert asked == [True, False, False]
+    name = "port_vl_xmit_flow_ctl_update_errors"
+    assert (
+        not one.reading.have[name][one.targets.ports.node_guid == np.uint64(guid)].any()
+        and one.reading.have[name].any()
+    )
+    lab.poller.discover()
+    lab.wire.asked.clear()
+    status = 0x04  # busy and such pass: asked each time
+    for _ in range(2):
+        lab.wire.asked.clear()
+        lab.round()
+        assert (int(MgmtClass.PERF), 0x1B, lid) in lab.wire.asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import socket
 import subprocess
 import time
@@ -36,6 +38,16 @@ def test_rounds_see_the_bad_cable_and_no_other(running):
     # The exporter once, for a textfile collector.
     text = running("exporter", "one", "--once")
     assert 'softib_sm_state{sm="' in text and 'state="MASTER"' in text and "softib_up 1.0" in text
+    assert (
+        float(re.search(r"^softib_sa_requests_total (\S+)$", text, re.M)[1]) >= 1 and "softib_sa_busy_total 0.0" in text
+    )
+    if shutil.which("ibnetdiscover"):  # treydock's exporter takes its labels from there
+        lines = [
+            one.split() for one in running("run", "--node", "host-0001", "--", "ibnetdiscover", "--ports").splitlines()
+        ]
+        theirs = {(w[3], w[2]) for w in lines if len(w) > 8 and w[0] in ("CA", "SW") and w[5] != "???"}
+        ours = set(re.findall(r'infiniband_(?:hca|switch)_uplink_info{guid="(\w+)",port="(\d+)"', text))
+        assert theirs == ours and len(ours) == 32
     ratio = [
         float(line.split()[-1])
         for line in text.splitlines()

@@ -50,7 +50,7 @@ def test_a_cable_that_is_gone_leaves_no_line_behind(made):
     service.step()
     service.step()
     host = port_of(fabric, "host-0007", 1)
-    guid = f"{int(fabric.node_guid[fabric.port_node[host]]):#018x}"
+    guid = f"{int(fabric.port_guid[host]):#018x}"
     assert f'guid="{guid}"' in text_of(service)
     wire.plane.set_link(host, False, 0)
     service.watch.poller.discover()

@@ -6,8 +6,9 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
+from softib.sim import fluid, packet, static
 from softib.sim.ends import end_ports
-from softib.sim.messages import Transport, messages
+from softib.sim.messages import Opcode, Transport, messages
 
 
 def test_numbers_become_columns():
@@ -55,3 +56,21 @@ def test_end_ports_are_hosts_by_lid_then_switches():
     assert is_switch.sum() == fabric.is_switch.sum() and not np.diff(is_switch.astype(int)).min() < 0
     for part in (ends[~is_switch], ends[is_switch]):
         assert (np.diff(fabric.lid[part].astype(int)) > 0).all()
+
+
+def test_a_delay_counts_from_time_0_where_nothing_is_waited_for():
+    """All layers begin a message at max(start, what it waits for + delay); a computation lasts for its delay."""
+    fabric = generate("fat-tree", radix=4, levels=2)
+    bring_up(fabric)
+    write, compute = int(Opcode.WRITE), int(Opcode.COMPUTE)
+    m = messages(
+        [0, 1, 2, 0, 3], [1, 2, 3, 0, 0], 256, opcode=[write, write, write, compute, write], qp=range(5),
+        start_ps=[0, 5_000, 900_000, 2_000, 0], delay_ps=[700_000, 700_000, 700_000, 700_000, 30_000],
+        first=[0, 0, 0, 0, 0, 1], needs=[0],
+    )  # fmt: skip
+    runs = [layer.run(fabric, m) for layer in (static, fluid, packet)]
+    for run in runs:
+        assert run.began_ps[:4].tolist() == [700_000, 700_000, 900_000, 2_000]
+        assert run.arrived_ps[3] == 702_000
+        # Message 4 waits for the arrival of message 0 at another host.
+        assert run.began_ps[4] == run.arrived_ps[0] + 30_000

@@ -117,3 +117,29 @@ def test_a_killed_rank_is_told_to_the_other_node(running, tmp_path):
     finally:
         for one in launchers:
             stop(one)
+
+
+# -- recording --
+
+
+@pytest.mark.slow
+def test_messages_of_a_recorded_program_stand_in_their_collectives(tmp_path):
+    """Two ranks under one recording: each collective of torch that DDP and the program call is begun and ended on each rank, with sends between."""
+    fabric = Applications()
+    try:
+        ranks = []
+        port = str(next(fabric.ports))
+        for rank in range(2):
+            words = [sys.executable, PROGRAM, "softib", str(rank), "2", port, str(tmp_path / f"out{rank}")]
+            ranks.append(" ".join(f"'{w}'" for w in fabric.arguments("run", "--node", (A, B)[rank], "--", *words)))
+        done = subprocess.run(fabric.arguments("run", "--record", "t.goal", "--", "sh", "-c", f"{ranks[0]} & {ranks[1]} && wait"),
+                              env=fabric.env, cwd=fabric.folder, capture_output=True, text=True, timeout=280)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        text = (fabric.folder / "t.goal").read_text()
+    finally:
+        fabric.close()
+    for name in ("broadcast", "all_reduce", "all_gather", "reduce_scatter", "all_to_all"):
+        begun = text.count(f"// begin torch {name} ")
+        assert begun >= 2 and begun % 2 == 0 and text.count(f"// end torch {name}\n") == begun, name
+    parts = text.split("// begin torch all_reduce ")[1:]
+    assert all(": send " in part.split("// end torch all_reduce")[0] for part in parts)

@@ -11,10 +11,10 @@ from softib.errors import InputError
 from softib.live.recording import HEADER, threads_in
 from softib.sim import fluid
 from softib.sim.messages import Opcode
+from softib.sim.recorded_events import Event, RecordedThread
 from softib.workloads.goal import read_goal, write_goal
 from softib.workloads.goal_binary import write_binary
 from softib.workloads.recorded import recorded_schedule
-from softib.workloads.recorded_posts import Event, Thread
 from softib.workloads.schedule import Kind, matched
 from softib.workloads.schedule_messages import Overheads, part_of
 from tests.sim.packet.fabrics import tree
@@ -24,10 +24,10 @@ RC, UD = 2, 4
 WRITE, SEND, READ = 0, 2, 4
 
 
-def thread(pid: int, *events: tuple[int, ...], rank: int | None = None, tid: int = 0) -> Thread:
+def thread(pid: int, *events: tuple[int, ...], rank: int | None = None, tid: int = 0) -> RecordedThread:
     """Events are (ns, computed ns, type, opcode, qpn, peer, octets)."""
     columns = np.array(events, np.int64).reshape(-1, 7).T
-    return Thread(
+    return RecordedThread(
         pid, tid or pid, rank, columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], columns[6]
     )
 

@@ -48,7 +48,7 @@ DataDetails, ``notice_count`` int64[2] (used, lost);
 ``progress`` int64[6] of the MAD that is being routed (ports touched, hops, hops of its request, and how it is lost: see
 :mod:`softib.agents.kernels.route`), ``path`` int64[2 (switches + 64)] ports that it left;
 ``options`` int64[3] (MADs count, additional extended counters are advertised, ports that have a fault);
-``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 2], ``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`;
+``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3], ``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`;
 ``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`;
 ``firmware`` uint8[3] softib's version, the firmware's version of every device;
 ``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
@@ -80,7 +80,7 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["path"] = np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64)
     columns["options"] = np.array([count_mads, additional_counters, 0], np.int64)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
-    columns["fault"], columns["fault_rate"] = np.zeros((ports, 7), np.int64), np.zeros((ports, 2))
+    columns["fault"], columns["fault_rate"] = np.zeros((ports, 7), np.int64), np.zeros((ports, 3))
     columns["overruns"] = np.tile(np.array([-1, 0], np.int64), (ports, 1))
     columns["rng_state"] = np.array([RNG_SEED], np.uint64)
     columns["reregisters"] = np.zeros(ports, np.uint32)

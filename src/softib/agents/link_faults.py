@@ -5,6 +5,7 @@
     faults.noise(port, 1e-9, now_ps)       # the cable makes bit errors
     faults.limit(port, 1, 1, now_ps)       # it trains at 1X SDR
     faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s; overrun=True: and says that it does not
+    faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
     faults.power(node, False, now_ps)      # a switch without power
 
 Each effect is the specification's (:mod:`softib.agents.kernels.ber`, :mod:`softib.agents.kernels.port_info`) and shows at both
@@ -29,11 +30,13 @@ from softib.agents.kernels.fault_columns import (
     FLOWED,
     HELD,
     LAVISH,
+    LEFT_OUT,
     NOISY,
     PACKET_OCTETS,
     PHY_ERRORS,
     SETTLED,
     SLOW,
+    STARVED,
     WAITED,
 )
 from softib.agents.kernels.link_events import fail_port, loss_of_ports, set_link, settle_ports
@@ -144,6 +147,15 @@ class LinkFaults:
         byte_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
         self.tables.fault_rate[port, DRAIN] = byte_ps * PACKET_OCTETS
         self.fabric.port_drain[port] = -byte_ps if overrun else byte_ps
+
+    def leave_out(self, port: int, share: float, now_ps: int = 0) -> None:
+        """``port`` leaves out this share of the flow-control packets that it should send (0: none any more). The watchdog of the port at the other
+        end counts PortVLXmitFlowCtlUpdateErrors, has the link recover and raises trap 131 (IBA 7.9.4)."""
+        if not 0 <= share <= 1:
+            raise InputError(f"share: {share} is no share of the flow-control packets; from 0 to 1, such as 0.3")
+        peer = self._peer(port)
+        self._mark(peer, STARVED, share > 0, now_ps)
+        self.tables.fault_rate[peer, LEFT_OUT] = share
 
     # -- switches --
 

@@ -62,9 +62,23 @@ class JobLinks:
         channels = list(self.row.get((node_guid, portnum), ()))
         return [j.job.name for i, j in enumerate(self.jobs) if self.uses[i, channels].any()]
 
+    def ports_of(self, job: int) -> list[tuple[str, int, int]]:
+        """(host, NodeGUID, portnum) of each of its adapters' ports."""
+        f, out = self.fabric, []
+        for port in self.port[self.network.n_links + self.jobs[job].ends].tolist():
+            node = int(f.port_node[port])
+            hit = HCA_NAME.match(f.node_name(node))
+            out.append((hit["host"] if hit else f.node_name(node), int(f.node_guid[node]), int(f.port_num[port])))
+        return out
+
     def links_of(self, job: int) -> list[str]:
         """``leaf-3[40]`` of every port that sends what the job sends."""
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
+
+    def nodes_of(self, job: int) -> np.ndarray:
+        """Rows of the nodes that the job has (int64[n], ascending): those behind the last link to each of its ends."""
+        ends = self.port[len(self.port) - self.network.n_hosts :][self.jobs[job].ends]
+        return np.unique(self.fabric.port_node[self.fabric.port_peer[ends]].astype(np.int64))
 
     def cables_of(self, job: int) -> int:
         """How many cables the job may use, in either direction."""

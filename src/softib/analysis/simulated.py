@@ -64,7 +64,7 @@ class JobTimes:
 @dataclass
 class Simulated:
     """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
-    ``failures``: what failed meanwhile, and what the manager did."""
+    ``failures``: what failed meanwhile, and what the manager did; ``fallback``: why another engine than the one that was asked for made the tables."""
 
     plane: Plane
     hosts: Hosts
@@ -77,6 +77,7 @@ class Simulated:
     notes: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     failures: FailureRun | None = None
+    fallback: tuple[str, ...] = ()
 
     @property
     def fabric(self) -> Fabric:
@@ -210,7 +211,10 @@ def simulated(
     made = with_groups(found, plane, made, layer)
     if ask.jobs_apart:
         made = replace(made, sl=(made.job % (MAX_SL + 1)).astype(np.int8))
-    frame = Simulated(plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}))
+    fallback = tuple(found.part.notes) if found.part.tables not in ("", found.part.engine) else ()
+    frame = Simulated(
+        plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), fallback=fallback
+    )
     if workload.faults:
         return _failing(frame, found, made, progress)
     return run_messages(frame, made, layer, ask, progress)
@@ -226,7 +230,11 @@ def _failing(
     shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
     failures = run_failing(found, like.workload, made, PacketOptions(seed=like.seed, **like.options), shown)
     outcome = failures.outcome
-    return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes), failures=failures)
+    cores = int(like.options.get("cores", 0))
+    alone = [f"{cores} cores were asked for, one did the run: faults happen on one clock"] if cores > 1 else []
+    return replace(
+        like, messages=made, outcome=outcome, notes=[*like.fallback, *alone, *outcome.notes], failures=failures
+    )
 
 
 _NOTHING: Any = None
@@ -261,7 +269,7 @@ def run_messages(
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return replace(like, messages=made, outcome=outcome, notes=list(outcome.notes), failures=None)
+    return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=None)
 
 
 def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from softib.analysis.job_files import ScheduledJob
     from softib.analysis.jobs import JobLinks
     from softib.api.running import RunningFabric
+    from softib.diags.cable_rules.job_traffic import JobPorts
     from softib.diags.finding import Finding
     from softib.diags.observations import Observations
 
@@ -61,6 +62,12 @@ class Jobs(Suggests):
     def on_port(self, node_guid: int, portnum: int) -> list[str]:
         """The same by NodeGUID and portnum; empty for a port that the fabric has not."""
         return self._links.crossing(node_guid, portnum)
+
+    def ports(self) -> list[JobPorts]:
+        """Of each job, the ports of its hosts' adapters."""
+        from softib.diags.cable_rules.job_traffic import JobPorts
+
+        return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
 
     def with_slow_ports(self, found: Sequence[Finding]) -> Jobs:
         """The same jobs on a fabric in which ports that findings call slow drain as slowly as these say."""
@@ -151,7 +158,7 @@ def diagnose(
     <softib.diags.observations.Observations>`, or what holds one as ``observations``).
 
     ``source`` is the fabric that was observed: where it holds forwarding tables (a running fabric, ``umad:DEVICE``) waiting ports are followed
-    through them. ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it. ``thresholds`` is a YAML file or a mapping
+    through them. ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it, and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping
     with other values than ``softib/diags/cable_rules/thresholds.yaml`` has. The rules see nothing else: no planted error rate.
 
     Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds, codes and jobs that cannot be.
@@ -161,8 +168,11 @@ def diagnose(
     from softib.analysis.observed_fabric import fabric_of_ports
     from softib.analysis.pipeline import counts_of
     from softib.api.findings import checked_codes, severity_named
+    from softib.diags.cable_rules.case import Case
+    from softib.diags.cable_rules.job_traffic import job_traffic
     from softib.diags.cable_rules.judge import judge
     from softib.diags.cable_rules.tables import tables_of
+    from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.errors import InputError
     from softib.fabric.formats.base import ReadResult
 
@@ -187,5 +197,7 @@ def diagnose(
     tables = tables_of(result.fabric, seen.ports) if "lfts" in result.fabric.source.records else None
     with steps("rules"):
         found = with_bisection(result.fabric, judge(seen, tables, thresholds, None if on is None else on.on_port))
+        if on is not None:
+            found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports())
     report = Report(name, result.format, result.fabric, counts_of(result), list(result.problems), found)
     return Findings(report).without(*ignore).at_least(severity)

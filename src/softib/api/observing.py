@@ -41,7 +41,7 @@ def observe(
     """Counters over time of one source, or of two files and more.
 
     A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart. Files: ibdiagnet's .db_csv of different times; output of perfquery and
-    ibqueryerrors, with ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that scrapes ``softib exporter``, asked for the last ``rounds`` × ``every`` seconds.
+    ibqueryerrors, with ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that scrapes ``softib exporter``, asked for the last ``rounds`` × ``every`` seconds; ``fabric`` gives HCAs their NodeGUIDs.
     A directory: the history that ``softib exporter --history`` keeps.
 
     Raises :class:`InputError` where it is none of these, :class:`PeerError` where nobody answers.
@@ -61,7 +61,7 @@ def observe(
     if one.startswith(("http://", "https://")):
         from softib.monitor.prometheus import observations_of_server
 
-        return Observed(observations_of_server(one, rounds, every))
+        return Observed(observations_of_server(one, rounds, every, fabric))
     if os.path.isdir(one):
         from softib.monitor.history import History
 

@@ -91,7 +91,13 @@ class Simulation(Suggests):
     @property
     def notes(self) -> tuple[str, ...]:
         """What else to know of the run."""
-        return () if self._run is None else tuple(self._run.notes)
+        if self._run is None:
+            return ()
+        others = ((text, v._run) for text, v in self.variants.items())
+        return (
+            *self._run.notes,
+            *(f"what if {text}: {note}" for text, run in others if run is not None for note in run.fallback),
+        )
 
     @property
     def simulated_us(self) -> float:

@@ -10,7 +10,7 @@ from softib.cli import completing
 from softib.cli.output import print_document, printable
 
 _KINDS = (
-    "link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "switch-down", "switch-up", "sys-guid", "list", "clear",
+    "link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "flow-control", "switch-down", "switch-up", "sys-guid", "list", "clear",
 )  # fmt: skip
 
 
@@ -41,6 +41,7 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     ber NODE[PORT] RATE              bit errors, such as 1e-9; 0 heals
     downgrade NODE[PORT]             trains anew at --width and --speed
     slow-port NODE[PORT] GBPS        drains slowly; 0 = nothing
+    flow-control NODE[PORT] SHARE    leaves out flow-control packets; 0 heals
     switch-down|switch-up NODE       without power, and again
     sys-guid NODE                    takes the SystemImageGUID --guid (trap 145)
     list                             what there is
@@ -52,9 +53,9 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     from softib.errors import InputError
 
     if rate is not None:
-        name = {"ber": "ber", "slow-port": "gbps"}.get(kind)
+        name = {"ber": "ber", "slow-port": "gbps", "flow-control": "share"}.get(kind)
         if name is None:
-            raise InputError(f"fault {kind} takes no RATE ({rate:g}); ber and slow-port do")
+            raise InputError(f"fault {kind} takes no RATE ({rate:g}); ber, slow-port and flow-control do")
         options[name] = rate
     if kind == "list" and where is not None:
         raise InputError("fault list takes no place; it lists all faults")

@@ -36,6 +36,8 @@ VERBS: dict[str, str] = {
     "down": "stop a running fabric",
     "run": "a program on a node of a running fabric",
     "shell": "a shell on a node of a running fabric",
+    "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
+    "baseline": "keep how a fabric was accepted, and say what has changed since",
     "diagnose": "which cable is bad, by counters over time",
     "exporter": "the counters of a fabric as metrics for Prometheus",
     "top": "busiest, most waiting and erring ports of a fabric, full-screen",

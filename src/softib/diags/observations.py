@@ -44,12 +44,12 @@ class Observations:
     """``k`` intervals of ``n`` ports.
 
     ``begin_ns`` and ``end_ns``: int64[k, n], clock times of the two readings of each port (a reading that failed leaves begin = end). ``increase``: name of a counter, as the
-    fields of :class:`~softib.iba.perf.PortCountersExtended`, :class:`~softib.iba.perf.PortXmitDiscardDetails`, :class:`~softib.iba.perf.PortRcvErrorDetails` and
-    :class:`~softib.iba.perf.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the unit of that field (``port_xmit_data``: words of four octets).
+    fields of :class:`~softib.iba.perf_optional.PortCountersExtended`, :class:`~softib.iba.perf_optional.PortXmitDiscardDetails`, :class:`~softib.iba.perf_optional.PortRcvErrorDetails` and
+    :class:`~softib.iba.perf_extended_speeds.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the unit of that field (``port_xmit_data``: words of four octets).
     ``known``: the same names -> bool[k, n], False where no increase can be told (a device that was away or rebooted, a counter that stuck at its largest value or that somebody
     cleared, an attribute that the device has not); ``increase`` is 0 there. ``level``: what is no counter -> float64[k, n] at the end of the interval, NaN where unknown:
     ``temperature_c``, ``module_temperature_c``, ``state`` and ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``pre_fec_ber``, ``tick_symbols`` (symbol times
-    of a tick of PortXmitWait, IBA 16.1.3.2), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one).
+    of a tick of PortXmitWait, IBA 16.1.3.2), ``stuck_NAME`` (the counter stands at its largest value: 1, got there in the interval: 2, counts on: 0), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one).
     """
 
     ports: ObservedPorts

@@ -8,7 +8,7 @@ components in the tables of IBA 15.2.5): a component that was split later kept i
 from __future__ import annotations
 
 from softib.iba import smp
-from softib.iba.perf import ClassPortInfo
+from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.sa_enums import (
     RMPP_HEADER,
     SA_DATA,

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
 from pathlib import Path
 
 import numpy as np
 
 from softib.errors import InputError
 from softib.live.c_header import CHeader
+from softib.sim.recorded_events import RecordedThread
 
-__all__ = ["HEADER", "RecordedThread", "threads_in"]
+__all__ = ["COLLECTIVES", "HEADER", "collective_names", "threads_in"]
 
 HEADER = CHeader("verbs/engine/record.h")
+COLLECTIVES = CHeader("collectives.h")
 MAGIC = b"SOFTIBr"
 HEAD_OCTETS = 65536
 """``HEAD_OCTETS`` of ``record.c``."""
 NO_RANK = 0xFFFFFFFF
-
-
-@dataclass(frozen=True)
-class RecordedThread:
-    """Events of one thread by column, times in ns; ``rank`` as the launcher says, or None."""
-
-    pid: int
-    tid: int
-    rank: int | None
-    ns: np.ndarray
-    compute: np.ndarray
-    type: np.ndarray
-    opcode: np.ndarray
-    qpn: np.ndarray
-    peer: np.ndarray
-    octets: np.ndarray
 
 
 def threads_in(folder: Path) -> list[RecordedThread]:
@@ -67,3 +53,15 @@ def _thread(path: Path) -> RecordedThread | None:
         np.round(events["compute"] * rate).astype(np.int64), events["type"].astype(np.uint8), events["opcode"].astype(np.int64),
         events["qpn"].astype(np.int64), events["peer"].astype(np.int64), events["octets"].astype(np.int64),
     )  # fmt: skip
+
+
+def collective_names() -> tuple[str, ...]:
+    """By the number of ``collectives.h``: ``MPI_Allreduce``, ``torch all_reduce``. Number 0 is none."""
+    text = COLLECTIVES.path.read_text(encoding="ascii")
+    found = {
+        int(n): (lib, rest) for lib, rest, n in re.findall(r"^#define SOFTIB_(MPI|TORCH)_(\w+) (\d+)$", text, re.M)
+    }
+    names = {
+        n: f"MPI_{rest.capitalize()}" if lib == "MPI" else f"torch {rest.lower()}" for n, (lib, rest) in found.items()
+    }
+    return tuple(names.get(n, "") for n in range(max(names) + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from softib.iba import perf
+from softib.iba import perf, perf_extended_speeds, perf_optional
 from softib.iba.structure import Structure
 
 __all__ = ["ATTRIBUTES", "COUNTERS", "DETAILS", "FEC", "MAIN", "Attribute", "counter_fields"]
@@ -35,15 +35,20 @@ def counter_fields(struct: type[Structure]) -> tuple[str, ...]:
 
 
 PLAIN = Attribute(perf.PortCounters, counter_fields(perf.PortCounters))
-EXTENDED = Attribute(perf.PortCountersExtended, counter_fields(perf.PortCountersExtended))
+EXTENDED = Attribute(perf_optional.PortCountersExtended, counter_fields(perf_optional.PortCountersExtended))
 DETAILS = (
-    Attribute(perf.PortRcvErrorDetails, counter_fields(perf.PortRcvErrorDetails), ("port_rcv_errors", "port_rcv_switch_relay_errors")),
-    Attribute(perf.PortXmitDiscardDetails, counter_fields(perf.PortXmitDiscardDetails), ("port_xmit_discards",)),
+    Attribute(perf_optional.PortRcvErrorDetails, counter_fields(perf_optional.PortRcvErrorDetails), ("port_rcv_errors", "port_rcv_switch_relay_errors")),
+    Attribute(perf_optional.PortXmitDiscardDetails, counter_fields(perf_optional.PortXmitDiscardDetails), ("port_xmit_discards",)),
+    Attribute(perf_optional.PortVLXmitFlowCtlUpdateErrors, counter_fields(perf_optional.PortVLXmitFlowCtlUpdateErrors),
+              ("link_error_recovery_counter", "link_downed_counter")),
 )  # fmt: skip
 """Read once at first, then where their totals rose (IBA 16.1.3.5 defines PortRcvErrors and PortXmitDiscards as the sum of these causes; PortRcvSwitchRelayErrors
-that of DLID mapping, VL mapping and looping)."""
-FEC = Attribute(perf.PortExtendedSpeedsCounters, counter_fields(perf.PortExtendedSpeedsCounters))
-"""Lane counters are summed under the field's name."""
+that of DLID mapping, VL mapping and looping; a flow-control watchdog that expires has the link recover, 7.9.4, which counts or fails). An agent that
+says that it lacks one is not asked for it until the next discovery."""
+FEC = Attribute(
+    perf_extended_speeds.PortExtendedSpeedsCounters, counter_fields(perf_extended_speeds.PortExtendedSpeedsCounters)
+)
+"""Counters by lane are summed under the field's name, as those by VL are."""
 MAIN = (PLAIN, EXTENDED)
 ATTRIBUTES = (*MAIN, *DETAILS, FEC)
 

@@ -48,6 +48,8 @@ def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, An
     vendor = np.array([f"{v:#08x}" if v else "" for v in f.vendor_id.tolist()], object)
     system = np.array([f"{v:#018x}" if v else "" for v in f.sys_guid.tolist()], object)
     texts = {"firmware": firmware[node], "device": device[node], "vendor": vendor[node], "system": system[node]}
+    agent = np.where(f.is_switch[node], f.node_base[node], rows)
+    texts["port_guid"] = np.array([f"{g:#018x}" if g else "" for g in f.port_guid[agent].tolist()], object)
     texts["fec"] = np.array([FEC_NAMES.get(v, "") for v in f.port_fec[rows].tolist()], object)
     cables: Mapping[int, Mapping[str, str]] = extra.get("cables", {})
     for name, column in MODULE_TEXTS.items():

@@ -1,4 +1,4 @@
-"""Readings from files that others collected: ibdiagnet's .db_csv, and what perfquery, ibqueryerrors and ibdiagnet's .pm print of a fabric that another file names.
+"""Readings from files that others collected: ibdiagnet's .db_csv, UFM telemetry, and what perfquery, ibqueryerrors and ibdiagnet's .pm print of a fabric that another file names.
 
 Two files of different times make one interval. Their times are those that a .db_csv states (RUN_INFO, Date), else those of the files.
 """
@@ -24,11 +24,12 @@ from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
 from softib.fabric.formats.text import read_lines
 from softib.fabric.model import Fabric
-from softib.iba import perf
+from softib.iba import perf, perf_optional
 from softib.monitor.fabric_ports import optics, ports_of, rows_of
 from softib.monitor.increase import Interval, between
-from softib.monitor.reading import Reading
+from softib.monitor.reading import BELOW_ZERO, Reading
 from softib.monitor.series import merged_ports, observations_of
+from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
 from softib.source import load
 
 __all__ = ["Snapshot", "observations_of_files", "read_snapshot"]
@@ -40,7 +41,7 @@ COMMON = 0.5
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
 NARROW = {
     name: f.mask
-    for struct in (perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortCounters)
+    for struct in (perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf.PortCounters)
     for name, f in struct.fields.items()
     if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
 }
@@ -99,6 +100,8 @@ def _when(time_ns: int) -> str:
 
 def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = None) -> Snapshot:
     """The counters of one file. Raises :class:`InputError` and its kin for a file without any."""
+    if is_telemetry(file):
+        return _telemetry(file, fabric, time_ns)
     stated = None
     if fabric is None:
         try:
@@ -128,6 +131,38 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
     when = time_ns or stated or os.stat(file).st_mtime_ns
     reading.time_ns[:] = np.where(reading.answered, when, 0)
     reading.level.update(optics(f, rows))
+    return Snapshot(file, ports, reading, problems)
+
+
+def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
+    """UFM telemetry; ``fabric`` names the ports and says what each leads to, without it they are GUIDs alone."""
+    samples, problems = read_telemetry(file)
+    if fabric is None:
+        guid = np.array([s.guid for s in samples], np.uint64)
+        nowhere, none = np.full(len(samples), -1, np.int32), np.zeros(len(samples), bool)
+        ports = ObservedPorts(guid, np.array([s.portnum for s in samples], np.int32), none, tuple(f"{g:#018x}" for g in guid.tolist()),
+                              np.zeros(len(samples), np.int32), nowhere, np.zeros(len(samples)))  # fmt: skip
+        reading = Reading.empty(ports.node_guid, ports.portnum)
+    else:
+        result = load(fabric, notice=lambda line: None)
+        rows = rows_of(result.fabric)
+        ports = ports_of(result.fabric, rows, result.extra)
+        reading = Reading.empty(ports.node_guid, ports.portnum)
+        reading.level.update(optics(result.fabric, rows))
+    row = {key: i for i, key in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
+    for s in samples:
+        at = row.get((s.guid, s.portnum))
+        if at is None:
+            problems.append(Problem(file, 0, f"port {s.portnum} of {s.guid:#018x} is not in {fabric}"))
+            continue
+        for name, value in s.counters.items():
+            _put(reading, name, np.array([at]), np.array([value], np.uint64))
+        for name, real in s.levels.items():
+            reading.level.setdefault(name, np.full(len(reading), np.nan))[at] = real
+        reading.time_ns[at] = time_ns or s.time_ns or os.stat(file).st_mtime_ns
+    if not reading.answered.any():
+        raise InputError(f"{file}: no counters of a port of this fabric in it")
+    reading.time_ns[~reading.answered] = 0
     return Snapshot(file, ports, reading, problems)
 
 
@@ -169,6 +204,7 @@ def _db_csv(file: str, reading: Reading) -> int | None:
             there = np.zeros(len(rows), bool)
             for column in (c for c in columns if pm.has(c)):
                 values, present = pm.counters(column)
+                present = present & (values < BELOW_ZERO)
                 best = np.where(present[at], np.maximum(best, values[at]), best)
                 there |= present[at]
             _put(reading, name, rows[there], best[there])

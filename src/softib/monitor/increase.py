@@ -2,7 +2,8 @@
 
 Counters of a port never fall by themselves and stop at the largest value of their field (IBA 16.1.3.5). So nothing can be told of a counter that fell (somebody cleared it, or
 the device restarted), of the others of its port in that interval (they were cleared with it, and may have passed their old value since), of one that stands at
-its largest value, or of a port that one of the readings lacks. No increase is ever negative.
+its largest value, or of a port that one of the readings lacks. No increase is ever negative. That a counter stands there is told by a level,
+``stuck_NAME``: 1 it stands at its largest value, 2 it got there in this interval (so it counted, and nobody knows how much), 0 it counts on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import numpy as np
 
 from softib.monitor.reading import Reading
 
-__all__ = ["Interval", "between"]
+__all__ = ["STUCK", "Interval", "between"]
+
+STUCK = "stuck_"
+"""Prefix of the level that tells of a counter that stands at its largest value."""
 
 RESTARTED = 0.5
 """Share of the ports of a device that had counted something and fell, above which it restarted: then nothing can be told of any of its ports."""
@@ -51,13 +55,24 @@ def between(before: Reading, after: Reading) -> Interval:
         fell |= both[name] & (now < then)
         counted |= both[name] & (then > 0)
     fell |= _restarted(after.guid, fell, counted)
-    increase, known = {}, {}
+    increase, known, level = {}, {}, dict(after.level)
     for name, now in after.value.items():
+        if after.stuck[name].any():
+            level[STUCK + name] = _stuck(name, after, before, rows, both[name])
         sure = both[name] & ~fell & ~after.stuck[name]
         then = before.value[name][rows] if name in before.value else now
         known[name] = sure
         increase[name] = np.where(sure, now - np.minimum(then, now), np.uint64(0))
-    return Interval(after.guid, after.portnum, begin, after.time_ns.copy(), increase, known, dict(after.level))
+    return Interval(after.guid, after.portnum, begin, after.time_ns.copy(), increase, known, level)
+
+
+def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """The level ``stuck_NAME``. float64[n], NaN where the counter was not read."""
+    stands = after.stuck[name]
+    arrived = both & stands
+    if name in before.stuck:
+        arrived &= ~before.stuck[name][rows]
+    return np.where(after.have[name], np.where(arrived, 2.0, stands.astype(np.float64)), np.nan)
 
 
 def _rows(before: Reading, after: Reading) -> tuple[np.ndarray, np.ndarray]:

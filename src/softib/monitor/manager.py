@@ -28,12 +28,14 @@ CLASS_PORT_INFO = 0x01
 """The one attribute that every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
 """A master whose ActCount stood still for so long while its port answered works no longer (three of OpenSM's light sweeps of 10 s)."""
+MISSED = 3
+"""Rounds in a row in which a master's port answered everything but SMInfo, from which on it is taken for stalled: a process that hangs answers none."""
 
 
 @dataclass
 class Manager:
     """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (SMState's name), ``priority``, ``act_count``; ``answers``: it answered in the last round; ``still_s``:
-    seconds since its ActCount last rose (0: it just did, or was first seen)."""
+    seconds since its ActCount last rose (0: it just did, or was first seen); ``missed``: rounds in a row in which it did not answer although the agents of its port did."""
 
     guid: int
     lid: int
@@ -42,11 +44,13 @@ class Manager:
     act_count: int
     answers: bool = True
     still_s: float = 0.0
+    missed: int = 0
 
     @property
     def stalled(self) -> bool:
-        """The port answers, the manager does not move."""
-        return self.answers and self.state == "MASTER" and self.still_s > STALLED_S
+        """The port answers, the manager does not move, or answers nothing: its process hangs, and the network does not."""
+        moves = self.missed < MISSED and (self.still_s <= STALLED_S or not self.answers)
+        return self.state == "MASTER" and not moves
 
 
 @dataclass
@@ -78,11 +82,22 @@ class ManagerWatch:
                     self._take(guids[tag], int(lids[tag]), info, now)
 
             self.poller.gets.run(smp_gets(SmpAttr.SM_INFO, lids), np.arange(len(guids)), len(guids), heard)
+        self._unanswered(now)
         self._administration()
         if self.opened.status is not None:
             with contextlib.suppress(SoftibError):
                 self.reported = self.opened.status()
                 self.sweep_s = self.reported.get("sm", {}).get("report", {}).get("phase_s") or self.sweep_s
+
+    def _unanswered(self, now: float) -> None:
+        """Managers that did not answer SMInfo: their ports' agents may have (a manager answers it, not the agent of its port; IBA 14.4)."""
+        last, ports = self.poller.last, self.poller.targets.ports
+        for guid, one in self.managers.items():
+            if one.answers or last is None or len(last) != len(ports):
+                continue
+            one.still_s = now - self._moved[guid][1]
+            well = bool((last.answered & (ports.lid == one.lid)).any())
+            one.missed = one.missed + 1 if well else 0
 
     def _administration(self) -> None:
         """Time one query of the master's subnet administration."""

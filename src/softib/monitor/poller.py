@@ -1,7 +1,7 @@
 """Rounds of Gets over a fabric: counters, who answered, states; on a wire, without a clock of its own but that of the readings.
 
 A round asks every port for PortCountersExtended and, where these lack the error counters, PortCounters; then every end port for NodeInfo, because a LID may
-meanwhile be another device's; then causes (PortRcvErrorDetails, PortXmitDiscardDetails) where their totals rose. PortInfo and PortExtendedSpeedsCounters are asked of all
+meanwhile be another device's; then causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) where their totals rose. PortInfo and PortExtendedSpeedsCounters are asked of all
 ports each round on fabrics of up to :data:`SMALL` ports, and in turn on larger ones. Nothing but Gets is sent.
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from softib.errors import MadTimeout
 from softib.iba import perf
+from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.constants import SmpAttr
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.smp import NodeInfo, PortInfo
@@ -25,6 +26,7 @@ from softib.monitor.counters import BASIC, DETAILS, EXTENDED, FEC, PLAIN, WIDE, 
 from softib.monitor.firmware import with_firmware
 from softib.monitor.reading import Reading
 from softib.monitor.requests import PacedGets, perf_gets, smp_gets
+from softib.monitor.silent_devices import SilentDevices
 from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
 from softib.sm.config import SmConfig
 
@@ -34,8 +36,6 @@ SMALL = 10_000
 """Ports up to which a round reads everything."""
 APART = 10
 """On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of ten (an interval needs two in a row)."""
-MOST_SKIPPED = 64
-"""Rounds that a device which never answers is left alone at most; it begins with 1 and doubles."""
 OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.CapMask.QP1_DROPPED}
 """Fields of PortCounters that mean something only where ClassPortInfo.CapabilityMask has the bit (IBA 16.1.3.1)."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
@@ -84,13 +84,16 @@ class Poller:
         """PortGUID → LID of the ports on which the last discovery found a subnet manager."""
         self.problems: list[str] = []
         self._last: Reading | None = None
-        self._missed: dict[int, int] = {}
-        """NodeGUID → rounds in a row without an answer."""
-        self._skip_until: dict[int, int] = {}
+        self._silent = SilentDevices()
         self._stale = False
         self.discover()
 
     # -- what there is --
+
+    @property
+    def last(self) -> Reading | None:
+        """What the last round read."""
+        return self._last
 
     def discover(self) -> None:
         """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises :class:`MadTimeout` where the own port does not answer."""
@@ -106,6 +109,8 @@ class Poller:
         self._discovered_ns, self._stale = self.now_ns(), False
         self._info = t.info.copy()
         self._abilities()
+        self._refused = {a.id: np.zeros(len(t.end_lid), bool) for a in DETAILS}
+        """By AttributeID: agents that do not have it. bool[e]"""
         self.targets = with_firmware(t, self.gets)
         self._ticks()
         self._prepare()
@@ -119,18 +124,20 @@ class Poller:
         self._cap, self._cap2 = np.zeros((2, len(t.end_lid)), np.int64)
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
-            data = mad[:, DATA_AT : DATA_AT + perf.ClassPortInfo.size]
+            data = mad[:, DATA_AT : DATA_AT + ClassPortInfo.size]
             self._cap[tags], self._cap2[tags] = (
-                perf.ClassPortInfo.cap_mask.get(data),
-                perf.ClassPortInfo.cap_mask2.get(data),
+                ClassPortInfo.cap_mask.get(data),
+                ClassPortInfo.cap_mask2.get(data),
             )
 
-        assert perf.ClassPortInfo.attr is not None
+        assert ClassPortInfo.attr is not None
         silent = self._ask(
-            perf_gets(perf.ClassPortInfo.attr, t.end_lid, np.zeros(len(t.end_lid), np.uint8)), t.end_device, heard
+            perf_gets(ClassPortInfo.attr, t.end_lid, np.zeros(len(t.end_lid), np.uint8)),
+            t.end_device,
+            heard,
         )
         for guid in t.device_guid[silent].tolist():
-            self._note_silent(guid)
+            self._silent.missed(guid, self.rounds)
 
     def _ticks(self) -> None:
         """PortSamplesControl.Tick of the first port of each agent stands for all of its ports."""
@@ -173,7 +180,7 @@ class Poller:
         began, sent = time.monotonic(), self.gets.sent
         t = self.targets
         r = Reading.empty(t.ports.node_guid, t.ports.portnum)
-        away = self._skipped()
+        away = self._silent.skipped(t.device_guid, self.rounds)
         silent = self._counters(r, away)
         silent |= self._who(r, away)
         self._causes(r)
@@ -251,7 +258,7 @@ class Poller:
         r.forget(np.flatnonzero(~right[t.end]))
         back = right & away[t.end_device]
         for guid in t.device_guid[t.end_device[wanted[back]]].tolist():
-            self._skip_until.pop(guid, None)
+            self._silent.ask_soon(guid)
         return silent
 
     def _causes(self, r: Reading) -> None:
@@ -264,7 +271,7 @@ class Poller:
         )
         for attribute in DETAILS:
             if not same or last is None:
-                self._attribute(r, attribute, np.flatnonzero(r.answered))
+                self._attribute(r, attribute, np.flatnonzero(r.answered & self._has(attribute)))
                 continue
             still = r.answered & last.answered
             for name in (*attribute.totals, *attribute.names):
@@ -278,7 +285,11 @@ class Poller:
                 if name in last.value:
                     r.put(name, rows, last.value[name][rows], 2**64 - 1)
                     r.stuck[name][rows] = last.stuck[name][rows]
-            self._attribute(r, attribute, np.flatnonzero(r.answered & ~still))
+            self._attribute(r, attribute, np.flatnonzero(r.answered & ~still & self._has(attribute)))
+
+    def _has(self, attribute: Attribute) -> np.ndarray:
+        """Ports whose agent did not say that it lacks the attribute. bool[n]"""
+        return np.asarray(~self._refused[attribute.id][self.targets.end])
 
     def _attribute(self, r: Reading, attribute: Attribute, rows: np.ndarray) -> None:
         if not len(rows):
@@ -287,7 +298,12 @@ class Poller:
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
             r.take(attribute, attribute.names, rows[tags], mad)
 
-        self._ask(self._of_ports(attribute.id, rows), self.targets.device[rows], heard)
+        def lost(tags: np.ndarray, refused: bool) -> None:
+            if refused and attribute.id in self._refused:
+                self._refused[attribute.id][self.targets.end[rows[tags]]] = True
+
+        t = self.targets
+        self.gets.run(self._of_ports(attribute.id, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _states(self, r: Reading) -> None:
         """PortInfo: of all ports or of those whose turn it is, and of those whose link counters moved."""
@@ -314,23 +330,7 @@ class Poller:
             level[unknown] = np.nan
             r.level[name] = level
 
-    # -- silent devices --
-
-    def _skipped(self) -> np.ndarray:
-        """Devices that are left alone in this round. bool[d]"""
-        guids = [g for g, until in self._skip_until.items() if until > self.rounds]
-        return np.isin(self.targets.device_guid, np.array(guids, np.uint64))
-
-    def _note_silent(self, guid: int) -> None:
-        missed = self._missed[guid] = self._missed.get(guid, 0) + 1
-        self._skip_until[guid] = self.rounds + 1 + min(MOST_SKIPPED, 1 << (missed - 1))
-
     def _settle(self, away: np.ndarray, silent: np.ndarray) -> None:
-        for guid in self.targets.device_guid[silent & ~away].tolist():
-            self._note_silent(guid)
-        if self._missed:
-            well = self.targets.device_guid[~silent & ~away]
-            for guid in [g for g in self._missed if g in set(well.tolist())]:
-                del self._missed[guid]
-                self._skip_until.pop(guid, None)
-                self._stale = True  # it may have come back with another LID, or other cables
+        guids = self.targets.device_guid
+        if self._silent.settle(guids[silent & ~away], guids[~silent & ~away], self.rounds):
+            self._stale = True  # it may have come back with another LID, or other cables

@@ -1,6 +1,7 @@
 """A Prometheus server as a source: what it scraped from ``softib exporter`` or treydock's exporter, by its HTTP API.
 
-Samples are floats there: counters of bytes above 2^53 have lost their last digits.
+Samples are floats there: counters of bytes above 2^53 have lost their last digits. The label ``guid`` of an HCA is its PortGUID; with a fabric beside, ports have their
+NodeGUID again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from softib.monitor.exporter.names import PORT_COUNTERS, SOFTIB_COUNTERS
 from softib.monitor.increase import between
 from softib.monitor.reading import Reading
 from softib.monitor.series import observations_of
+from softib.source import load
 
 __all__ = ["observations_of_server"]
 
@@ -36,8 +38,8 @@ _FIELDS |= {metric: (name, 1) for name, metric, _ in SOFTIB_COUNTERS}
 Key = tuple[int, int]
 
 
-def observations_of_server(url: str, rounds: int, every_s: float) -> Observations:
-    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds. Raises :class:`PeerError` where it does not answer, :class:`InputError` where it has
+def observations_of_server(url: str, rounds: int, every_s: float, fabric: str | None = None) -> Observations:
+    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds. ``fabric``: the source whose NodeGUIDs the ports get. Raises :class:`PeerError` where it does not answer, :class:`InputError` where it has
     nothing of a fabric."""
     window_s = max(1, round(rounds * every_s))
     series = _ask(url, f"{SELECTOR}[{window_s}s]")
@@ -56,7 +58,35 @@ def observations_of_server(url: str, rounds: int, every_s: float) -> Observation
         )
     ports = _ports(url, sorted({key for at in found.values() for of in at.values() for key in of}))
     readings = [_reading(ports, time_ns, found[time_ns]) for time_ns in sorted(found)]
+    if fabric is not None:
+        ports, order = _with_node_guids(ports, fabric)
+        readings = [_ordered(r, ports, order) for r in readings]
     return observations_of(ports, [between(a, b) for a, b in pairwise(readings)])
+
+
+def _with_node_guids(ports: ObservedPorts, fabric: str) -> tuple[ObservedPorts, np.ndarray]:
+    """The ports under their NodeGUIDs, sorted anew, and the old row of each. A GUID that the fabric does not know stays."""
+    f = load(fabric, notice=lambda line: None).fabric
+    whose = dict(zip(f.port_guid.tolist(), f.node_guid[f.port_node].tolist(), strict=True))
+    whose.pop(0, None)
+    guid = np.array([whose.get(g, g) for g in ports.node_guid.tolist()], np.uint64)
+    order = np.lexsort((ports.portnum, guid))
+    row = np.empty(len(order), np.int64)
+    row[order] = np.arange(len(order))
+    peer = np.where(ports.peer >= 0, row[np.maximum(ports.peer, 0)], -1)[order].astype(np.int32)
+    text = {"port_guid": np.array([f"{g:#018x}" for g in ports.node_guid[order].tolist()], object)}
+    made = ObservedPorts(
+        guid[order], ports.portnum[order], ports.switch[order], tuple(ports.node[i] for i in order.tolist()), ports.lid[order], peer,
+        ports.rate_gbps[order], text,
+    )  # fmt: skip
+    return made, order
+
+
+def _ordered(r: Reading, ports: ObservedPorts, order: np.ndarray) -> Reading:
+    return Reading(
+        ports.node_guid, ports.portnum, r.time_ns[order], r.answered[order], {n: v[order] for n, v in r.value.items()},
+        {n: v[order] for n, v in r.have.items()}, {n: v[order] for n, v in r.stuck.items()}, {n: v[order] for n, v in r.level.items()},
+    )  # fmt: skip
 
 
 def _ask(url: str, query: str) -> list[dict[str, Any]]:
@@ -86,6 +116,9 @@ def _ports(url: str, keys: list[Key]) -> ObservedPorts:
     """The ports ``keys`` with what the uplink metrics say of them."""
     n = len(keys)
     row = {key: i for i, key in enumerate(keys)}
+    rows_of: dict[int, list[int]] = {}
+    for i, (g, _) in enumerate(keys):
+        rows_of.setdefault(g, []).append(i)
     node, peer, lid, switch, rate = (
         [f"{g:#018x}" for g, _ in keys],
         np.full(n, -1, np.int32),
@@ -106,9 +139,10 @@ def _ports(url: str, keys: list[Key]) -> ObservedPorts:
             lid[row[remote]] = int(labels["uplink_lid"]) if labels.get("uplink_lid", "").isdigit() else 0
     for one in _ask(url, RATES):
         labels = one["metric"]
-        at = row.get(_key({"guid": labels.get("guid", ""), "port": labels.get("port", "1")}) or (0, 0))
-        if at is not None:
-            rate[at] = float(one["value"][1]) * 8 / 1e9
+        of = (_key({"guid": labels.get("guid", ""), "port": labels.get("port", "0")}) or (0, 0))[0]
+        for at in rows_of.get(of, []):
+            if labels.get("port", str(keys[at][1])) == str(keys[at][1]):
+                rate[at] = float(one["value"][1]) * 8 / 1e9
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)
 

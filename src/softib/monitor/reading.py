@@ -10,7 +10,10 @@ from softib.iba.mad_offsets import DATA_AT
 from softib.iba.structure import Field
 from softib.monitor.counters import Attribute
 
-__all__ = ["Reading"]
+__all__ = ["BELOW_ZERO", "Reading"]
+
+BELOW_ZERO = np.uint64(1 << 63)
+"""No counter gets here: a 64-bit field that reads so much has fallen below 0 (PortRcvErrors of a real ConnectX-7 reads -40), and tells nothing."""
 
 
 @dataclass
@@ -18,7 +21,7 @@ class Reading:
     """``n`` ports, in the order of ``guid`` uint64[n], ``portnum`` int32[n].
 
     ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the right device. ``value``: counter → uint64[n]; ``have``:
-    counter → bool[n], read in this round; ``stuck``: counter → bool[n], it stands at the largest value of a field narrower than 64 bits, where it stops (IBA 16.1.3.5).
+    counter → bool[n], read in this round, and not below 0; ``stuck``: counter → bool[n], it stands at the largest value of a field narrower than 64 bits, where it stops (IBA 16.1.3.5).
     ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
     """
 
@@ -50,7 +53,7 @@ class Reading:
                 np.zeros(n, bool),
             )
         self.value[name][rows] = values
-        self.have[name][rows] = True
+        self.have[name][rows] = np.asarray(values, np.uint64) < BELOW_ZERO
         self.stuck[name][rows] = values >= np.uint64(largest) if largest < 2**64 - 1 else False
 
     def take(self, attribute: Attribute, names: tuple[str, ...], rows: np.ndarray, mad: np.ndarray) -> None:

@@ -22,7 +22,9 @@ PORT_SELECT_AT = DATA_AT + 1
 Heard = Callable[[np.ndarray, np.ndarray], None]
 """Called with tags (int64[n]) and MADs (uint8[n, 256]) of answers with status 0."""
 Lost = Callable[[np.ndarray, bool], None]
-"""Called with tags, and whether they were refused (False: no answer came)."""
+"""Called with tags, and whether the agent said that it has no such attribute (False: no answer came, or another refusal, which may pass)."""
+UNSUPPORTED, STATUS_CODE = 0x0C, 0x1C
+"""Status "method and attribute combination not supported", and the bits of the status that say so (IBA 13.4.7)."""
 
 
 def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
@@ -149,7 +151,9 @@ class PacedGets:
                 mad = done.batch.mad
                 bad = (mad[:, 5] != 0) | ((mad[:, 4] & 0x7F) != 0)
                 if bad.any():
-                    lost(done.tags[bad], True)
+                    lacks = bad & (mad[:, 5] & STATUS_CODE == UNSUPPORTED)
+                    lost(done.tags[lacks], True)
+                    lost(done.tags[bad & ~lacks], False)
                     heard(done.tags[~bad], mad[~bad])
                 else:
                     heard(done.tags, mad)

@@ -90,7 +90,7 @@ def targets_of(db: Database) -> Targets:
     of = node[rows]
     ports = ObservedPorts(
         guid[rows], number[rows].astype(np.int32), on_switch[rows].copy(), tuple(names[i] for i in of.tolist()),
-        lid[rows].astype(np.int32), np.where(peer >= 0, place[peer], -1).astype(np.int32), rate_gbps(info), _texts(db, of),
+        lid[rows].astype(np.int32), np.where(peer >= 0, place[peer], -1).astype(np.int32), rate_gbps(info), _texts(db, of, rows),
     )  # fmt: skip
     end_device = np.searchsorted(device_guid, guid[agents]).astype(np.int32)
     return Targets(
@@ -103,9 +103,11 @@ def _names(db: Database) -> list[str]:
     return [bytes(row).split(b"\0")[0].decode("utf-8", "replace").strip() for row in db.node_desc]
 
 
-def _texts(db: Database, node: np.ndarray) -> dict[str, np.ndarray]:
-    """What NodeInfo says of the maker and the chip."""
+def _texts(db: Database, node: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """What NodeInfo says of the maker, the chip and the port (PortGUID; of a switch's ports that of its port 0)."""
     vendor = np.array([f"{v:#08x}" for v in db.vendor_id.tolist()], object)
     device = np.array([str(v) for v in db.device_id.tolist()], object)
     system = np.array([f"{v:#018x}" for v in db.sys_guid.tolist()], object)
-    return {"vendor": vendor[node], "device": device[node], "system": system[node]}
+    agent = np.where(db.is_switch[node], db.node_base[node], rows)
+    port_guid = np.array([f"{g:#018x}" if g else "" for g in db.port_guid[agent].tolist()], object)
+    return {"vendor": vendor[node], "device": device[node], "system": system[node], "port_guid": port_guid}

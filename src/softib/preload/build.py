@@ -1,6 +1,6 @@
 """Compile the preload libraries. Standard library only: the package's build runs this before the package exists.
 
-``python -m softib.preload.build`` compiles them into the package where it stands. ``libsoftib-umad.so`` needs a C compiler
+``python -m softib.preload.build`` compiles them into the package where it stands. ``libsoftib-umad.so`` and ``libsoftib-mpi.so`` need a C compiler
 alone; ``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
 
 A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and compiler, whatever the files'
@@ -22,8 +22,10 @@ from pathlib import Path
 
 __all__ = [
     "LIBRARY",
+    "MPI_LIBRARY",
     "VERBS_LIBRARY",
     "compile_library",
+    "compile_mpi",
     "compile_verbs",
     "compiler",
     "include_flags",
@@ -37,6 +39,8 @@ SOURCES = HERE / "umad"
 VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
+MPI_SOURCES = HERE / "mpi"
+MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
 LINK_SPEEDS = HERE.parent / "iba" / "link_speeds.py"
 GENERATED = LIBRARY.with_name("include")
 """Headers that are written from Python's tables."""
@@ -76,6 +80,12 @@ def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
     link = [f"-Wl,--version-script={VERBS_SOURCES / 'versions.map'}"]
     return _compile(to, sorted(VERBS_SOURCES.glob("*/*.c")), "libsoftib-verbs.so", link, [*include_flags(), *more])
+
+
+def compile_mpi(to: Path = MPI_LIBRARY, more: Sequence[str] = ()) -> Path:
+    """Compile ``libsoftib-mpi.so`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError, also for a processor whose conventions it
+    does not know."""
+    return _compile(to, sorted(MPI_SOURCES.glob("*.c")), "libsoftib-mpi.so", [], more)
 
 
 def link_rates_header() -> str:
@@ -167,9 +177,10 @@ def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], 
 
 
 def main() -> int:
-    """Both; what cannot be built is told on stderr, and the exit code is 1."""
+    """All; what cannot be built is told on stderr, and the exit code is 1."""
     failed = 0
-    for compile_one, library in ((compile_library, LIBRARY), (compile_verbs, VERBS_LIBRARY)):
+    every = ((compile_library, LIBRARY), (compile_verbs, VERBS_LIBRARY), (compile_mpi, MPI_LIBRARY))
+    for compile_one, library in every:
         try:
             print(compile_one())
         except RuntimeError as error:

@@ -70,6 +70,15 @@ class Manager(TypedDict):
     engine_used: NotRequired[str]
     """The engine of the list that made the tables; empty before."""
     report: NotRequired[LastSweep]
+    sa: NotRequired[Administration]
+
+
+class Administration(TypedDict):
+    """Queries of the subnet administration by others: since it began, answered BUSY, and waiting now."""
+
+    requests: int
+    busy: int
+    waiting: int
 
 
 class Client(TypedDict):

@@ -194,12 +194,19 @@ def _other(s: dict[str, Any], console: Console) -> None:
         if s.get("sensitivity") and v["change"].partition("=")[0] in s["sensitivity"]:
             continue
         console.print()
+        wanted = dict(part.partition("=")[::2] for part in v["change"].split(",")).get("engine", v["engine"])
+        instead = (
+            f", on the tables of {v['engine']}: {wanted} does not fit"
+            if v["engine"] not in (wanted, *v["change"].split(","))
+            else ""
+        )
         tail = (
             f", p99 {_us(v['latency_us']['p99'])} instead of {_us(s['latency_us']['p99'])}" if v["latency_us"] else ""
         )
         console.print(
             text(
-                f"what if {v['change']}: {_us(v['simulated_us'])}, {v['ratio'] or 1.0:.2f} times as long{tail}", "bold"
+                f"what if {v['change']}: {_us(v['simulated_us'])}, {v['ratio'] or 1.0:.2f} times as long{tail}{instead}",
+                "bold",
             )
         )
     other = s.get("what_if", {})

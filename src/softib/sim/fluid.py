@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.sim.fluid_order import asks_first, message_gaps, queue_pairs, same_direction
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.outcome import NEVER, Outcome
 from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
@@ -87,11 +88,13 @@ class _State:
         line = np.unique(m.qp, return_inverse=True)[1] if m.computes.any() else i8(n)
         timing = plane.timing(m, laid)
         awaited = np.diff(m.first) + (laid.why != 0) * (1 << 40)
-        qp_next, follows = _queue_pairs(m)
-        awaited[follows] += 1
+        qp_next, before = queue_pairs(m)
+        awaited[before >= 0] += 1
+        asks, behind = asks_first(m, qp_next, timing.request_ps), same_direction(m)
         self.traffic = Traffic(
-            octets, i8(n), i4(n), m.start_ps.copy(), m.wait_ps, timing.request_ps, timing.forth_ps, timing.answer_ps, i8(n, NEVER), i8(n, NEVER), i8(n, NEVER), i8(n, NEVER),
-            awaited, i8(n), i8(n), qp_next, kind, i4(n), i4(n, -1), i8(n), line, i8(int(line.max(initial=0)) + 1),
+            octets, i8(n), i4(n), m.start_ps.copy(), m.wait_ps, timing.request_ps - asks, timing.forth_ps, timing.answer_ps, i8(n, NEVER), i8(n, NEVER), i8(n, NEVER), i8(n, NEVER),
+            awaited, i8(n), i8(n), qp_next, kind, i4(n), i4(n, -1), i8(n), line, i8(int(line.max(initial=0)) + 1), behind, timing.memory_ps, np.where(timing.ramped[behind], 0, timing.behind_ps), i8(n),
+            np.where(m.transport == Transport.RC, before, -1), message_gaps(plane, m, octets, asks), timing.lead_ps, m.src.astype(np.int64), i8(len(plane.ends)), asks, i8(n, -1), m.qp.astype(np.int64), i8(len(plane.ends), -1),
         )  # fmt: skip
         self.waits = Waits(*_dependents(m))
         self.clock = Clock(i8(7, 1 << 62))
@@ -102,7 +105,7 @@ class _State:
                       i8(channels, -1))  # fmt: skip
         self.doubt = Doubt(
             i8(4, -1), inside.astype(np.uint8), *by_channel, np.zeros(n, np.uint8), i8(n), i8(n), _ack_ps(plane, m, laid), i8(n, -1), i8(n),
-            timing.forth_ps, i8(channels), i8(channels), i8(n),
+            timing.forth_ps, i8(channels), i8(channels), i8(n), i8(n),
         )  # fmt: skip
 
     def sent_by_port(self, now_ps: int, ports: int) -> np.ndarray:
@@ -151,7 +154,7 @@ def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """``(first, channel, port, gbps)``: paths and, before them, a channel of its own for each message with a static rate or without any
     link (to itself, or between ports 0): ``port`` is -1 for these."""
-    gbps = plane.gbps[laid.port >> 4]
+    gbps = plane.carried_gbps[laid.port >> 4]
     lengths = np.diff(laid.first)
     alone = (lengths == 0) & (laid.why == 0)
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
@@ -194,15 +197,6 @@ def _weights(plane: Plane, port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
         return np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n, bool)
     high, low, share, idle = weights_of(plane.fabric, np.maximum(port, 0) >> 4, np.maximum(port, 0) & 15)
     return high, low, share, idle & (port >= 0)
-
-
-def _queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
-    """``(next, follows)``: the next message of each one's queue pair (-1: none), and which messages have one before them."""
-    nxt = np.full(len(m), -1, np.int64)
-    order = np.argsort(m.qp, kind="stable")
-    same = (m.qp[order][1:] == m.qp[order][:-1]) & ~m.computes[order][1:]
-    nxt[order[:-1][same]] = order[1:][same]
-    return nxt, order[1:][same]
 
 
 def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -248,6 +242,7 @@ def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...
         (doubt.overlap_ps > took, "come to a link while the message before is still on its path there"),
         ((doubt.shared > 0) & (doubt.spread_ps > took), "share a link with others whose paths take longer or less long, and are short for that"),
         ((doubt.shared > 0) & (s.ramp_ps > took), "share a link while their adapters fetch from memory more slowly than it sends"),
+        (doubt.gap_wait_ps > took, "wait for their adapter's message rate, beside those of other queue pairs"),
         (buffers > MEETING * m.size, "may have much in buffers when their sender's side becomes the limit"),
     ):  # fmt: skip
         if (wrong & (t.arrived >= 0)).any():

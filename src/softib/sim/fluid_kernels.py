@@ -12,12 +12,12 @@ from softib.sim.maxmin_kernels import MEMBERS, SENDING, STAMP, enter, put, refil
 from softib.sim.validity_kernels import hand_on, judge, leave, meet
 
 Traffic = table(
-    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key line busy"
+    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps lead_ps source gate_ps asks_ps parked qp last_qp"
 )  # fmt: skip
 """By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and
 ``answer`` ps (of :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
 waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps.
-A computation has the processor ``line``, which is ``busy`` until then."""
+A computation has the processor ``line``, which is ``busy`` until then. Order of a queue pair and message rate: :mod:`softib.sim.fluid_order`."""
 Waits = table("Waits", "first to completion")
 """Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
 Clock = table("Clock", "numbers")
@@ -28,6 +28,8 @@ QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING, STOP = range(7)
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data, or the responder, or nobody does: the program computes."""
+ADMITTED = -1
+"""Of ``gap_ps``: the message rate has let it go."""
 FOREVER = np.int64(1) << np.int64(62)
 
 
@@ -132,7 +134,7 @@ def next_of_queue_pair(tr, ck, i, when):
     """The queue pair of message i is free for the next one; the request of a READ behind a READ went while the data of that one came."""
     k = tr.qp_next[i]
     if k >= 0:
-        tr.free[k] = when - (tr.request[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
+        tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
         one_less(tr, ck, k)
 
 
@@ -144,10 +146,11 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
     tr.left[i] = 0.0
     take(fl, li, ro, i)
     ck.numbers[FINISHED] += 1
-    arrived = now + tr.forth[i]
-    completed = arrived + tr.answer[i]
-    tr.arrived[i] = arrived
-    tr.completed[i] = completed
+    arrived = now + tr.lag_ps[i] + tr.forth[i]
+    tr.arrived[i] = in_order(tr, i, arrived)
+    tr.completed[i] = (tr.arrived[i] if tr.kind[i] == READ else arrived) + tr.answer[i]
+    if tr.parked[i] >= 0:
+        schedule(tr, ck, tr.parked[i], now)
     k = tr.qp_next[i]
     if k >= 0:
         hand_on(do, i, k, False)
@@ -155,7 +158,62 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
         next_of_queue_pair(tr, ck, i, now)
     for e in range(ws.first[i], ws.first[i + 1]):
         hand_on(do, i, ws.to[e], ws.completion[e])
-        release(tr, ck, ws.to[e], completed if ws.completion[e] else arrived)
+        if not ws.completion[e]:
+            release(tr, ck, ws.to[e], tr.arrived[i])
+    complete(tr, ws, ck, i)
+
+
+@kernel
+def in_order(tr, i, arrived):
+    """When message i is in memory, for which ``arrived`` is the time if it were alone: behind the last packet of the message before it."""
+    p = tr.behind[i]
+    return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
+
+
+@kernel
+def complete(tr, ws, ck, i):
+    """Message i has ended: who waits for its completion goes on. RC completes requests in the order in which they were posted (IBA 9.7.5.1), so a WRITE
+    whose octets left before the data of the READ before it came waits for that one, and both complete together."""
+    while True:
+        p = tr.completes_behind[i]
+        if p >= 0:
+            if tr.state[p] != ENDED:
+                return
+            tr.completed[i] = max(tr.completed[i], tr.completed[p])
+        for e in range(ws.first[i], ws.first[i + 1]):
+            if ws.completion[e]:
+                release(tr, ck, ws.to[e], tr.completed[i])
+        i = tr.qp_next[i]
+        if i < 0 or tr.state[i] != ENDED or tr.completes_behind[i] < 0:
+            return
+
+
+@kernel
+def may_leave(tr, ck, do, i, now):
+    """May the data of message i begin to leave now? Its event moves to a later time where the adapter's message rate is the limit, and where only the request of
+    a READ leaves now, behind which the queue pair goes on with something else. Responses go in the order of requests (IBA 9.7.5.1): it waits for the READ before it."""
+    if tr.gap_ps[i] > 0:
+        port = tr.source[i]
+        leaves = now - tr.request[i] + tr.lead_ps[i]
+        waits = max(tr.gate_ps[port] - leaves, 0)
+        tr.gate_ps[port] = leaves + waits + tr.gap_ps[i]
+        tr.gap_ps[i] = ADMITTED
+        if tr.last_qp[port] != tr.qp[i]:
+            do.gap_wait_ps[i] = waits
+        tr.last_qp[port] = tr.qp[i]
+        if waits > 0:
+            schedule(tr, ck, i, now + waits)
+            return False
+    if tr.asks_ps[i] > 0:
+        next_of_queue_pair(tr, ck, i, now)
+        schedule(tr, ck, i, now + tr.asks_ps[i])
+        tr.asks_ps[i] = 0
+        return False
+    p = tr.behind[i]
+    if p >= 0 and tr.state[p] != ENDED:
+        tr.parked[p] = i
+        return False
+    return True
 
 
 @kernel
@@ -164,10 +222,12 @@ def begin(fl, li, ro, tr, ck, i, now):
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
     tr.last[i] = now
+    p = tr.behind[i]
+    if p >= 0:  # its first octet leaves behind the last of the message before it; meanwhile it has been fetched
+        lead = tr.forth[p] - tr.memory_ps[p] - tr.forth[i] + tr.memory_ps[i]
+        fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == ADMITTED else tr.began[i]
+        tr.lag_ps[i] = max(fetched, tr.ended[p] + tr.lag_ps[p] + lead) - now
     put(fl, li, ro, i)
-    k = tr.qp_next[i]
-    if k >= 0 and tr.kind[i] == READ and tr.kind[k] != READ:
-        next_of_queue_pair(tr, ck, i, now)
 
 
 @kernel
@@ -231,7 +291,7 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
                 ended += 1
             elif tr.kind[i] == COMPUTES:
                 compute(tr, ws, ck, do, i, now)
-            else:
+            elif may_leave(tr, ck, do, i, now):
                 begin(fl, li, ro, tr, ck, i, now)
                 meet(fl, do, i, now + tr.forth[i])
                 enter(fl, ro, i)

@@ -137,7 +137,9 @@ def _routes(plane: Plane, n: int, which: np.ndarray, one: Messages) -> Any:
             break
         hops = int(info[2])
     link = plane.hop_ps[port]
-    return Routes(switch_of, channels, delay, link, link, plane.gbps[port], plane.gbps, _tail(plane, one))
+    return Routes(
+        switch_of, channels, delay, link, link, plane.carried_gbps[port], plane.carried_gbps, _tail(plane, one)
+    )
 
 
 def _tail(plane: Plane, one: Messages) -> np.ndarray:

@@ -103,6 +103,15 @@ class Plane:
         return rate
 
     @cached_property
+    def carried_gbps(self) -> np.ndarray:
+        """What each port's link carries at most (float64[ports]): its data rate, and where an adapter is at either end what that one's PCIe
+        moves from or to memory, which credits hold the other end to."""
+        f, most = self.fabric, self.profile.pcie_gbps * self.scale.bandwidth
+        adapter = f.switch_of_node[f.port_node] < 0
+        either = adapter | (adapter[np.maximum(f.port_peer, 0)] & (f.port_peer >= 0))
+        return np.where(either & (most > 0), np.minimum(self.gbps, most), self.gbps)
+
+    @cached_property
     def table(self) -> Any:
         """The columns that :mod:`softib.sim.path_kernels` read."""
         from softib.iba.constants import LFT_NO_ROUTE, PhysState
@@ -162,7 +171,7 @@ class Plane:
         found = timing_of(self.profile, m, laid, self.gbps[into], self.half_ps)
         if self.scale.latency != 1:
             longer = lambda ps: np.round(ps * self.scale.latency).astype(np.int64)
-            found = Timing(*map(longer, (found.request_ps, found.forth_ps, found.answer_ps, found.ramp_ps)))
+            found = Timing(**{k: v if k == "ramped" else longer(v) for k, v in vars(found).items()})
         if not (computes := m.computes).any():
             return found
         return Timing(
@@ -170,6 +179,10 @@ class Plane:
             np.where(computes, m.delay_ps, found.forth_ps),
             np.where(computes, 0, found.answer_ps),
             np.where(computes, 0, found.ramp_ps),
+            np.where(computes, 0, found.memory_ps),
+            np.where(computes, 0, found.behind_ps),
+            np.where(computes, 0, found.lead_ps),
+            found.ramped,
         )
 
     @cached_property

@@ -66,7 +66,7 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
 
     octets = np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
     link_of, link = np.unique(laid.port >> 4, return_inverse=True)  # VLs of one port share its rate
-    gbps = plane.gbps[link_of]
+    gbps = plane.carried_gbps[link_of]
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
     alone = np.diff(laid.first) == 0
     limit = np.where(alone, np.minimum(limit, max(float(plane.gbps.max(initial=0.0)), 1.0)), limit)

@@ -30,12 +30,17 @@ class Timing:
     """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0 for all others); ``forth_ps``: from the
     departure of its last octet at the link's rate to the arrival in memory, everything that is no queue in one sum; ``answer_ps``: from the
     arrival until the sender has its completion (less than 0 where it has it earlier); ``ramp_ps``: of ``forth_ps``, what packets take longer than on
-    the link until the adapter fetches at its full rate."""
+    the link until the adapter fetches at its full rate; ``memory_ps``: of ``forth_ps``, the last packet into memory; ``behind_ps``: what that takes behind another packet, at the full rate;
+    ``lead_ps``: from its begin until its first octet, or a READ's request, leaves the adapter; ``ramped`` bool: it comes before the ramp is over."""
 
     request_ps: np.ndarray
     forth_ps: np.ndarray
     answer_ps: np.ndarray
     ramp_ps: np.ndarray
+    memory_ps: np.ndarray
+    behind_ps: np.ndarray
+    lead_ps: np.ndarray
+    ramped: np.ndarray
 
 
 def profile_of(fabric: Fabric) -> DeviceProfile:
@@ -83,4 +88,8 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     acknowledged = ack + laid.back_ps + cqe - after
     unconnected = cqe - laid.delay_ps - after
     answer = np.where(read | atomic, cqe, np.where(m.transport == Transport.RC, acknowledged, unconnected))
-    return Timing(np.where(read, half + laid.back_ps, 0), forth, answer.astype(np.int64), ramped_ps)
+    behind = np.round(last_octets * ps_per_byte).astype(np.int64)
+    return Timing(
+        np.where(read, half + laid.back_ps, 0), forth, answer.astype(np.int64), ramped_ps, np.where(atomic, 0, last), np.where(atomic, 0, behind),
+        np.where(read, half, before).astype(np.int64), in_ramp & (profile.ramp_bytes > 0),
+    )  # fmt: skip

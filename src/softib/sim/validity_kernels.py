@@ -18,7 +18,7 @@ from softib.sim.maxmin_kernels import MEMBERS, STAMP
 
 Doubt = table(
     "Doubt",
-    "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps ack_ps was moved forth_ps nearest furthest spread_ps",
+    "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps",
 )
 """``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By channel: ``inside`` (1: a switch sends on it), the
 ``slowest`` Gb/s of a flow that waits on it for another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at, ``waits`` (whether a flow that it
@@ -26,7 +26,7 @@ brings waits), ``tail_ps`` when the last octet of the last message came to its e
 others with it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it, ``vague_ps``: how far its begin is unsure, because acknowledgements that it
 waited for, and those waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck came
 nearer to its sender, ``forth_ps`` its path's time, ``spread_ps``: by how much the paths of those that share its bottleneck differ (``nearest`` and
-``furthest`` by channel)."""
+``furthest`` by channel), ``gap_wait_ps``: how long it waited for the message rate of its adapter while other queue pairs send."""
 
 BLOCKED, UNEVEN = 1, 2
 EVEN = 0.01

@@ -56,6 +56,8 @@ class SaManager:
         self.sa = Administrator(config.sa_key, self.multicast, self.subscriptions, self.services)
         self.waiting: list[Waiting] = []
         self.queue = self.sa.queue
+        self.requests = self.refused = 0
+        """Queries of others since it began, and how many of them were answered BUSY."""
         self._served = False
         self._reports = Transactor(REPORT_WINDOW, config.timeout_ps, config.retries)
         self._outbox: list[MadBatch] = []
@@ -169,10 +171,12 @@ class SaManager:
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
         """Answers; a question that needs tables of devices joins ``waiting``."""
         self._now_ps = now_ps
+        self.requests += len(requests)
         if not len(self.queue) and (len(requests) == 1 or self.queue.costs(requests) <= BUDGET):
             return self._answer(requests)
         full = self.queue.put(requests)
         self._served = True
+        self.refused += 0 if full is None else len(full)
         replies = self._answer(self.queue.take(BUDGET))
         return replies if full is None else MadBatch.concat([replies, self.sa.busy(full)])
 

@@ -7,8 +7,7 @@ nanoseconds.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.workloads.goal_binary import is_binary, portals_text, read_binary
+from softib.workloads.goal_text import read_columns
 from softib.workloads.portals import Counters
 from softib.workloads.schedule import Kind, Schedule
 from softib.workloads.schedule_builder import Builder
@@ -25,6 +25,8 @@ __all__ = ["read_goal", "write_goal"]
 PS_PER_NS = 1000
 ACKNOWLEDGED = "// softib: a send ends when it is acknowledged"
 """The first line of what softib records, a comment for others: :attr:`Schedule.acknowledged`."""
+LONG = 1 << 20
+"""Octets of a text from which on machine code is worth its compiling."""
 _OP = re.compile(
     r"(?:(?P<label>\w+)\s*:\s*)?(?:"
     r"(?P<what>send|recv)\s+(?P<size>\d+)b\s+(?:to|from)\s+(?P<peer>\d+|-1)(?:\s+tag\s+(?P<tag>\d+|-1))?"
@@ -44,7 +46,10 @@ def read_goal(path: Path, data: bytes) -> Schedule:
         if text is None:
             return read_binary(path, data)
         data = text
-    return _Text(path).read(_COMMENT.sub(lambda hit: b"\n" * hit[0].count(b"\n"), data))
+    if b"/*" in data:
+        data = _COMMENT.sub(lambda hit: b"\n" * hit[0].count(b"\n"), data)
+    quick = read_columns(path.stem, data, data.startswith(ACKNOWLEDGED.encode())) if len(data) > LONG else None
+    return _Text(path).read(data) if quick is None else quick
 
 
 class _Text:
@@ -148,22 +153,30 @@ class _Text:
 def write_goal(s: Schedule, notes: Mapping[int, str] | None = None) -> str:
     """``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are rounded to nanoseconds. ``notes``: comments before operations."""
     lines = [*([ACKNOWLEDGED] if s.acknowledged else []), f"num_ranks {s.ranks}", ""]
-    notes = notes or {}
     begins = np.searchsorted(s.rank, np.arange(s.ranks + 1)).tolist()
-    used = Counter(s.processor.tolist())
+    one = len(np.unique(s.processor)) < 2
     for r in range(s.ranks):
-        lines.append(f"rank {r} {{")
-        for i in range(begins[r], begins[r + 1]):
-            if i in notes:
-                lines.append(f"// {notes[i]}")
-            name, cpu = f"l{i - begins[r] + 1}", f" cpu {s.processor[i]}" if len(used) > 1 else ""
-            if s.kind[i] == Kind.COMPUTE:
-                lines.append(f"{name}: calc {round(int(s.compute_ps[i]) / PS_PER_NS)}{cpu}")
-            else:
-                what = "send {}b to" if s.kind[i] == Kind.SEND else "recv {}b from"
-                lines.append(f"{name}: {what.format(int(s.size[i]))} {int(s.peer[i])} tag {int(s.tag[i])}{cpu}")
-            for e in range(int(s.first[i]), int(s.first[i + 1])):
-                word = "irequires" if s.on_start[e] else "requires"
-                lines.append(f"{name} {word} l{int(s.needs[e]) - begins[r] + 1}")
-        lines += ["}", ""]
+        lines += [f"rank {r} {{", *_lines(s, begins[r], begins[r + 1], notes or {}, one), "}", ""]
     return "\n".join(lines)
+
+
+def _lines(s: Schedule, begin: int, end: int, notes: Mapping[int, str], one_processor: bool) -> Iterator[str]:
+    """Those of one rank: operations ``begin`` to ``end``."""
+    part = slice(begin, end)
+    needs = slice(int(s.first[begin]), int(s.first[end]))
+    count = np.diff(s.first[begin : end + 1]).tolist()
+    on = zip(s.on_start[needs].tolist(), (s.needs[needs] - begin + 1).tolist(), strict=True)
+    ns = (s.compute_ps[part] / PS_PER_NS).round().astype(np.int64)
+    columns = (s.kind[part], s.size[part], s.peer[part], s.tag[part], ns, s.processor[part])
+    compute, send = int(Kind.COMPUTE), int(Kind.SEND)
+    for i, (kind, size, peer, tag, took, processor) in enumerate(zip(*(c.tolist() for c in columns), strict=True), 1):
+        if notes and begin + i - 1 in notes:
+            yield "\n".join(f"// {line}" for line in notes[begin + i - 1].split("\n"))
+        cpu = "" if one_processor else f" cpu {processor}"
+        if kind == compute:
+            yield f"l{i}: calc {took}{cpu}"
+        else:
+            yield f"l{i}: {'send' if kind == send else 'recv'} {size}b {'to' if kind == send else 'from'} {peer} tag {tag}{cpu}"
+        for _ in range(count[i - 1]):
+            start, before = next(on)
+            yield f"l{i} {'irequires' if start else 'requires'} l{before}"

@@ -110,3 +110,7 @@ class TrainingStep(Gpus):
     buckets: Annotated[int, Field(ge=1, le=1000)] = Field(8, description="pieces in which gradients are summed up")
     overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
     recompute: Yes = Field(False, description="compute activations again in the backward pass")
+    zero: Annotated[int, Field(ge=0, le=3)] = Field(
+        0, description="stage of ZeRO: replicas share optimizer states (1), gradients (2), weights (3)"
+    )
+    sequence_parallel: Yes = Field(False, description="a tensor group shares activations between its layers, too")

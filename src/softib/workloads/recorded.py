@@ -7,10 +7,12 @@ A WRITE leaves no completion at its destination; what that rank posts later wait
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from softib.errors import InputError
-from softib.workloads.recorded_posts import ANSWERED, Event, Message, Posts, Thread
+from softib.sim.recorded_events import Event, RecordedThread
+from softib.workloads.recorded_posts import ANSWERED, Message, Posts
 from softib.workloads.schedule import Kind, Schedule
 from softib.workloads.schedule_builder import Builder
 
@@ -18,12 +20,15 @@ __all__ = ["Recorded", "recorded_schedule"]
 
 MOST_THREADS = 200
 PS_PER_NS = 1000
+SEND, RECV = int(Kind.SEND), int(Kind.RECV)
+POST, RECEIVED, SENT, BEGIN, END = (int(e) for e in (Event.POST, Event.RECEIVED, Event.SENT, Event.BEGIN, Event.END))
+"""Plain numbers: a member of an enumeration costs more than an event otherwise takes."""
 
 
 @dataclass(frozen=True)
 class Recorded:
     """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not recorded or to multicast groups, ``local`` ones of a rank to itself.
-    ``notes``: by operation, what its rank begins or ends there: a library's collective."""
+    ``notes``: by operation, what its rank begins or ends before it: collectives of a library, one a line."""
 
     schedule: Schedule
     messages: int
@@ -32,37 +37,40 @@ class Recorded:
     notes: dict[int, str]
 
 
-def recorded_schedule(name: str, threads: list[Thread], collectives: tuple[str, ...] = ()) -> Recorded:
+def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tuple[str, ...] = ()) -> Recorded:
     """The program of ``threads``. ``collectives``: names behind the numbers of BEGIN and END. Raises :class:`InputError` where nothing was recorded."""
     ranks = _ranks(threads)
     if not ranks:
         raise InputError(f"{name}: nothing was recorded: no program made a queue pair")
     found = Posts(threads, ranks)
     build = Builder(max(ranks.values()) + 1)
-    adapter = min(1 + max(sum(t.pid == pid for t in threads) for pid in ranks), MOST_THREADS)
+    of_process = Counter(t.pid for t in threads)
+    adapter = min(1 + max(of_process.values()), MOST_THREADS)
     for m in found.every:
         _arrival(build, m, adapter)
     notes: list[tuple[int, str]] = []
-    for number, thread in enumerate(threads):
-        nth = min(sum(t.pid == thread.pid for t in threads[:number]), MOST_THREADS - 1)
-        reader = _Reader(build, found, ranks[thread.pid], nth)
+    nth: Counter[int] = Counter()
+    for thread in threads:
+        reader = _Reader(build, found, ranks[thread.pid], min(nth[thread.pid], MOST_THREADS - 1))
+        nth[thread.pid] += 1
         reader.read(thread)
-        notes += [(row, f"{word} {_name(collectives, n)} {octets}") for row, word, n, octets in reader.notes]
+        notes += [(row, _note(collectives, word, n, octets)) for row, word, n, octets in reader.notes]
     made = replace(build.schedule(name), acknowledged=True)
+    lines: dict[int, list[str]] = {}
+    for row, text in notes:
+        lines.setdefault(int(build.place[row]), []).append(text)
     return Recorded(
-        made,
-        len(found.every),
-        found.unknown,
-        found.local,
-        {int(build.place[row]): text for row, text in notes if row < len(build)},
+        made, len(found.every), found.unknown, found.local, {row: "\n".join(texts) for row, texts in lines.items()}
     )
 
 
-def _name(collectives: tuple[str, ...], number: int) -> str:
-    return collectives[number] if number < len(collectives) else f"collective {number}"
+def _note(collectives: tuple[str, ...], word: str, number: int, octets: int) -> str:
+    """``begin MPI_Allreduce 64``; without octets where the call does not say them."""
+    name = collectives[number] if number < len(collectives) else f"collective {number}"
+    return f"{word} {name} {octets}" if octets else f"{word} {name}"
 
 
-def _ranks(threads: list[Thread]) -> dict[int, int]:
+def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
     """Rank of each process: what the launcher says where that is one for each, else by the time of its first queue pair."""
     rank_of: dict[int, int | None] = {}
     for t in threads:
@@ -76,12 +84,12 @@ def _ranks(threads: list[Thread]) -> dict[int, int]:
 def _arrival(build: Builder, m: Message, adapter: int) -> None:
     """What the target of ``m`` does: receives, or answers by its adapter."""
     if m.opcode not in ANSWERED:
-        m.arrives = build.message(Kind.RECV, m.target, m.source, m.octets, m.tag)
+        m.arrives = build.message(RECV, m.target, m.source, m.octets, m.tag)
         return
-    request = build.message(Kind.RECV, m.target, m.source, 0, m.tag, processor=adapter)
-    answer = build.message(Kind.SEND, m.target, m.source, m.octets, m.tag, processor=adapter)
+    request = build.message(RECV, m.target, m.source, 0, m.tag, processor=adapter)
+    answer = build.message(SEND, m.target, m.source, m.octets, m.tag, processor=adapter)
     build.need(answer, request)
-    m.answer = build.message(Kind.RECV, m.source, m.target, m.octets, m.tag)
+    m.answer = build.message(RECV, m.source, m.target, m.octets, m.tag)
 
 
 class _Reader:
@@ -94,22 +102,22 @@ class _Reader:
         self.complete: dict[tuple[int, int], int] = {}
         self.notes: list[tuple[int, str, int, int]] = []
 
-    def read(self, t: Thread) -> None:
+    def read(self, t: RecordedThread) -> None:
         columns = (t.type, t.ns, t.compute, t.qpn, t.peer, t.octets)
         posted = iter(self.posts.of_thread[t.pid, t.tid])
         for kind, ns, compute, qpn, peer, octets in zip(*(c.tolist() for c in columns), strict=True):
             self._compute(compute)
-            if kind == Event.POST:
+            if kind == POST:
                 self._post(ns, next(posted))
-            elif kind == Event.RECEIVED:
+            elif kind == RECEIVED:
                 message = self.posts.received(ns, qpn, peer, octets)
                 if message is not None:
                     self.after.append(message.arrives)
-            elif kind == Event.SENT:
+            elif kind == SENT:
                 self._sent(ns, qpn, octets)
-            elif kind in (Event.BEGIN, Event.END):
-                self.notes.append((len(self.build), "begin" if kind == Event.BEGIN else "end", qpn, octets))
-        if len(self.after) > 1:
+            elif kind in (BEGIN, END):
+                self.notes.append((len(self.build), "begin" if kind == BEGIN else "end", qpn, octets))
+        if len(self.after) > 1 or (self.notes and self.notes[-1][0] == len(self.build)):
             self._calculate(0)
 
     def _compute(self, ns: int) -> None:
@@ -130,13 +138,15 @@ class _Reader:
         if len(self.after) > 1:
             self._calculate(0)
         octets = 0 if m.opcode in ANSWERED else m.octets
-        m.row = self.build.message(Kind.SEND, self.rank, m.target, octets, m.tag, processor=self.processor)
+        m.row = self.build.message(SEND, self.rank, m.target, octets, m.tag, processor=self.processor)
         for on in self.after:
             self.build.need(m.row, on)
 
     def _written(self, ns: int) -> None:
         """WRITEs to this rank that were posted before: of each queue pair the last."""
-        came = self.posts.written.get(self.rank, [])
+        came = self.posts.written.get(self.rank)
+        if not came:
+            return
         last: dict[int, Message] = {}
         while self.seen < len(came) and came[self.seen].ns < ns:
             last[came[self.seen].tag] = came[self.seen]

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["ANSWERED", "Event", "Message", "Posts", "Thread"]
+from softib.sim.recorded_events import Event, RecordedThread
 
-
-class Event(IntEnum):
-    """``SOFTIB_EVENT_*`` of ``preload/verbs/engine/record.h``."""
-
-    POST, RECEIVED, SENT, QP, BEGIN, END = range(1, 7)
+__all__ = ["ANSWERED", "Message", "Posts"]
 
 
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, SEND_INV, ATOMIC_WRITE = 0, 1, 2, 3, 4, 5, 6, 9, 15
@@ -22,30 +17,16 @@ WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, SEND_INV, ATOMI
 RECEIVED_BY = (SEND, SEND_IMM, SEND_INV, WRITE_IMM)
 ANSWERED = (READ, COMPARE_SWAP, FETCH_ADD)
 PLAIN = (WRITE, ATOMIC_WRITE)
+MOVES = frozenset((*RECEIVED_BY, *ANSWERED, *PLAIN))
 DATAGRAMS = 4
 """``IBV_QPT_UD``."""
+NO_QP = (-1, 0, 0)
+NOBODY: tuple[list[int], list[tuple[int, int, int]]] = ([], [])
 GRH_OCTETS = 40
 """Before the data of a datagram's receive (IBA 11.4.1.1)."""
 
 
-@dataclass(frozen=True)
-class Thread:
-    """Events of a thread as columns: ``ns`` when each call began (one clock for all processes), ``compute`` ns computed so far, ``type`` (:class:`Event`), and what
-    ``record.h`` says. ``rank`` as the launcher says, or None."""
-
-    pid: int
-    tid: int
-    rank: int | None
-    ns: np.ndarray
-    compute: np.ndarray
-    type: np.ndarray
-    opcode: np.ndarray
-    qpn: np.ndarray
-    peer: np.ndarray
-    octets: np.ndarray
-
-
-@dataclass
+@dataclass(slots=True)
 class Message:
     """A posted request that moves data from rank ``source`` (of a READ: asks rank ``target``); ``row``, ``arrives`` and ``answer`` are rows of its operations once they are
     made: the send, the receive at the target, and the receive of what a READ or an atomic brings."""
@@ -68,26 +49,27 @@ class Posts:
     between ranks; ``queues``: the same by rank, QPN, and how many QPs had the number before. ``written``: by rank, WRITEs without immediate data to it.
     """
 
-    def __init__(self, threads: list[Thread], ranks: dict[int, int]):
+    def __init__(self, threads: list[RecordedThread], ranks: dict[int, int]):
         self.unknown = self.local = 0
         self.every: list[Message] = []
         self.of_thread: dict[tuple[int, int], list[Message | None]] = {(t.pid, t.tid): [] for t in threads}
         self.queues: dict[tuple[int, int, int], list[Message | None]] = {}
         self.written: dict[int, list[Message]] = {}
-        self._makers: dict[int, tuple[list[int], list[tuple[int, int]]]] = {}
+        self._makers: dict[int, tuple[list[int], list[tuple[int, int, int]]]] = {}
         self._arrivals: dict[tuple[int, int, int], list[Message]] = {}
         self._taken: dict[tuple[int, int, int], int] = {}
         self._tags: dict[tuple[int, ...], int] = {}
         self._queue_pairs(threads, ranks)
+        posted = [self.of_thread[t.pid, t.tid] for t in threads]
         for ns, k, _, qpn, peer, octets, opcode in self._rows(threads):
             t = threads[k]
             m = self._message(ns, (ranks[t.pid], qpn, peer, k), octets, opcode)
-            self.of_thread[t.pid, t.tid].append(m)
+            posted[k].append(m)
             self.queues.setdefault((ranks[t.pid], qpn, self.maker(qpn, ns)[2]), []).append(m)
 
     @staticmethod
-    def _rows(threads: list[Thread]) -> list[tuple[int, ...]]:
-        """(ns, thread, place, QPN, peer, octets, opcode) of all requests by time."""
+    def _rows(threads: list[RecordedThread]) -> list[tuple[int, ...]]:
+        """(ns, thread, event, QPN, peer, octets, opcode) of all requests by time."""
         rows: list[tuple[int, ...]] = []
         for k, t in enumerate(threads):
             at = np.flatnonzero(t.type == Event.POST)
@@ -95,7 +77,7 @@ class Posts:
             rows += zip(*(c.tolist() for c in columns), strict=True)
         return sorted(rows)
 
-    def _queue_pairs(self, threads: list[Thread], ranks: dict[int, int]) -> None:
+    def _queue_pairs(self, threads: list[RecordedThread], ranks: dict[int, int]) -> None:
         found = sorted(
             (int(t.ns[i]), int(t.qpn[i]), ranks[t.pid], int(t.opcode[i]))
             for t in threads for i in np.flatnonzero(t.type == Event.QP)
@@ -103,18 +85,18 @@ class Posts:
         for ns, qpn, rank, kind in found:
             times, makers = self._makers.setdefault(qpn, ([], []))
             times.append(ns)
-            makers.append((rank, kind))
+            makers.append((rank, kind, len(makers)))
 
     def maker(self, qpn: int, ns: int) -> tuple[int, int, int]:
         """(rank, type, how many had the number before) of the QP with ``qpn`` at ``ns``; rank -1: none. Numbers are given again."""
-        times, makers = self._makers.get(qpn, ([], []))
+        times, makers = self._makers.get(qpn, NOBODY)
         k = bisect_right(times, ns) - 1
-        return (*makers[k], k) if k >= 0 else (-1, 0, 0)
+        return makers[k] if k >= 0 else NO_QP
 
     def _message(self, ns: int, ends: tuple[int, int, int, int], octets: int, opcode: int) -> Message | None:
         rank, qpn, peer, thread = ends
         target, kind, age = self.maker(peer, ns)
-        moves = opcode in RECEIVED_BY or opcode in ANSWERED or opcode in PLAIN
+        moves = opcode in MOVES
         if not moves or target in (-1, rank):
             self.unknown += moves and target < 0
             self.local += moves and target == rank

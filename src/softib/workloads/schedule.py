@@ -3,6 +3,7 @@ become, and what becomes :class:`~softib.sim.messages.Messages`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -29,7 +30,7 @@ class Schedule:
     ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`); ``size`` int64
     octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
     operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
-    set, when that one has begun. ``label`` says where an operation stands, for messages to people. ``acknowledged``: a send has ended when its sender knows that it arrived, as the
+    set, when that one has begun. ``labels`` say where operations stand, for messages to people (none, or empty: the number in its rank does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
     completions of a queue pair say, not when it was handed over.
     """
 
@@ -45,7 +46,7 @@ class Schedule:
     first: np.ndarray
     needs: np.ndarray
     on_start: np.ndarray
-    labels: tuple[str, ...] = field(default=(), repr=False)
+    labels: Sequence[str] = field(default=(), repr=False)
     acknowledged: bool = False
 
     def __len__(self) -> int:
@@ -54,7 +55,8 @@ class Schedule:
     def where(self, i: int) -> str:
         """``rank 3, l12``: the place of operation ``i``."""
         number = i - int(np.searchsorted(self.rank, self.rank[i]))
-        return f"rank {int(self.rank[i])}, {self.labels[i] if self.labels else f'operation {number + 1}'}"
+        label = self.labels[i] if self.labels else ""
+        return f"rank {int(self.rank[i])}, {label or f'operation {number + 1}'}"
 
     def check(self) -> None:
         """Raise :class:`InputError` as :meth:`check_values`, and for operations that wait for each other in a circle."""

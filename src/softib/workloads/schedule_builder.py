@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 
 from softib.workloads.schedule import Kind, Schedule
 
 __all__ = ["Builder"]
+
+COMPUTE = int(Kind.COMPUTE)
 
 
 class Builder:
@@ -14,45 +18,45 @@ class Builder:
 
     def __init__(self, ranks: int):
         self.ranks = ranks
-        self._rows: list[tuple[int, int, int, int, int, int, int]] = []
+        self._rows = array("q")
         self._labels: list[str] = []
-        self._needs: list[tuple[int, int, bool]] = []
+        self._needs = array("q")
         self.place = np.zeros(0, np.int64)
         """Of each row, its place in the last :meth:`schedule`."""
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._labels)
 
     def message(
-        self, kind: Kind, rank: int, peer: int, size: int, tag: int = 0, *, processor: int = 0, label: str = ""
+        self, kind: int, rank: int, peer: int, size: int, tag: int = 0, *, processor: int = 0, label: str = ""
     ) -> int:
-        """A send or receive; returns its row."""
-        self._rows.append((rank, int(kind), peer, size, tag, 0, processor))
+        """A send or receive (:class:`Kind`); returns its row."""
+        self._rows.extend((rank, kind, peer, size, tag, 0, processor))
         self._labels.append(label)
-        return len(self._rows) - 1
+        return len(self._labels) - 1
 
     def compute(self, rank: int, ps: int, *, processor: int = 0, label: str = "") -> int:
         """A computation; returns its row."""
-        self._rows.append((rank, int(Kind.COMPUTE), -1, 0, 0, ps, processor))
+        self._rows.extend((rank, COMPUTE, -1, 0, 0, ps, processor))
         self._labels.append(label)
-        return len(self._rows) - 1
+        return len(self._labels) - 1
 
     def need(self, row: int, on: int, *, on_start: bool = False) -> None:
         """``row`` begins when ``on`` has ended (or begun)."""
-        self._needs.append((row, on, on_start))
+        self._needs.extend((row, on, on_start))
 
     def schedule(self, name: str) -> Schedule:
         """What was built."""
-        rows = np.array(self._rows, np.int64).reshape(-1, 7)
+        rows = np.array(self._rows).reshape(-1, 7)
         order = np.argsort(rows[:, 0], kind="stable")
         place = np.empty(len(rows), np.int64)
         place[order] = np.arange(len(rows))
         self.place = place
-        needs = np.array(self._needs, np.int64).reshape(-1, 3)
+        needs = np.array(self._needs).reshape(-1, 3)
         owner = place[needs[:, 0]]
         by = np.argsort(owner, kind="stable")
         rows = rows[order]
-        named = tuple(self._labels[i] or f"operation {i}" for i in order.tolist()) if any(self._labels) else ()
+        named = tuple(self._labels[i] for i in order.tolist()) if any(self._labels) else ()
         return Schedule(
             name, self.ranks, rows[:, 0].astype(np.int32), rows[:, 1].astype(np.uint8), rows[:, 2].astype(np.int32), rows[:, 3], rows[:, 4],
             rows[:, 5], rows[:, 6].astype(np.int32), np.searchsorted(owner[by], np.arange(len(rows) + 1)).astype(np.int64),

@@ -225,3 +225,25 @@ def test_jobs_that_cross_are_in_the_evidence() -> None:
 
 def test_nothing_observed_is_no_finding() -> None:
     assert judge(observed(60)) == []
+
+
+def test_recoveries_that_a_watchdog_explains_accuse_the_silent_port_and_no_cable_twice() -> None:
+    """A counter of 2 bits a VL stands at once; the link recovers on (IBA 7.9.4)."""
+    late, recovery = "port_vl_xmit_flow_ctl_update_errors", "link_error_recovery_counter"
+    both = {"leaf-0[3]": 90, "spine[1]": 90}
+    level = {f"stuck_{late}": [{"leaf-0[3]": 2, "spine[1]": 0}, {"leaf-0[3]": 1, "spine[1]": 0}]}
+    found = judge(observed(60, {recovery: both, late: {}}, {recovery: both, late: {}}, level=level))
+    assert codes(found) == ["flow-control-errors", "counters-stuck"] and str(found[0].where[0]) == "spine[1]"
+    assert "or more" in found[0].message and found[0].evidence["LinkErrorRecoveryCounter"] == 180
+    # Without the watchdog the recoveries speak against the cable.
+    assert codes(judge(observed(60, {recovery: both}))) == ["link-packet-errors"]
+
+
+def test_a_counter_that_gets_to_its_largest_value_accuses_its_cable() -> None:
+    level = {"stuck_symbol_error_counter": [{"h0[1]": 0, "h1[1]": 1}, {"h0[1]": 2, "h1[1]": 1}]}
+    found = judge(observed(60, {}, {}, level=level))
+    assert codes(found) == ["counters-stuck", "counter-overflow"]
+    assert str(found[1].where[0]) == "h0[1]" and found[0].evidence["ports"] == 2
+    assert found[0].evidence["counters"] == {"symbol_error_counter": 2} and "reset" in found[0].advice
+    # One that somebody has reset since is none.
+    assert codes(judge(observed(60, {}, {}, level={"stuck_symbol_error_counter": [{"h1[1]": 1}, {"h1[1]": 0}]}))) == []

@@ -202,7 +202,7 @@ def test_the_command_line_knows_the_same_kinds():
 
     assert set(fault._KINDS) == set(KINDS)
     flags = {p.name for p in fault.command.params}
-    assert {o for k in KINDS.values() for o in k.options} - {"ber", "gbps"} <= flags
+    assert {o for k in KINDS.values() for o in k.options} - {"ber", "gbps", "share"} <= flags
     assert options_of("flap", {}) == {"period_s": 2.0}
 
 

@@ -19,7 +19,7 @@ STRICT = ("-Werror", "-Wshadow", "-Wundef", "-Wvla", "-Wpointer-arith")
 
 
 def sources() -> list[Path]:
-    return sorted([*build.SOURCES.glob("*.c"), *build.VERBS_SOURCES.glob("*/*.c")])
+    return sorted([*build.SOURCES.glob("*.c"), *build.MPI_SOURCES.glob("*.c"), *build.VERBS_SOURCES.glob("*/*.c")])
 
 
 def complaints(cc: str, *flags: str) -> str:
@@ -73,7 +73,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
 def test_the_build_says_what_lacks_and_fails(tmp_path):
     done = subprocess.run([sys.executable, "-m", "softib.preload.build"], capture_output=True, text=True,
                           env={**os.environ, "PATH": str(tmp_path), "CC": ""})  # fmt: skip
-    assert done.returncode == 1 and done.stderr.count("is not built: no C compiler; install gcc") == 2, done
+    assert done.returncode == 1 and done.stderr.count("is not built: no C compiler; install gcc") == 3, done
     assert "libsoftib-verbs.so is not built" in done.stderr
 
 

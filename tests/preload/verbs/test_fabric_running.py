@@ -11,7 +11,7 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COUNTER_NAMES
 from softib.iba.notice import TrapBadKey
-from softib.iba.perf import PortCountersExtended
+from softib.iba.perf_optional import PortCountersExtended
 from softib.iba.smp import PortInfo
 from softib.live.verbs import server
 from softib.mad.batch import MadBatch

@@ -159,3 +159,52 @@ def test_what_cannot_be_recorded_is_one_line(apps, tmp_path):
     )
     assert done.returncode == 2 and "nothing was recorded: no program made a queue pair" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+COLLECTIVES = """
+#include <mpi.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+    int rank, size = 5000;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    double *a = calloc(size, 8), *b = calloc(4 * size, 8);
+    for (int i = 0; i < 3; i++)
+        MPI_Allreduce(a, b, size, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allgather(a, size, MPI_DOUBLE, b, size, MPI_DOUBLE, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+def between(text: str, name: str) -> list[list[int]]:
+    """Octets of the sends (0: of requests to READ) between begin and end of each collective ``name``, of all ranks."""
+    found = []
+    for part in re.findall(rf"// begin {name}\b.*?// end {name}\n", text, re.DOTALL):
+        assert "rank" not in part, "a collective begins and ends in one rank"
+        found.append([*map(int, re.findall(r": send (\d+)b", part))])
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["openmpi", "mpich"])
+def test_messages_stand_in_their_collectives(apps, stock, launcher):
+    """Four ranks: three all-reduces of 40,000 octets (each rank sends at least 3/2 of them, by any algorithm) and an all-gather."""
+    if shutil.which(f"mpicc.{launcher}") is None:
+        pytest.skip(f"no {launcher} here")
+    (apps.folder / "c.c").write_text(COLLECTIVES)
+    program = apps.folder / f"c-{launcher}"
+    subprocess.run([f"mpicc.{launcher}", "-O2", apps.folder / "c.c", "-o", program], check=True)
+    run = MPIRUN if launcher == "openmpi" else (f"mpirun.{launcher}", "-np", "4")
+    name = f"c-{launcher}.goal"
+    command = [*run, *apps.arguments("run", "--record", name, "--"), "env", "-u", "PYTHONPATH", str(program)]
+    done = subprocess.run(command, env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (apps.folder / name).read_text()
+    matched(read_trace(apps.folder / name))
+    assert text.count("// begin MPI_Allreduce 40000\n") == 12 == text.count("// end MPI_Allreduce\n")
+    assert text.count("// begin MPI_Allgather 40000\n") == 4
+    for octets in (*between(text, "MPI_Allreduce"), *between(text, "MPI_Allgather")):
+        assert sum(octets) >= 40_000 or 0 in octets, "its vector leaves the rank, by itself or READ by another"

@@ -140,3 +140,13 @@ def test_a_part_that_fails_ends_the_others(monkeypatch):
     sent = messages(np.repeat(np.arange(n), 60), np.repeat(np.roll(np.arange(n), 1), 60), 9000, opcode=Opcode.SEND)
     with pytest.raises(LimitError, match="no room"):
         run(tree(8, 3), sent, PacketOptions(cores=2))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [({"sample_ps": 10**6}, "samples"), ({"network": "roce"}, "Ethernet"), ({"random_arbitration": True}, "random")],
+)
+def test_one_line_says_why_a_run_takes_one_core(options, why):
+    out = run(star(3), messages([0, 1], [1, 2], 4096), PacketOptions(cores=2, **options))
+    assert [why in note for note in out.notes if "cores" in note] == [True]
+    assert not any("cores" in note for note in run(star(3), messages([0], [1], 4096), PacketOptions(cores=1)).notes)

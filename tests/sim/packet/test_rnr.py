@@ -118,5 +118,31 @@ def test_wrong_values_are_one_line():
         PacketOptions(rnr_retries=8)
     with pytest.raises(InputError, match="table 45"):
         PacketOptions(rnr_timer=32)
-    with pytest.raises(InputError, match="only RC"):
-        run(star(2), messages([0], [1], 8, opcode=Opcode.SEND, transport=Transport.UC, receives=1))
+    with pytest.raises(InputError, match="several destinations"):
+        run(star(3), messages([0, 0], [1, 2], 8, qp=0, opcode=Opcode.SEND, transport=Transport.UD, receives=1))
+
+
+@pytest.mark.parametrize("transport", [Transport.UC, Transport.UD])
+@pytest.mark.parametrize(
+    ("receives", "repost_us", "arrive"),
+    [(1, 25, [0, 3, 6]), (2, 25, [0, 1, 3, 4, 6, 7]), (3, 1e4, [0, 1, 2]), (1, 5, range(8))],
+)
+def test_without_rnr_naks_what_finds_no_receive_is_dropped(transport, receives, repost_us, arrive):
+    """A message every 10 us, a receive posted again 25 us after it was taken: IBA 9.8.2.2.4 and 9.8.3.2. Senders learn nothing, so all complete; no packet goes back."""
+    sent = sends(8, receives, repost_us, transport=transport, start_ps=np.arange(8) * 10 * PS)
+    out = run(star(2), sent)
+    assert np.flatnonzero(out.arrived_ps >= 0).tolist() == list(arrive)
+    assert (out.completed_ps >= 0).all()
+    dropped = [note for note in out.notes if "out_of_buffer" in note]
+    assert (f"{8 - len(list(arrive))} messages" in dropped[0]) if len(list(arrive)) < 8 else not dropped
+    assert out.counters["port_unicast_rcv_pkts"].sum() == 2 * 8, (
+        "dropped behind the link: every packet crosses both links"
+    )
+
+
+def test_all_packets_of_a_uc_message_without_a_receive_are_dropped():
+    """Its first packet finds none; a receive that is there when its last one comes is for the next message. Of a WRITE with immediate the last packet takes it."""
+    size = 50 * 4096  # 16 us at 100 Gb/s
+    for opcode, arrive in ((Opcode.SEND, [0, 2]), (Opcode.WRITE_WITH_IMM, [0, 1, 2])):
+        sent = messages([0] * 3, 1, [64, size, 64], qp=0, opcode=opcode, transport=Transport.UC, receives=1, repost_ps=10 * PS, start_ps=[0, PS, 60 * PS])  # fmt: skip
+        assert np.flatnonzero(run(star(2), sent).arrived_ps >= 0).tolist() == arrive

@@ -191,3 +191,16 @@ def test_latency_and_plateau_are_those_that_were_measured(shared_data):
         off[size] = float(out.arrived_ps[0]) / 1e6 / measured[size] - 1
     assert all(abs(off[size]) < 0.03 for size in (1, 64, 1 << 20, 1 << 22)), off
     assert all(-0.5 < x < 0.03 for x in off.values()), off
+
+
+def test_moderated_interrupts_gather_frames():
+    """A port interrupts at its first frame, and not again for 50 us: a message of one frame waits for nothing, one of two or three is read 50 us after its first frame, a longer
+    one after the next multiple of it."""
+    given = NO_STACK | {"gbps": 1, "interrupt_us": 50}
+    frames = (1, 2, 3, 5, 9, 12)
+    first = int(run(star(2), messages([0], [1], MSS), tcp(**given)).arrived_ps[0])
+    for n in frames:
+        plain = int(run(star(2), messages([0], [1], n * MSS), tcp(**NO_STACK, gbps=1)).arrived_ps[0])
+        assert plain == first + (n - 1) * WIRE * 8000
+        waits = -(-(plain - first) // 50_000_000) * 50_000_000
+        assert int(run(star(2), messages([0], [1], n * MSS), tcp(**given)).arrived_ps[0]) == first + waits

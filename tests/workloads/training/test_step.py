@@ -134,3 +134,42 @@ def test_a_layout_orders_ranks_as_megatron_does() -> None:
     assert (lay.data, lay.micro_batches, lay.gpus) == (4, 8, 64)
     shared, experts = lay.gradient_octets(GPT3)
     assert shared == pytest.approx(2 * GPT3.parameters / 16) and experts == 0
+
+
+def crossed(nodes: int, **options: object) -> int:
+    """Octets of messages between nodes."""
+    text = "training-step:1," + ",".join(f"{k}={v}" for k, v in options.items())
+    run = softib.simulate(fabric(nodes), text)
+    assert run.good
+    table = run.messages.filter(run.messages["source"] != run.messages["destination"])
+    return int(table["size"].sum())
+
+
+@pytest.mark.slow
+def test_octets_of_zero_are_those_of_the_paper() -> None:
+    """Rajbhandari et al. 2020, section 7: stages 1 and 2 move as much as an all-reduce, stage 3 half as much again; stage 2 sums up after each of two micro-batches, and stage 3 does all of it
+    for each."""
+    plain = crossed(4, **SMALL, batch=4)
+    assert [crossed(4, **SMALL, batch=4, zero=z) / plain for z in (1, 2, 3)] == pytest.approx([1, 1, 1.5], rel=1e-3)
+    assert [crossed(4, **SMALL, batch=8, zero=z) / plain for z in (0, 1, 2, 3)] == pytest.approx(
+        [1, 1, 1.5, 3], rel=1e-3
+    )
+
+
+@pytest.mark.slow
+def test_zero_costs_what_cannot_be_hidden() -> None:
+    """The new weights of stage 1 come when all gradients are summed up; stage 3 is never faster than stage 2, and prefetching weights never slower than not."""
+    took = {
+        (z, o): step(4, **SMALL, batch=4, zero=z, overlap=o)["step_us"] for z in (0, 1, 2, 3) for o in ("yes", "no")
+    }
+    assert took[1, "yes"] == took[2, "yes"] >= took[0, "yes"]
+    assert took[3, "yes"] >= took[2, "yes"]
+    assert all(took[z, "no"] >= took[z, "yes"] for z in (0, 1, 2, 3))
+    with pytest.raises(InputError, match="ZeRO stage 2 with 2 stages of a pipeline"):
+        step(4, **SMALL, batch=4, zero=2, pipeline=2)
+
+
+def test_sequence_parallel_splits_each_all_reduce_in_two() -> None:
+    """Korthikanti et al. 2023, 4.2: as many octets, and one launch more: never faster, by less than the tensor collectives alone."""
+    plain, split = (step(2, **SMALL, batch=4, **{"sequence-parallel": s})["step_us"] for s in ("no", "yes"))
+    assert plain < split < 1.5 * plain

@@ -18,11 +18,13 @@ from softib.agents.kernels.fault_columns import (
     HELD,
     LANES,
     LAVISH,
+    LEFT_OUT,
     NOISY,
     PACKET_OCTETS,
     PHY_ERRORS,
     SETTLED,
     SLOW,
+    STARVED,
     WIDTH_AT,
 )  # fmt: skip
 from softib.agents.kernels.flow_control import UPDATE_BITS, overrun, watchdog
@@ -151,6 +153,17 @@ def corrupted_updates(t, port):
 
 
 @inner
+def lost_updates(t, port):
+    """Probability that ``port`` misses a flow control packet: the other end leaves it out, or it arrives with an error."""
+    bits, lost = t.fault[port, BITS], 0.0
+    if bits & NOISY:
+        lost = corrupted_updates(t, port)
+    if bits & STARVED:
+        lost = 1.0 - (1.0 - lost) * (1.0 - t.fault_rate[port, LEFT_OUT])
+    return lost
+
+
+@inner
 def settle(t, port, now):
     """Bring the counters of ``port`` up to ``now``."""
     if t.options[FAULTY] == 0:
@@ -167,7 +180,8 @@ def settle(t, port, now):
         return
     if row[BITS] & NOISY:
         idle(t, port, passed)
-        watchdog(t, port, corrupted_updates(t, port), passed, now)
+    if row[BITS] & (NOISY | STARVED):
+        watchdog(t, port, lost_updates(t, port), passed, now)
     if held:
         grow(t.counters[port], WAIT, (now - held) * FS_PER_PS // TICK_FS[speed_code(t, port)])
     elif row[BITS] & SLOW and t.port_peer[port] >= 0:

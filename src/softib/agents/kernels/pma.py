@@ -17,7 +17,8 @@ from softib.agents.kernels.route import end_port
 from softib.agents.kernels.samples import samples_control, samples_result
 from softib.fabric import columns
 from softib.iba import constants as c
-from softib.iba import perf
+from softib.iba import perf, perf_congestion, perf_extended_speeds, perf_optional
+from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.mad_offsets import ATTR_AT, DATA_AT, METHOD_AT
 
 SWITCH = int(c.NodeType.SWITCH)
@@ -25,11 +26,11 @@ SET = int(c.Method.SET)
 OK, BAD_ATTRIBUTE, BAD_FIELD = int(c.MadStatus.OK), int(c.MadStatus.BAD_ATTRIBUTE), int(c.MadStatus.BAD_FIELD)
 ALL_PORTS = perf.ALL_PORTS
 CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT, EXT_SPEEDS, SW_VL_CONGESTION = (
-    perf.ClassPortInfo.attr, perf.PortCounters.attr, perf.PortCountersExtended.attr,
-    perf.PortExtendedSpeedsCounters.attr, perf.SwPortVLCongestion.attr,
+    ClassPortInfo.attr, perf.PortCounters.attr, perf_optional.PortCountersExtended.attr,
+    perf_extended_speeds.PortExtendedSpeedsCounters.attr, perf_congestion.SwPortVLCongestion.attr,
 )  # fmt: skip
 SAMPLES_CONTROL, SAMPLES_RESULT = perf.PortSamplesControl.attr, perf.PortSamplesResult.attr
-CAP_MASK_AT, CAP_MASK2_AT = perf.ClassPortInfo.cap_mask.byte, perf.ClassPortInfo.cap_mask2.byte
+CAP_MASK_AT, CAP_MASK2_AT = ClassPortInfo.cap_mask.byte, ClassPortInfo.cap_mask2.byte
 CAPABILITIES = int(
     perf.CapMask.ALL_PORT_SELECT | perf.CapMask.EXTENDED_WIDTH | perf.CapMask.PORT_XMIT_WAIT
     | perf.CapMask.RSFEC_COUNTERS
@@ -37,12 +38,12 @@ CAPABILITIES = int(
 QP1_DROPPED = int(perf.CapMask.QP1_DROPPED)
 ADDITIONAL = int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS)
 RESP_TIME = 18  # 1.07 s, as adapters report
-TRAP_AT, TRAP_OCTETS = perf.ClassPortInfo.trap_gid.byte, 32
+TRAP_AT, TRAP_OCTETS = ClassPortInfo.trap_gid.byte, 32
 PORT_SELECT_AT = DATA_AT + perf.PortCounters.port_select.byte
 SELECT_AT = DATA_AT + perf.PortCounters.counter_select.byte
 SELECT2_AT = DATA_AT + perf.PortCounters.counter_select2.byte
-EXT_SELECT2_AT = DATA_AT + perf.PortCountersExtended.counter_select2.byte
-EXT_SPEEDS_SELECT_AT = DATA_AT + perf.PortExtendedSpeedsCounters.counter_select.byte
+EXT_SELECT2_AT = DATA_AT + perf_optional.PortCountersExtended.counter_select2.byte
+EXT_SPEEDS_SELECT_AT = DATA_AT + perf_extended_speeds.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (
     "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors",
@@ -70,12 +71,12 @@ NO_OP_CODE = -1
 
 _ATTRIBUTES = (
     (perf.PortCounters, _SELECTED),
-    (perf.PortCountersExtended, _EXT_SELECTED),
+    (perf_optional.PortCountersExtended, _EXT_SELECTED),
     *((s, None) for s in (
-        perf.PortRcvErrorDetails, perf.PortXmitDiscardDetails, perf.PortOpRcvCounters, perf.PortFlowCtlCounters,
-        perf.PortVLOpPackets, perf.PortVLOpData, perf.PortVLXmitFlowCtlUpdateErrors, perf.PortVLXmitWaitCounters,
-        perf.PortExtendedSpeedsCounters, perf.SwPortVLCongestion, perf.PortRcvConCtrl, perf.PortSLRcvFECN,
-        perf.PortSLRcvBECN, perf.PortXmitConCtrl, perf.PortVLXmitTimeCong, perf.PortXmitDataSL, perf.PortRcvDataSL,
+        perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf_optional.PortOpRcvCounters, perf_optional.PortFlowCtlCounters,
+        perf_optional.PortVLOpPackets, perf_optional.PortVLOpData, perf_optional.PortVLXmitFlowCtlUpdateErrors, perf_optional.PortVLXmitWaitCounters,
+        perf_extended_speeds.PortExtendedSpeedsCounters, perf_congestion.SwPortVLCongestion, perf_congestion.PortRcvConCtrl, perf_congestion.PortSLRcvFECN,
+        perf_congestion.PortSLRcvBECN, perf_congestion.PortXmitConCtrl, perf_congestion.PortVLXmitTimeCong, perf_congestion.PortXmitDataSL, perf_congestion.PortRcvDataSL,
     )),
 )  # fmt: skip
 """Every attribute that counts, with its counters in the order of its CounterSelect (None: wire order)."""
@@ -93,7 +94,7 @@ def _tables():
         for name in names:
             f, column = struct.fields[name], GROUPS[group].fields[name][1] // 8
             fields += [(f.offset + i * f.bits, f.bits, column + i) for i in range(f.count)]
-        op = (perf.PortOpRcvCounters, perf.PortVLOpPackets, perf.PortVLOpData)
+        op = (perf_optional.PortOpRcvCounters, perf_optional.PortVLOpPackets, perf_optional.PortVLOpData)
         attributes.append((struct.attr, group, begin, len(fields), op.index(struct) if struct in op else NO_OP_CODE))
     return np.array(fields, np.int64), np.array(attributes, np.int64)
 

@@ -173,6 +173,14 @@ class Case:
         found = self.obs.level.get(name)
         return np.full((self.obs.intervals, self.n), np.nan) if found is None else np.asarray(found, float)
 
+    def stands(self, counter: str) -> np.ndarray:
+        """Where it stood at its field's largest value, and told nothing (bool[k, n])."""
+        return np.asarray(self.level(f"stuck_{counter}") >= 1)
+
+    def arrived(self, counter: str) -> np.ndarray:
+        """Where it reached its field's largest value in the interval: it counted, nobody knows how much (bool[k, n])."""
+        return np.asarray(self.level(f"stuck_{counter}") == 2)
+
     # -- chances --
 
     @cached_property

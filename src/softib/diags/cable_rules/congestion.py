@@ -37,7 +37,7 @@ WAIT, DATA = "port_xmit_wait", "port_xmit_data"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
 """Intervals that are looked at, those with the most waiting."""
-BEHIND = 0.8
+BEHIND = 0.9
 """Whoever waits for a port waits while it sends: a port that is busy for less than this share of the other's waiting time is not what it waits for. (All of
 it, less the headers that PortXmitData does not count.)"""
 SAME = 0.9

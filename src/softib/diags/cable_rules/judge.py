@@ -13,10 +13,12 @@ from softib.diags.cable_rules import (  # noqa: F401
     congestion,
     fec_margin,
     flow_control,
+    job_traffic,
     link_falls,
     management_drops,
     packet_errors,
     partitions,
+    stuck_counters,
     temperature,
 )
 from softib.diags.cable_rules.case import RULES, Case, Suspicion
@@ -33,7 +35,14 @@ JobsOn = Callable[[int, int], Sequence[str]]
 """(NodeGUID, portnum) -> names of the jobs whose traffic crosses the cable there."""
 SHOWN = 3
 """Jobs that a message names; the evidence has all."""
-LEADS = ("link-flaps", "link-packet-errors", "link-bit-errors", "link-pre-fec-errors", "flow-control-errors")
+LEADS = (
+    "link-flaps",
+    "link-packet-errors",
+    "link-bit-errors",
+    "link-pre-fec-errors",
+    "flow-control-errors",
+    "counter-overflow",
+)
 """Of findings of one severity about one cable, the first of these leads: the rest follows from it."""
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from softib.diags.cable_rules.blame import blame
 from softib.diags.cable_rules.case import Case, Suspicion, rule, span_text
+from softib.diags.cable_rules.flow_control import starved
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
 
@@ -42,6 +43,9 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
     minutes = case.span_s / 60.0
     per_minute = np.divide(case.column(RECOVERY), minutes, out=np.zeros_like(minutes), where=minutes > 0)
     recovers = per_minute.max(axis=0, initial=0.0) > case.limits["recoveries_per_minute"]
+    expired = starved(case)
+    # A flow-control watchdog that expires has the link recover: that is another finding's.
+    recovers &= ~(expired | expired[np.maximum(case.ports.peer, 0)] & (case.ports.peer >= 0))
     # A packet is as long as it is: what the floor of the bit error ratio spoils of the octets that came is no loss to speak of either.
     spared = np.maximum(
         packets * case.limits["packet_loss"], case.obs.total("port_rcv_data") * BITS_A_WORD * case.limits["ber_floor"]

@@ -107,7 +107,7 @@ class FaultController:
     def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
         return {
             "link-down": self._link_down, "link-up": self._link_up, "flap": self._flap, "ber": self._ber,
-            "downgrade": self._downgrade, "slow-port": self._slow_port, "switch-down": self._switch_down,
+            "downgrade": self._downgrade, "slow-port": self._slow_port, "flow-control": self._flow_control, "switch-down": self._switch_down,
             "switch-up": self._switch_up, "sys-guid": self._sys_guid, "clear": self._clear_place,
         }  # fmt: skip
 
@@ -192,6 +192,14 @@ class FaultController:
         self._know("slow-port", port, options, now_ps)
         return self._link(port)
 
+    def _flow_control(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        share = float(options["share"])
+        self.faults.leave_out(port, share, now_ps)
+        self._forget("flow-control", port)
+        if share:
+            self._know("flow-control", port, options, now_ps)
+        return self._link(port)
+
     def _switch_down(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node):
             raise InputError(f"{self.fabric.node_name(node)} has no power already")
@@ -225,6 +233,8 @@ class FaultController:
             self.faults.noise(fault.row, 0.0, now_ps)
         elif fault.kind == "slow-port":
             self.faults.slow(fault.row, None, now_ps)
+        elif fault.kind == "flow-control":
+            self.faults.leave_out(fault.row, 0.0, now_ps)
         elif fault.kind == "switch-down":
             self.faults.power(fault.row, True, now_ps)
         elif fault.kind == "sys-guid":
@@ -248,8 +258,8 @@ class FaultController:
         return {"cleared": self.clear_at(row, now_ps)}
 
     def _key(self, kind: str, row: int) -> Key:
-        """A link is one thing, whichever end was named; a slow port is an end."""
-        if KINDS[kind].of_node or kind == "slow-port":
+        """A link is one thing, whichever end was named; a slow port, or one without flow control, is an end."""
+        if KINDS[kind].of_node or kind in ("slow-port", "flow-control"):
             return kind, row
         return kind, min(row, int(self.fabric.port_peer[row]))
 

@@ -35,6 +35,12 @@ def _ratio(value: Any) -> float:
     return float(value)
 
 
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError
+    return float(value)
+
+
 def _rate(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or not math.isfinite(value):
         raise ValueError
@@ -101,6 +107,8 @@ KINDS: dict[str, LiveFault] = {
     "slow-port": LiveFault("the port drains data VLs slowly; its peer waits, or discards after HOQLife", needed=("gbps",),
                            options={"gbps": Option(_rate, "Gb/s that it drains, 0 = nothing"),
                                     "overrun": Option(_flag, "true: it grants credits all the same, and its buffer overruns")}),
+    "flow-control": LiveFault("the port leaves out flow-control packets; its peer's watchdog expires; 0 heals it", needed=("share",),
+                              options={"share": Option(_share, "the share of them that it leaves out, from 0 to 1")}),
     "switch-down": LiveFault("a switch loses its power", place="a switch such as leaf-3", of_node=True),
     "switch-up": LiveFault("it gets its power back, with power-up values", place="a switch such as leaf-3", of_node=True),
     "sys-guid": LiveFault(
@@ -116,7 +124,7 @@ KINDS: dict[str, LiveFault] = {
 
 def _called(option: str) -> str:
     """As people write it: an option of ``softib fault``, or its RATE; and as the control socket has it."""
-    flag = "RATE" if option in ("ber", "gbps") else f"--{option.removesuffix('_s')}"
+    flag = "RATE" if option in ("ber", "gbps", "share") else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 

@@ -18,7 +18,7 @@ from softib.live.launch.child_watchdog import wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.live.launch.stale_dirs import StaleDirs
-from softib.preload.build import LIBRARY, why_no_verbs
+from softib.preload.build import LIBRARY, MPI_LIBRARY, why_no_verbs
 
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
 
@@ -104,7 +104,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
         raise InputError(
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
         )
-    preload = _preload(Path(program), manner)
+    preload = _preload(Path(program), manner, "SOFTIB_RECORD" in {**os.environ, **env})
     leftovers = StaleDirs() if manner.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
     try:
@@ -124,9 +124,12 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
     return code if code >= 0 else 128 - code
 
 
-def _preload(program: Path, manner: Manner) -> dict[str, str]:
-    """LD_PRELOAD for ``program``. A namespace reaches foreign programs too, which a library would only confuse."""
+def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
+    """LD_PRELOAD for ``program``. A namespace reaches foreign programs too, which a library would only confuse. Of a program that is ``recorded``
+    the collectives of MPI are, too."""
     libraries = [stock_library()] if manner.stock else built_libraries()
+    if recorded and not manner.stock and MPI_LIBRARY.is_file():
+        libraries.append(MPI_LIBRARY)
     there, here = look_at(program), look_at(libraries[0])
     if there is not None and here is not None:
         if (there.bits, there.machine) != (here.bits, here.machine):

@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.diags.observations import ObservedPorts
 
-__all__ = ["Labels", "escaped", "guilbaults_labels", "port_labels", "uplink_labels"]
+__all__ = ["Labels", "escaped", "guilbaults_labels", "hca_name", "port_guids", "port_labels", "uplink_labels"]
 
 
 class Labels:
@@ -27,22 +27,32 @@ def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def port_guids(ports: ObservedPorts) -> list[str]:
+    """The GUID by which treydock's exporter knows each port: what ``ibnetdiscover --ports`` prints, the PortGUID (of a switch's ports that of its port 0; the
+    NodeGUID where a source told no other)."""
+    known = ports.text.get("port_guid")
+    nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
+    return nodes if known is None else [str(g) or n for g, n in zip(known.tolist(), nodes, strict=True)]
+
+
+def hca_name(description: str) -> str:
+    """What treydock's exporter calls an HCA: the first word of a NodeDescription that has `` HCA`` in it, else all of it."""
+    return description.split(" ")[0] if " HCA" in description else description
+
+
 def port_labels(ports: ObservedPorts) -> Labels:
     """``{guid="0x…",port="1"}`` as treydock has it."""
-    return Labels(
-        f'{{guid="{g:#018x}",port="{p}"}}'
-        for g, p in zip(ports.node_guid.tolist(), ports.portnum.tolist(), strict=True)
-    )
+    return Labels(f'{{guid="{g}",port="{p}"}}' for g, p in zip(port_guids(ports), ports.portnum.tolist(), strict=True))
 
 
 def uplink_labels(ports: ObservedPorts) -> Labels:
     """Labels of ``infiniband_switch_uplink_info`` and ``infiniband_hca_uplink_info``."""
     sets = []
     guids, numbers, peers, names = (
-        ports.node_guid.tolist(),
+        port_guids(ports),
         ports.portnum.tolist(),
         ports.peer.tolist(),
-        [escaped(n) for n in ports.node],
+        [escaped(hca_name(n)) for n in ports.node],
     )
     switch, lids = ports.switch.tolist(), ports.lid.tolist()
     for i, peer in enumerate(peers):
@@ -52,14 +62,14 @@ def uplink_labels(ports: ObservedPorts) -> Labels:
             if peer < 0
             else (
                 names[peer],
-                f"{guids[peer]:#018x}",
+                guids[peer],
                 "SW" if switch[peer] else "CA",
                 str(numbers[peer]),
                 str(lids[peer]),
             )
         )
         sets.append(
-            f'{{guid="{guids[i]:#018x}",port="{numbers[i]}",{of}="{names[i]}",uplink="{remote[0]}",uplink_guid="{remote[1]}",uplink_type="{remote[2]}",'
+            f'{{guid="{guids[i]}",port="{numbers[i]}",{of}="{names[i]}",uplink="{remote[0]}",uplink_guid="{remote[1]}",uplink_type="{remote[2]}",'
             f'uplink_port="{remote[3]}",uplink_lid="{remote[4]}"}}'
         )
     return Labels(sets)

@@ -89,6 +89,14 @@ def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Itera
         yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])
         yield _family("softib_sm_sweep_seconds", [((phase,), float(s)) for phase, s in sweep_s.items()])
         yield _family("softib_sm_sweep_problems", [((), float(len(sm["problems"])))])
+    sa = sm.get("sa", {})
+    for metric, what in (
+        ("softib_sa_requests_total", "requests"),
+        ("softib_sa_busy_total", "busy"),
+        ("softib_sa_waiting", "waiting"),
+    ):
+        if what in sa:
+            yield _family(metric, [((), float(sa[what]))])
     traps = status.get("traps", {})
     yield _family("softib_traps", [((what,), float(n)) for what, n in traps.items() if not what.startswith("trap_")])
     raised = {what.removeprefix("trap_"): n for what, n in traps.items() if what.startswith("trap_")}

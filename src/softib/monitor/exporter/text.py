@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
 from softib.errors import UnknownName
-from softib.monitor.exporter.labels import Labels, guilbaults_labels, port_labels, uplink_labels
+from softib.monitor.exporter.labels import (
+    Labels,
+    escaped,
+    guilbaults_labels,
+    hca_name,
+    port_guids,
+    port_labels,
+    uplink_labels,
+)
 from softib.monitor.exporter.names import (
     GUILBAULTS,
     LANES,
@@ -42,7 +48,8 @@ class PortText:
         self._of = self._port if scheme == "treydock" else guilbaults_labels(ports)
         self._uplink = uplink_labels(ports) if scheme == "treydock" else None
         self._switch, self._hca = np.flatnonzero(ports.switch), np.flatnonzero(~ports.switch)
-        self._devices = _first_of_device(ports.node_guid)
+        self._guid = port_guids(ports)
+        self._devices = _first_of_device(ports)
         self._out = np.empty(1 << 20, np.uint8)
         self._at = 0
 
@@ -78,10 +85,10 @@ class PortText:
         if r.lanes is None:
             return
         rows, number = np.nonzero((r.lanes > 0) & r.have["fec_correctable_block_ctr"][:, None])
-        guids, numbers = self.ports.node_guid, self.ports.portnum
+        numbers = self.ports.portnum
         self._head(LANES)
         lines = [
-            f'{LANES.name}{{guid="{int(guids[p]):#018x}",port="{int(numbers[p])}",lane="{k}"}} {int(r.lanes[p, k])}\n'
+            f'{LANES.name}{{guid="{self._guid[p]}",port="{int(numbers[p])}",lane="{k}"}} {int(r.lanes[p, k])}\n'
             for p, k in zip(rows.tolist(), number.tolist(), strict=True)
         ]
         self._raw("".join(lines))
@@ -135,14 +142,13 @@ class PortText:
 
     def _of_devices(self, known: np.ndarray, answered: np.ndarray, raw: np.ndarray, data: np.ndarray) -> None:
         first = self._devices[answered[self._devices]]
-        names, guids, lids = self.ports.node, self.ports.node_guid, self.ports.lid
-        from softib.monitor.exporter.labels import escaped
+        names, guids, lids = self.ports.node, self._guid, self.ports.lid
 
         for kind in ("switch", "hca"):
             of = first[self.ports.switch[first] == (kind == "switch")].tolist()
             self._head(_HELP[f"infiniband_{kind}_info"])
             self._raw("".join(
-                f'infiniband_{kind}_info{{guid="{int(guids[p]):#018x}",{kind}="{escaped(names[p])}",lid="{int(lids[p])}"}} 1\n' for p in of
+                f'infiniband_{kind}_info{{guid="{guids[p]}",{kind}="{escaped(hca_name(names[p]))}",lid="{int(lids[p])}"}} 1\n' for p in of
             ))  # fmt: skip
         of = first[~self.ports.switch[first] & known[first]].tolist()
         for name, values in (
@@ -150,7 +156,7 @@ class PortText:
             ("infiniband_hca_raw_rate_bytes_per_second", raw),
         ):
             self._head(_HELP[name])
-            self._raw("".join(f'{name}{{guid="{int(guids[p]):#018x}"}} {float(values[p]):.9g}\n' for p in of))
+            self._raw("".join(f'{name}{{guid="{guids[p]}"}} {float(values[p]):.9g}\n' for p in of))
 
     # -- lines --
 
@@ -191,7 +197,8 @@ class PortText:
         return np.frombuffer(metric.name.encode(), np.uint8).copy()
 
 
-def _first_of_device(guid: np.ndarray) -> np.ndarray:
-    """The first row of each device (rows are sorted by NodeGUID)."""
-    rows: Iterable[int] = np.unique(guid, return_index=True)[1]
-    return np.sort(np.asarray(rows))
+def _first_of_device(ports: ObservedPorts) -> np.ndarray:
+    """The first row of each switch, and every row of HCAs: treydock's exporter takes each port of an HCA, with a PortGUID of its own, for a device."""
+    guid = ports.node_guid
+    first = np.concatenate([[True], guid[1:] != guid[:-1]]) if len(guid) else np.zeros(0, bool)
+    return np.flatnonzero(first | ~ports.switch)

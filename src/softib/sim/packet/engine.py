@@ -25,7 +25,7 @@ from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.parallel import in_parts, merged, run_parts
+from softib.sim.packet.parallel import in_parts, merged, run_parts, why_one_core
 from softib.sim.packet.state import build_state, grow
 from softib.sim.packet.validity import why_not
 from softib.sim.samples import Sampler
@@ -83,6 +83,7 @@ def execute(
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
     states = [state] if sampler is not None else in_parts(net, state, ends, messages, options)
+    notes += why_one_core(options, states)
     if len(states) > 1:
         status = run_parts(net, states, options, progress)
         return net, states, status, notes
@@ -133,7 +134,8 @@ def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tup
     s = merged(states)
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
-    notes = (*notes, *_more_notes(arrived, status))
+    unheard = int(s.qp[s.qp[:, t.SERVICE] > 0, t.OUT_OF_BUFFER].sum()) if net.opt[t.RNR] else 0
+    notes = (*notes, *_more_notes(arrived, status, unheard))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=arrived,
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
@@ -155,13 +157,15 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
     return o
 
 
-def _more_notes(arrived: np.ndarray, status: int) -> tuple[str, ...]:
+def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
     lost = int((arrived < 0).sum())
     found = []
     if status == t.TIME_OVER:
         found.append(f"the time that was given is over; {lost:,} messages have not arrived")
-    elif lost and status != t.STUCK:
-        found.append(f"{lost:,} messages never arrived: their retries were exceeded, or nobody repeats them")
+    if unheard:
+        found.append(f"{unheard:,} messages of UC and UD found no receive and were dropped (out_of_buffer)")
+    if lost > unheard and status != t.TIME_OVER and status != t.STUCK:
+        found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or nobody repeats them")
     return tuple(found)
 
 

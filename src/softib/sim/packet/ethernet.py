@@ -113,6 +113,7 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
         e.RTO_MIN_PS: o.rto_min_ms * 1000 * US, e.RTO_FIRST_PS: o.rto_min_ms * 1000 * US, e.RTO_MAX_PS: o.rto_max_ms * 1000 * US,
         e.DELAYED_ACK_PS: o.delayed_ack_ms * 1000 * US, e.SEND_FS: _fs(o.send_gbps), e.STACK_SEND_PS: o.send_us * US,
         e.STACK_FS: _fs(o.receive_gbps), e.STACK_RECEIVE_PS: o.receive_us * US, e.SEGMENT_PS: o.segment_ns * NS, e.CORES: o.cores,
+        e.INTERRUPT_PS: o.interrupt_us * US,
     }  # fmt: skip
     for at, value in values.items():
         out[at] = round(value)

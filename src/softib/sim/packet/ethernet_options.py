@@ -32,7 +32,8 @@ class EthernetOptions:
     TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames at 10 Gb/s, scaled); ``first_window`` RFC
     6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux. The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one core
     (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each segment at either end (0: within the octets' cost);
-    ``cores`` that a host gives to it. ``jitter_ns``: what is between an acknowledgement and the segments that it lets go is drawn from 0 to this (-1: the
+    ``cores`` that a host gives to it; ``interrupt_us``: least time between two interrupts of a port for data (moderation; 50 in Intel's igb and ixgbe for traffic of low
+    latency, 0: one for each frame). ``jitter_ns``: what is between an acknowledgement and the segments that it lets go is drawn from 0 to this (-1: the
     time of a frame); without it flows that are equal to the picosecond lock each other out of a full queue (Floyd and Jacobson 1992).
     """
 
@@ -76,6 +77,7 @@ class EthernetOptions:
     receive_gbps: float = 42.0
     segment_ns: float = 0.0
     cores: int = 8
+    interrupt_us: float = 0.0
     jitter_ns: float = -1.0
 
     def __post_init__(self) -> None:

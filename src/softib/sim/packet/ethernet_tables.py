@@ -9,14 +9,14 @@ from __future__ import annotations
 # -- Net.ethernet: int64[E_SETTINGS] of the run --
 (PFC, ECN, CUT_THROUGH, SEED, PFC_REACTION_PS, P_MAX, CNP_PS, ALPHA_PS, RATE_PS, BYTE_COUNTER, GAIN, RATE_AI, RATE_HAI,
  FAST_RECOVERY, RATE_MIN, PAYLOAD_OCTETS, DCTCP, DCTCP_GAIN, FIRST_WINDOW, WINDOW_MOST, RTO_MIN_PS, RTO_FIRST_PS, RTO_MAX_PS,
- DELAYED_ACK_PS, SEND_FS, STACK_SEND_PS, STACK_FS, STACK_RECEIVE_PS, SEGMENT_PS, CORES, ECMP, SHARE, JITTER_PS, E_SETTINGS) = range(34)  # fmt: skip
+ DELAYED_ACK_PS, SEND_FS, STACK_SEND_PS, STACK_FS, STACK_RECEIVE_PS, SEGMENT_PS, CORES, ECMP, SHARE, JITTER_PS, INTERRUPT_PS, E_SETTINGS) = range(35)  # fmt: skip
 """Priority flow control on; ECN marking on; switches cut through; seed of hashes; ps that a port takes to obey a pause frame; RED's probability at
 Kmax. DCQCN: ps between two CNPs of a flow; ps of the timers of alpha and of the rate; octets of the byte counter; g; additive and hyper
 increase; F; the least rate. TCP: largest payload of a packet (RoCE: path MTU); DCTCP instead of NewReno, and its g; first and largest window in
 segments; the RTO's least, first and largest value; delay of an acknowledgement; then the costs of the kernel's stack: fs an octet of one
 connection at the sender; ps of a message at the sender; fs an octet at the receiver; ps of a message at the receiver; ps of a segment
 at either; cores. ECMP on (off: the forwarding tables); alpha of the dynamic threshold; most ps between
-an acknowledgement and what it lets go."""
+an acknowledgement and what it lets go; least ps between two interrupts of a host's port (0: one for each frame)."""
 MILLION = 1_000_000
 
 # -- Net.buffer: int64[ports, B_COLUMNS] --
@@ -51,9 +51,9 @@ acknowledged segments, and the segment that ends its window; segment that ends t
 sent again; timeouts; the last segment was marked; segments up to which the receiver saw any; duplicates
 after which what was sent again counts as lost again."""
 
-# -- State.processor: int64[ports, 3] --
-CPU_SEND, CPU_RECEIVE, CPU_COLUMNS = range(3)
-"""ps of CPU at this host to send and to receive."""
+# -- State.processor: int64[ports, CPU_COLUMNS] --
+CPU_SEND, CPU_RECEIVE, INTERRUPT_AT, CPU_COLUMNS = range(4)
+"""ps of CPU at this host to send and to receive; when its port interrupted last or will next, + 1 (0: never)."""
 
 # -- events (kinds 11 and 12 of the packet layer) --
 PAUSE_FRAME, ETHERNET_TIMER = 11, 12

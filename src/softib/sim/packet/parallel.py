@@ -17,7 +17,7 @@ from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.partition import SHORTEST_PS, lookahead, parts_of_ports
 from softib.sim.packet.state import grow, local_pools
 
-__all__ = ["in_parts", "merged", "run_parts"]
+__all__ = ["in_parts", "merged", "run_parts", "why_one_core"]
 
 EVENTS_A_CALL = 500_000
 MOST_PARTS = 64
@@ -46,6 +46,23 @@ def in_parts(net: Any, state: Any, ends: np.ndarray, m: Messages, options: Packe
     mail = np.zeros((parts, 2, t.MAIL_ROWS, t.MAIL_COLUMNS), np.int64)
     sync = _sync(parts)
     return [_part(state, p, parts, ahead, mail, sync) for p in range(parts)]
+
+
+def why_one_core(options: PacketOptions, states: list[Any]) -> tuple[str, ...]:
+    """A line where several cores were asked for and one does it all."""
+    if options.cores < 2 or len(states) > 1:
+        return ()
+    reasons = (
+        (bool(options.sample_ps), "samples are taken of all ports at one moment"),
+        (options.network != "infiniband", "the switches of Ethernet run in one part"),
+        (options.random_arbitration, "random arbitration draws in the order of events"),
+        (plain_python(), "the kernels are not compiled"),
+    )
+    why = next(
+        (text for holds, text in reasons if holds),
+        "the cables between its parts are too short, or there is no second part",
+    )
+    return (f"{options.cores} cores were asked for, one did the run: {why}",)
 
 
 def _sync(parts: int) -> np.ndarray:

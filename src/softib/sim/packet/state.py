@@ -70,6 +70,9 @@ def _queue_pairs(
         q[:n, column] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
     q[:n, t.WAKE] = -1
     q[:n, t.REPOST] = m.repost_ps[first]
+    unreliable = m.transport[first] != Transport.RC
+    q[:n, t.RECEIVES_FREE] = np.where(unreliable, m.receives[first], 0)
+    q[:n, t.RECEIVES_AT] = np.where(unreliable, begins, 0)
     return q, order, row.astype(np.int64)
 
 
@@ -115,7 +118,8 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
     out[:n, t.M_PSN] = psn
-    out[:n, t.M_START], out[:n, t.M_DELAY] = m.start_ps, m.wait_ps
+    # What waits for nothing has had all of it at time 0, so its delay counts from there.
+    out[:n, t.M_START], out[:n, t.M_DELAY] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
     out[:n, t.M_LID] = lids[m.dst] + m.path_bits
     out[:n, t.M_NEEDS] = np.diff(m.first)
     out[:n, t.M_VALUE] = m.value
@@ -127,16 +131,23 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
 
 def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
     """``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d`` receives the first ``d`` find one, each other takes that of the ``d``-th before
-    it. Raises :class:`InputError` for receives that are counted on another service than RC."""
+    it. Of UC and UD who finds one is known when they arrive, as what finds none is lost. Raises :class:`InputError` for receives of a UD queue pair that sends to several
+    destinations: each of these has receives of its own."""
     out = np.zeros(len(m), np.int64)
-    counted = m.receives > 0
+    counted = (m.receives > 0) & np.isin(m.opcode, (Opcode.SEND, Opcode.WRITE_WITH_IMM))
     if not counted.any():
         return out
-    unconnected = counted & (m.transport != Transport.RC)
-    if unconnected.any():
-        i = int(np.argmax(unconnected))
-        raise InputError(f"message {i} counts receives on a queue pair that is not RC; only RC has RNR NAKs")
-    rows = order[np.isin(m.opcode[order], (Opcode.SEND, Opcode.WRITE_WITH_IMM)) & counted[order]]
+    unreliable = counted & (m.transport != Transport.RC)
+    out[unreliable] = t.NEEDS_RECEIVE
+    several = (m.qp[order][1:] == m.qp[order][:-1]) & (m.dst[order][1:] != m.dst[order][:-1]) & unreliable[order][1:]
+    several = np.append(several, False) | (m.group[order] > 0) & unreliable[order]
+    if several.any():
+        i = int(order[np.argmax(several)])
+        raise InputError(
+            f"message {i} counts receives on a UD queue pair with several destinations; take a queue pair for each"
+        )
+    counted &= ~unreliable
+    rows = order[counted[order]]
     qp = m.qp[rows]
     nth = np.arange(len(rows)) - np.searchsorted(qp, qp)
     others = np.flatnonzero(nth >= m.receives[rows])

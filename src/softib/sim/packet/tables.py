@@ -153,6 +153,11 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
  DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
  RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, FETCHED,
  BACK_FETCHED, LAST_MESSAGE, BACK_NOT_BEFORE, BACK_PS_PACKET, REPOST, RNR_TRIES, QP_COLUMNS) = range(41)  # fmt: skip
+RECEIVES_FREE, RECEIVES_AT, OUT_OF_BUFFER = RNR_TRIES, RECOVERS, UNACKED
+"""Of UC and UD, in columns that only RC has a use for: receives that are posted; the oldest message (in ``order``) whose receive may still be posted again;
+messages that found none (``out_of_buffer`` of mlx5's port counters)."""
+NEEDS_RECEIVE, HAS_RECEIVE = -1, -2
+"""Of ``M_RECEIVE``, UC and UD."""
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ import torch.distributed as dist
 
 from softib.errors import InputError
 from softib.ulp.torch.collectives import Channel, Steps
+from softib.ulp.torch.recorded import noter
 from softib.ulp.torch.rendezvous import Links, Wire
 from softib.ulp.torch.worker import Task, Worker
 
@@ -103,21 +105,31 @@ class SoftibProcessGroup(dist.ProcessGroup):
         """What ``torch.distributed.get_backend`` says."""
         return "softib"
 
-    def _run(self, what: str, result: Any, begin: Callable[[Channel], Steps], back: Callable[[], object]) -> dist.Work:
+    def _run(
+        self,
+        what: str,
+        moved: Sequence[torch.Tensor],
+        result: Any,
+        begin: Callable[[Channel], Steps],
+        back: Callable[[], object],
+    ) -> dist.Work:
+        """Submit a collective; ``moved`` are the tensors whose octets a recording names."""
         channel = Channel(self._worker.wire, self.rank(), self.size(), next(self._numbers))
 
         def steps() -> Steps:
             yield from begin(channel)
             back()
 
-        return SoftibWork(self._worker.submit(Task(steps, result, what)))
+        note, octets = noter(what), sum(t.nbytes for t in moved)
+        noted = None if note is None else partial(note, octets)
+        return SoftibWork(self._worker.submit(Task(steps, result, what, noted)))
 
     # -- collectives; names and arguments are torch's --
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
         """``tensors[0]`` of ``opts.rootRank`` to all."""
         flat, back = _flat(tensors[0])
-        return self._run("broadcast", tensors, lambda c: c.broadcast(flat, opts.rootRank), back)
+        return self._run("broadcast", [flat], tensors, lambda c: c.broadcast(flat, opts.rootRank), back)
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
         """``tensors[0]`` of all, combined, at all."""
@@ -131,24 +143,24 @@ class SoftibProcessGroup(dist.ProcessGroup):
             for flat in flats:
                 yield from c.allreduce(flat, opts.reduceOp)
 
-        return self._run("all_reduce", tensors, begin, back)
+        return self._run("all_reduce", flats, tensors, begin, back)
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any) -> dist.Work:
         """``tensors[0]`` of all, combined, at ``opts.rootRank``."""
         flat, back = _flat(tensors[0])
-        return self._run("reduce", tensors, lambda c: c.reduce(flat, opts.reduceOp, opts.rootRank), back)
+        return self._run("reduce", [flat], tensors, lambda c: c.reduce(flat, opts.reduceOp, opts.rootRank), back)
 
     def allgather(self, outs: list[list[torch.Tensor]], tensors: list[torch.Tensor], opts: Any = None) -> dist.Work:
         """``tensors[0]`` of rank r to ``outs[0][r]`` of all."""
         parts, back = _flats(outs[0])
         flat, _ = _flat(tensors[0])
-        return self._run("all_gather", outs, lambda c: c.allgather(parts, flat), back)
+        return self._run("all_gather", [flat], outs, lambda c: c.allgather(parts, flat), back)
 
     def _allgather_base(self, out: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> dist.Work:
         whole, back = _flat(out)
         flat, _ = _flat(tensor)
         parts = whole.view(self.size(), -1).unbind()
-        return self._run("all_gather", out, lambda c: c.allgather(parts, flat.view(-1)), back)
+        return self._run("all_gather", [flat], out, lambda c: c.allgather(parts, flat.view(-1)), back)
 
     all_gather_single = _allgather_base
 
@@ -156,12 +168,14 @@ class SoftibProcessGroup(dist.ProcessGroup):
         """``ins[0][r]`` of all, combined, to ``outs[0]`` of rank r."""
         out, back = _flat(outs[0])
         flats, _ = _flats(ins[0])
-        return self._run("reduce_scatter", outs, lambda c: c.reduce_scatter(out, flats, opts.reduceOp), back)
+        return self._run("reduce_scatter", [out], outs, lambda c: c.reduce_scatter(out, flats, opts.reduceOp), back)
 
     def _reduce_scatter_base(self, out: torch.Tensor, tensor: torch.Tensor, opts: Any) -> dist.Work:
         whole, back = _flat(out)
         parts = _flat(tensor)[0].view(self.size(), -1).unbind()
-        return self._run("reduce_scatter", out, lambda c: c.reduce_scatter(whole.view(-1), parts, opts.reduceOp), back)
+        return self._run(
+            "reduce_scatter", [whole], out, lambda c: c.reduce_scatter(whole.view(-1), parts, opts.reduceOp), back
+        )
 
     reduce_scatter_single = _reduce_scatter_base
 
@@ -169,7 +183,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         """``ins[p]`` to ``outs[rank]`` of rank p."""
         to, back = _flats(outs)
         flats, _ = _flats(ins)
-        return self._run("all_to_all", outs, lambda c: c.alltoall(to, flats), back)
+        return self._run("all_to_all", flats, outs, lambda c: c.alltoall(to, flats), back)
 
     def alltoall_base(
         self, out: torch.Tensor, tensor: torch.Tensor, out_sizes: list[int], in_sizes: list[int], opts: Any = None
@@ -178,7 +192,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         whole, back = _flat(out)
         flat, _ = _flat(tensor)
         targets, sources = self._split(whole, out_sizes), self._split(flat, in_sizes)
-        return self._run("all_to_all", out, lambda c: c.alltoall(targets, sources), back)
+        return self._run("all_to_all", [flat], out, lambda c: c.alltoall(targets, sources), back)
 
     all_to_all_single = alltoall_base
 
@@ -191,17 +205,17 @@ class SoftibProcessGroup(dist.ProcessGroup):
         """``tensors[0]`` of rank r to ``outs[0][r]`` of ``opts.rootRank``."""
         parts, back = _flats(outs[0] if outs else [])
         flat, _ = _flat(tensors[0])
-        return self._run("gather", outs, lambda c: c.gather(parts, flat, opts.rootRank), back)
+        return self._run("gather", [flat], outs, lambda c: c.gather(parts, flat, opts.rootRank), back)
 
     def scatter(self, outs: list[torch.Tensor], ins: list[list[torch.Tensor]], opts: Any) -> dist.Work:
         """``ins[0][r]`` of ``opts.rootRank`` to ``outs[0]`` of rank r."""
         out, back = _flat(outs[0])
         parts, _ = _flats(ins[0] if ins else [])
-        return self._run("scatter", outs, lambda c: c.scatter(out, parts, opts.rootRank), back)
+        return self._run("scatter", [out], outs, lambda c: c.scatter(out, parts, opts.rootRank), back)
 
     def barrier(self, opts: Any = None) -> dist.Work:
         """Nobody leaves before everybody came."""
-        return self._run("barrier", [], lambda c: c.barrier(), lambda: None)
+        return self._run("barrier", [], [], lambda c: c.barrier(), lambda: None)
 
     # -- single messages --
 

@@ -35,11 +35,13 @@ def _result_of(settled: torch.futures.Future) -> object:
 
 @dataclass(eq=False)
 class Task:
-    """One operation: ``begin`` starts it in the thread; its ``future`` gets ``result`` or the error."""
+    """One operation: ``begin`` starts it in the thread; its ``future`` gets ``result`` or the error. ``note`` is called in the thread with True when it
+    begins and False when it ends."""
 
     begin: Callable[[], Steps]
     result: object
     what: str
+    note: Callable[[bool], None] | None = None
     settled: torch.futures.Future = field(default_factory=torch.futures.Future)
     future: torch.futures.Future = field(init=False)
     steps: Steps | None = None
@@ -53,6 +55,8 @@ class Task:
     def settle(self, error: Exception | None = None) -> bool:
         """End it. True, as what is said of a task that has ended."""
         self.error = error
+        if self.note is not None and self.steps is not None:
+            self.note(False)
         self.settled.set_result((self.result, error))
         return True
 
@@ -135,6 +139,8 @@ class Worker:
         try:
             if task.steps is None:
                 task.deadline_s = time.monotonic() + self.timeout_s
+                if task.note is not None:
+                    task.note(True)
                 task.steps = task.begin()
                 task.waits = next(task.steps)
             while all(request.done for request in task.waits):

@@ -72,5 +72,7 @@ def program_of(
             f"{collective} by {chosen.algorithm} of {ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
         )
     for _ in range(iterations):
+        if costs.call_ns:
+            p.compute(p.every, costs.call_ns)
         known[chosen.algorithm](p, size // element, segment or chosen.segment)
     return p, chosen

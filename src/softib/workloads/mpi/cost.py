@@ -17,21 +17,25 @@ PREFIX = "openmpi-"
 @dataclass(frozen=True)
 class Costs:
     """``overheads`` of messages; ``reduce_ps`` and ``copy_ps``: time of an octet that a rank reduces, or copies within its memory; ``reduce_ns``: of a
-    step of a reduction beside its octets."""
+    step of a reduction beside its octets; ``call_ns``: of a collective, once: choosing an algorithm, buffers."""
 
     overheads: Overheads
     reduce_ps: float
     copy_ps: float
     reduce_ns: float
+    call_ns: float
 
 
 def costs_of(given: str | Section, size: int = 0, each: int = 1) -> Costs:
     """Costs of ``given``, a section or the name of a machine (:func:`machine`), with ``each`` ranks on a host and vectors of ``size`` octets.
 
-    Two vectors of each rank beyond the host's caches come from memory: copies and reductions of an octet then take ``memory_octet_cold`` longer.
+    Two vectors of each rank beyond its core's own cache come from the shared one, and beyond that from memory: copies and reductions of an octet then take
+    ``shared_octet`` or ``cold_octet`` longer.
     """
     s = machine(given) if isinstance(given, str) else given
-    cold = s["cold_octet"] * _beyond(2 * size * each, s["cache"])
+    cold = s["cold_octet"] * _beyond(2 * size * each, s["cache"]) + s["shared_octet"] * _beyond(
+        2 * size, s["core_cache"]
+    )
     memory_ps = s["memory_octet"] + cold
     return Costs(
         Overheads(
@@ -41,7 +45,7 @@ def costs_of(given: str | Section, size: int = 0, each: int = 1) -> Costs:
             latency_ns=s["latency"], bounce_ns=s["bounce"], bounce_above=int(s["bounce_above"]),
             memory_bounce_ns=s["memory_bounce"], memory_bounce_above=int(s["memory_bounce_above"]),
         ),
-        s["reduce_octet"] + cold, memory_ps, s["reduce"],
+        s["reduce_octet"] + cold, memory_ps, s["reduce"], s["call"],
     )  # fmt: skip
 
 

@@ -105,6 +105,10 @@ class Program:
         data = Data.of(-1, count, len(rank))
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, data, np.round(data.count * self.element * self.copy_ps), -2))
 
+    def compute(self, rank: np.ndarray, ns: float) -> None:
+        """``rank[k]`` computes for so long."""
+        self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), round(ns * 1000), -2))
+
     def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:
         """``rank[k]`` goes on when ``needs[j][k]`` of every j have ended (MPI_Waitall)."""
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), 0, -2, needs))

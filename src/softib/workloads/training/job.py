@@ -28,7 +28,9 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step
     gpus = len(adapters) * machine.gpus
     layout = Layout.of(gpus, job.tensor, job.pipeline, job.expert, job.batch, job.micro_batch, model)
     achieved = job.tflops * 1e12 * job.achieved
-    return Step(model, layout, job.micro_batch, achieved, machine, adapters, section("nccl"), job.buckets, job.overlap)
+    return Step(
+        model, layout, job.micro_batch, achieved, machine, adapters, section("nccl"), job.buckets, job.overlap, job.zero, job.sequence_parallel
+    )  # fmt: skip
 
 
 def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Part:

@@ -13,24 +13,28 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.sim.messages import Opcode
-from softib.workloads.nccl.constants import Algorithm, Collective, Protocol
+from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.law import nic_gbytes, predicted_us
 from softib.workloads.nccl.machine import Machine
-from softib.workloads.nccl.tuning import Choice, choose
+from softib.workloads.nccl.tuning import choose
 from softib.workloads.parameters import Section
 from softib.workloads.patterns import Part
+from softib.workloads.training.gradients import exchange
 from softib.workloads.training.model import Layout, Transformer
 
-__all__ = ["Step", "order_of", "part_of"]
-
-MOST_OCTETS = 1 << 30
-RING = Choice(Algorithm.RING, Protocol.SIMPLE)
+__all__ = ["Columns", "Step", "order_of", "part_of"]
 
 
 @dataclass(frozen=True)
 class Step:
     """What runs. ``flops``: of one GPU a second that it achieves; ``overlap``: do gradients go while the backward pass runs; ``adapters``
-    int64[nodes, nics]."""
+    int64[nodes, nics]; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor group shares what lies between its layers, too."""
+
+    def __post_init__(self) -> None:
+        if self.zero >= 2 and self.layout.pipeline > 1:
+            raise InputError(
+                f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is nothing that libraries run: take zero 1, or pipeline 1"
+            )
 
     model: Transformer
     layout: Layout
@@ -41,6 +45,8 @@ class Step:
     values: Section
     buckets: int = 8
     overlap: bool = True
+    zero: int = 0
+    sequence_parallel: bool = False
 
     def collective_us(self, collective: Collective, octets: float, ranks: int, stride: int) -> float:
         """µs of a collective of ``ranks`` GPUs, each ``stride`` ranks from the next."""
@@ -71,7 +77,13 @@ class Step:
     def _exchange_us(self) -> float:
         lay, m = self.layout, self.model
         octets = m.activation_octets * self.micro_batch
-        tensor = 2 * self.collective_us(Collective.ALL_REDUCE, octets, lay.tensor, 1)
+        if (
+            self.sequence_parallel
+        ):  # Korthikanti et al., MLSys 2023, 4.2: an all-gather and a reduce-scatter for each all-reduce
+            halves = (Collective.ALL_GATHER, Collective.REDUCE_SCATTER)
+            tensor = 2 * sum(self.collective_us(c, octets, lay.tensor, 1) for c in halves)
+        else:
+            tensor = 2 * self.collective_us(Collective.ALL_REDUCE, octets, lay.tensor, 1)
         expert = 2 * self.collective_us(Collective.ALL_TO_ALL, octets * m.top_k / lay.tensor, lay.expert, lay.tensor)
         return (tensor + expert) * m.layers / lay.pipeline
 
@@ -86,7 +98,7 @@ def order_of(stage: int, stages: int, micro_batches: int) -> list[tuple[bool, in
     return done + [(True, k) for k in range(micro_batches - ahead, micro_batches)]
 
 
-class _Columns:
+class Columns:
     """Rows in the making."""
 
     def __init__(self) -> None:
@@ -124,9 +136,8 @@ def part_of(step: Step) -> Part:
     nic = np.array([machine.nic_of(g) for g in range(machine.gpus)])
     rank = np.arange(lay.gpus)
     host = step.adapters[rank // machine.gpus, nic[rank % machine.gpus]].reshape(lay.pipeline, lay.data, lay.tensor)
-    rows = _Columns()
-    last = _pipeline(step, rows, host)
-    _gradients(step, rows, host, last)
+    rows = Columns()
+    exchange(step, rows, host, *_pipeline(step, rows, host))
     src, dst, size, qp, delay, opcode = np.concatenate(rows.rows, axis=1)
     none = np.zeros(0, np.int64)
     waits, needs = (np.concatenate(c) if c else none for c in (rows.waits, rows.needs))
@@ -137,8 +148,11 @@ def part_of(step: Step) -> Part:
     )  # fmt: skip
 
 
-def _pipeline(step: Step, rows: _Columns, host: np.ndarray) -> list[list[np.ndarray]]:
-    """Computations of all stages and replicas, and activations between stages; returns the rows [data] of each bucket of the last backward pass, by stage."""
+def _pipeline(
+    step: Step, rows: Columns, host: np.ndarray
+) -> tuple[list[list[np.ndarray]], dict[tuple[int, bool, int], np.ndarray]]:
+    """Computations of all stages and replicas, and activations between stages; returns the rows [data] of each bucket of the backward passes that are summed up, by stage, and the
+    first and last rows [2, data] of each pass (stage, backward, micro-batch)."""
     lay = step.layout
     stages, replicas, micro = lay.pipeline, lay.data, lay.micro_batches
     octets = (
@@ -152,14 +166,15 @@ def _pipeline(step: Step, rows: _Columns, host: np.ndarray) -> list[list[np.ndar
         before: np.ndarray | None = None
         for backward, k in orders[stage]:
             took = step.backward_us if backward else step.forward_us
-            pieces = step.buckets if backward and k == micro - 1 else 1
+            summed = backward and (k == micro - 1 or step.zero >= 2)
+            pieces = step.buckets if summed else 1
             first: np.ndarray | None = None
             for _ in range(pieces):
                 at = rows.add(host[stage, :, 0], host[stage, :, 0], 1, stage * replicas + replica, took / pieces, True)
                 if before is not None:
                     rows.need(at, before)
                 first, before = (at if first is None else first), at
-                if pieces > 1 or (backward and k == micro - 1):
+                if summed:
                     buckets[stage].append(at)
             assert first is not None and before is not None
             done[stage, backward, k] = np.stack([first, before])
@@ -173,12 +188,10 @@ def _pipeline(step: Step, rows: _Columns, host: np.ndarray) -> list[list[np.ndar
                     at = _handed(step, rows, src, dst, octets, line)
                     rows.need(at, done[a, backward, k][1])
                     rows.need(done[b, backward, k][0], at)
-    return buckets
+    return buckets, done
 
 
-def _handed(
-    step: Step, rows: _Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray
-) -> np.ndarray:
+def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray) -> np.ndarray:
     """Octets from rank to rank: a message, or time of NVLink where both use one adapter or sit in one node."""
     width = step.adapters.shape[1]
     node = {int(a): i // width for i, a in enumerate(step.adapters.reshape(-1))}
@@ -190,50 +203,3 @@ def _handed(
             "some stages are in one node with the next and others are not; choose tensor and pipeline that fill nodes"
         )
     return rows.add(src, dst, octets, line, 0.0, False)
-
-
-def _gradients(step: Step, rows: _Columns, host: np.ndarray, made: list[list[np.ndarray]]) -> None:
-    """The rings of the data-parallel groups: in each bucket every rank sends 2 (d - 1) / d of its share to the next."""
-    lay, m = step.layout, step.machine
-    shared, experts = lay.gradient_octets(step.model)
-    line = lay.pipeline * lay.data * (1 + 2 * lay.tensor)
-    rate = nic_gbytes(m, step.values) * step.values["nic_share"]
-    for octets, members, apart in ((shared, lay.data, 1), (experts, lay.data // lay.expert, lay.expert)):
-        if members < 2 or octets < 1:
-            continue
-        each = octets / step.buckets
-        moved = 2 * (members - 1) / members * each
-        latency = max(
-            0.0, step.collective_us(Collective.ALL_REDUCE, each, members, lay.tensor * apart) - moved / (rate * 1e3)
-        )
-        position = np.arange(lay.data)
-        nxt = (position // apart + 1) % members * apart + position % apart
-        for stage in range(lay.pipeline):
-            for bucket in range(step.buckets):
-                ready = made[stage][bucket if step.overlap else -1]
-                for t in range(lay.tensor):
-                    src, dst = host[stage, :, t], host[stage, nxt, t]
-                    number = line + (stage * lay.tensor + t) * lay.data + position
-                    _ring_edges(step, rows, (src, dst), moved, number, latency, ready)
-        line += lay.pipeline * lay.tensor * lay.data
-
-
-def _ring_edges(
-    step: Step, rows: _Columns, ends: tuple[np.ndarray, np.ndarray], octets: float, line: np.ndarray, latency: float, ready: np.ndarray
-) -> None:  # fmt: skip
-    """What goes over the edges of rings: between nodes as messages, inside as time."""
-    src, dst = ends
-    width = step.adapters.shape[1]
-    order = np.argsort(step.adapters.reshape(-1))
-    node = order[np.searchsorted(step.adapters.reshape(-1)[order], np.stack([src, dst]))] // width
-    remote = node[0] != node[1]
-    pieces = max(1, -(-round(octets) // MOST_OCTETS))
-    for _ in range(pieces):
-        if remote.any():
-            at = rows.add(src[remote], dst[remote], octets / pieces, line[remote], latency, False)
-            rows.need(at, ready[remote])
-        latency = 0.0
-    if (~remote).any():
-        inside = octets / (step.machine.gpu.nvlink_gbytes * 1e3)
-        at = rows.add(src[~remote], src[~remote], 1, line[~remote] + (1 << 40), latency + inside, True)
-        rows.need(at, ready[~remote])

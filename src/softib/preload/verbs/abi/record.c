@@ -1,5 +1,6 @@
 /* The functions of ops.c, cq.c and qp.c as a program gets them that is recorded (engine/record.h): the plain ones, and a note of what they did. */
 #include "abi.h"
+#include "../../collectives.h"
 #include "../engine/record.h"
 
 static uint32_t octets_of(const struct ibv_sge *sge, int n)
@@ -96,5 +97,14 @@ void va_record_qp(const struct ve_qp *q)
 {
     ve_record_enter();
     ve_record(SOFTIB_EVENT_QP, q->s->type, q->s->qpn, 0, 0);
+    ve_record_leave(false);
+}
+
+VA_EXPORT void softib_record_collective(uint32_t number, uint32_t octets, int begins)
+{
+    if (!ve_recording)
+        return;
+    ve_record_enter();
+    ve_record(begins ? SOFTIB_EVENT_BEGIN : SOFTIB_EVENT_END, 0, number, 0, octets);
     ve_record_leave(false);
 }

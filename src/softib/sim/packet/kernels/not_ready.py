@@ -5,6 +5,9 @@ A queue pair's program posts so many receives at the begin, and each again a sta
 first packet of a SEND that finds none with an RNR NAK, which names a timer (table 45), takes nothing until that packet comes again, and
 the requester waits for that time. After more RNR NAKs in a row than its RNR retry count (7: no limit) the queue pair is in error.
 
+UC and UD have no RNR NAK: a message that finds no receive is dropped, and its sender learns nothing (IBA 9.8.2.2.4, 9.8.3.2). So which receives are taken follows from
+what was dropped, in the order of arrival.
+
 All of it is local: when a receive is there again follows from the arrival of an earlier message at the same responder.
 """
 
@@ -15,13 +18,18 @@ from softib.sim.packet.kernels.hca import activate
 from softib.sim.packet.kernels.retransmission import acknowledged, give_up, skip_to, step_out
 from softib.sim.packet.tables import (
     ACKED,
+    HAS_RECEIVE,
     IN_RING,
     M_ARRIVED,
     M_RECEIVE,
+    NEEDS_RECEIVE,
     NEXT_PSN,
     NOT_BEFORE,
+    OUT_OF_BUFFER,
     PROGRESS,
     READS_OUT,
+    RECEIVES_AT,
+    RECEIVES_FREE,
     REPOST,
     RNR_NAKS,
     RNR_PS,
@@ -41,6 +49,29 @@ def ready_for(s, q, m, now):
         return True
     arrived_at = s.message[before - 1, M_ARRIVED]
     return arrived_at >= 0 and arrived_at + s.qp[q, REPOST] <= now
+
+
+@inner
+def finds_receive(s, q, at, now):
+    """UC and UD: does the message ``at`` of ``q`` find a receive, if it takes one? Receives of messages that were lost on their way are free at once."""
+    m = s.order[at]
+    if s.message[m, M_RECEIVE] != NEEDS_RECEIVE:
+        return True
+    oldest = s.qp[q, RECEIVES_AT]
+    while oldest < at:
+        before = s.order[oldest]
+        if s.message[before, M_RECEIVE] == HAS_RECEIVE:
+            if s.message[before, M_ARRIVED] >= 0 and s.message[before, M_ARRIVED] + s.qp[q, REPOST] > now:
+                break
+            s.qp[q, RECEIVES_FREE] += 1
+        oldest += 1
+    s.qp[q, RECEIVES_AT] = oldest
+    if s.qp[q, RECEIVES_FREE] == 0:
+        s.qp[q, OUT_OF_BUFFER] += 1
+        return False
+    s.qp[q, RECEIVES_FREE] -= 1
+    s.message[m, M_RECEIVE] = HAS_RECEIVE
+    return True
 
 
 @inner

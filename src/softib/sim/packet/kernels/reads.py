@@ -21,6 +21,8 @@ from softib.sim.packet.tables import (
     DONE_MESSAGE,
     EXPECTED,
     FETCH,
+    FIRST_MESSAGE,
+    M_ARRIVED,
     M_OPCODE,
     M_PACKETS,
     M_PSN,
@@ -123,6 +125,10 @@ def response_taken(n, s, q, psn, t, now):
     at = s.qp[q, DONE_MESSAGE]
     m = s.order[at]
     if psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]:
+        if at > s.qp[q, FIRST_MESSAGE] and s.message[s.order[at - 1], M_OPCODE] >= READ_OP:
+            t = max(
+                t, s.message[s.order[at - 1], M_ARRIVED]
+            )  # in the order of the requests, as a small one is written faster
         arrived(n, s, m, t)
         completed(n, s, m, t + n.opt[CQE])
         s.qp[q, DONE_MESSAGE] = at + 1

@@ -19,9 +19,9 @@ from softib.sim.packet.kernels.hca import memory_fs
 from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.multicast import delivered
-from softib.sim.packet.kernels.not_ready import not_ready, ready_for
+from softib.sim.packet.kernels.not_ready import finds_receive, not_ready, ready_for
 from softib.sim.packet.kernels.packet_log import log_received
-from softib.sim.packet.kernels.packet_sizes import UD
+from softib.sim.packet.kernels.packet_sizes import READ_OP, UD
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
@@ -52,8 +52,10 @@ from softib.sim.packet.tables import (
     LAST_OF_MESSAGE,
     LATENCY,
     LOSSY,
+    M_ARRIVED,
     M_GROUP,
     M_IMMEDIATE,
+    M_OPCODE,
     M_PACKETS,
     M_PSN,
     MC_RCV,
@@ -130,7 +132,7 @@ def receive(n, s, port, k, now):
         if s.qp[q, SERVICE] == 0:
             data(n, s, port, q, k, written, now)
         else:
-            unreliable(n, s, port, q, k, written)
+            unreliable(n, s, port, q, k, written, now)
     elif what == ACK:
         acknowledged(n, s, q, np.int64(s.packet[k, PSN]), now)
     elif what == NAK:
@@ -190,14 +192,17 @@ def data(n, s, port, q, k, t, now):
 
 
 @inner
+def takes_receive_at(s, m):
+    """PSN of the packet of message ``m`` that takes a receive: the first of a SEND, the last of a WRITE with immediate."""
+    return s.message[m, M_PSN] + (s.message[m, M_PACKETS] - 1 if s.message[m, M_IMMEDIATE] else 0)
+
+
+@inner
 def may_take(n, s, port, q, psn, now):
     """Is the expected packet ``psn`` none that takes a receive which is not there? (The first of a SEND, the last of a WRITE with immediate.)
     Else an RNR NAK is sent, after the responses before it."""
     m = s.order[message_of(s, q, psn)]
-    takes = s.message[m, M_PSN]
-    if s.message[m, M_IMMEDIATE]:
-        takes += s.message[m, M_PACKETS] - 1
-    if psn != takes or ready_for(s, q, m, now):
+    if psn != takes_receive_at(s, m) or ready_for(s, q, m, now):
         return True
     if s.qp[q, NAKED] != NOT_READY:
         s.qp[q, NAKED] = NOT_READY
@@ -213,7 +218,15 @@ def taken(n, s, q, psn, flags, t):
     if flags & LAST_OF_MESSAGE:
         at = message_of(s, q, psn)
         s.qp[q, RX_MESSAGE] = at
-        arrived(n, s, s.order[at], t)
+        arrived(n, s, s.order[at], in_order(s, q, at, t))
+
+
+@inner
+def in_order(s, q, at, t):
+    """When the message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not before the message before it that went there, too (IBA 9.5)."""
+    if at == s.qp[q, FIRST_MESSAGE] or s.message[s.order[at - 1], M_OPCODE] >= READ_OP:
+        return t
+    return max(t, s.message[s.order[at - 1], M_ARRIVED])
 
 
 @inner
@@ -226,15 +239,15 @@ def take_kept(n, s, q, psn, t):
 
 
 @inner
-def unreliable(n, s, port, q, k, t):
-    """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA 9.8.3)."""
+def unreliable(n, s, port, q, k, t, now):
+    """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA 9.8.3), and so is, of both, one that finds no receive."""
     psn = np.int64(s.packet[k, PSN])
     if s.qp[q, SERVICE] == UD:  # a packet is a message, and the next one may have another destination
         m = s.order[s.qp[q, FIRST_MESSAGE] + psn]
         if s.message[m, M_GROUP]:
             s.rare_count[port, MC_RCV] += 1
             delivered(n, s, port, m, t)
-        else:
+        elif not n.opt[RNR] or finds_receive(s, q, s.qp[q, FIRST_MESSAGE] + psn, now):
             arrived(n, s, m, t)
         return
     at = message_of(s, q, psn)
@@ -242,10 +255,13 @@ def unreliable(n, s, port, q, k, t):
     m = s.order[at]
     if psn == s.message[m, M_PSN]:
         s.qp[q, EXPECTED] = psn
+    if n.opt[RNR] and psn == s.qp[q, EXPECTED] and psn == takes_receive_at(s, m) and not finds_receive(s, q, at, now):
+        s.qp[q, EXPECTED] = -1
+        return
     if psn == s.qp[q, EXPECTED]:
         s.qp[q, EXPECTED] = psn + 1
         if s.packet[k, FLAGS] & LAST_OF_MESSAGE:
-            arrived(n, s, m, t)
+            arrived(n, s, m, in_order(s, q, at, t))
 
 
 @inner

@@ -14,8 +14,10 @@ from softib.sim.packet.tables import (
     CURRENT_MESSAGE,
     DONE_MESSAGE,
     END_MESSAGE,
+    FIRST_MESSAGE,
     IN_RING,
     LEFT,
+    M_COMPLETED,
     M_PACKETS,
     M_PSN,
     NEXT_PSN,
@@ -47,7 +49,10 @@ def acknowledged(n, s, q, psn, now):
         m = s.order[at]
         if s.message[m, M_PSN] + s.message[m, M_PACKETS] > psn + 1:
             break
-        completed(n, s, m, now + n.opt[CQE])
+        done = now + n.opt[CQE]
+        if at > s.qp[q, FIRST_MESSAGE]:  # behind the data of a READ before it (IBA 9.7.5.1)
+            done = max(done, s.message[s.order[at - 1], M_COMPLETED])
+        completed(n, s, m, done)
         at += 1
     s.qp[q, DONE_MESSAGE] = at
     if s.qp[q, NEXT_PSN] < psn + 1:  # it had gone back for what arrived after all

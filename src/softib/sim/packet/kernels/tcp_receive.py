@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """TCP as a receiver: what the stack costs, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3, RFC 5681 4.2), ECN echo (RFC 8257).
 
-A segment costs the receiver's CPU a time for each octet, one core a connection; only then the transport sees it. Every second segment is
+With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time for each octet, one core a connection; only then the transport sees it. Every second segment is
 acknowledged at once, and so is one out of order, one that fills a hole or a part of one (RFC 5681 4.2) and one that ends a message (its push flag wakes the
 program, and reading sends the acknowledgement, as Linux does; here it does not wait for the program, so a sender may see a message completed before the
 other program has it); a single one after the delay.
@@ -21,6 +21,8 @@ from softib.sim.packet.ethernet_tables import (
     ECN_SEEN,
     ETHERNET_TIMER,
     FURTHEST,
+    INTERRUPT_AT,
+    INTERRUPT_PS,
     RECEIVER_FREE,
     SEGMENT_PS,
     SEGMENTS_UNACKED,
@@ -85,12 +87,26 @@ def tcp_receive(n, s, port, k, now):
     c = s.connection[q]
     work = (octets - SEGMENT_HEADERS) * n.ethernet[STACK_FS] // 1000 + n.ethernet[SEGMENT_PS]
     s.processor[port, CPU_RECEIVE] += work
-    s.port[port, RX_FREE] = max(s.port[port, RX_FREE], now) + work // n.ethernet[CORES]
-    c[RECEIVER_FREE] = max(max(now, c[RECEIVER_FREE]) + work, s.port[port, RX_FREE])
+    seen = interrupt(n, s, port, now)
+    s.port[port, RX_FREE] = max(s.port[port, RX_FREE], seen) + work // n.ethernet[CORES]
+    c[RECEIVER_FREE] = max(max(seen, c[RECEIVER_FREE]) + work, s.port[port, RX_FREE])
     if c[RECEIVER_FREE] > now:
         push(s, c[RECEIVER_FREE], word(port, ANSWER, k))
         return np.int64(-1)
     return segment(n, s, port, k, now)
+
+
+@inner
+def interrupt(n, s, port, now):
+    """When the processor sees a frame that is there ``now``: at an interrupt that waits already, else at one that keeps the distance to the last."""
+    gap = n.ethernet[INTERRUPT_PS]
+    if gap == 0:
+        return now
+    last = s.processor[port, INTERRUPT_AT] - 1
+    if last < now:
+        last = now if last < 0 else max(now, last + gap)
+        s.processor[port, INTERRUPT_AT] = last + 1
+    return last
 
 
 @inner

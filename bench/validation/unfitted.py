@@ -1,0 +1,84 @@
+"""Measurements that no parameter was fitted to, and for which no bar was set: other clusters, larger ones, other collectives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from statistics import median
+
+from bench.validation import nccl, runs
+from bench.validation.data import SHARED
+from bench.validation.row import Row
+from softib.workloads.mpi.cost import machine
+from softib.workloads.nccl.constants import Collective
+from softib.workloads.nccl.law import predicted_us
+from softib.workloads.nccl.machine import machine_of
+from softib.workloads.nccl.tuning import choose
+from softib.workloads.parameters import Section, section
+
+__all__ = ["ASSUMPTIONS", "SECTIONS", "rows"]
+
+SECTIONS = ()
+ASSUMPTIONS = {
+    "superbench": "1 DGX A100 (8 A100-SXM4-40GB); constants of NCCL 2.8.4, though the release is not said; one process launches for all GPUs there, which takes 34 us without an octet and is not modelled",
+    "abci2-anode-nccl": "ABCI's node A, 4 and 8 nodes, as the fitted 2",
+    "abci2-vnode-nccl": "ABCI's node V, 8 nodes, as the fitted 2 and 4",
+    "lln-azure-64": "medians of the pairs of a job of 64 nodes of the virtual machine that was fitted in another job",
+    "gillon-ibwb": "ConnectX-2 to ConnectX-2 of one host: the profile QDR, though both adapters share one processor's PCIe, which is not modelled",
+}
+COLLECTIVES = {
+    "allreduce": Collective.ALL_REDUCE, "allgather": Collective.ALL_GATHER, "reducescatter": Collective.REDUCE_SCATTER, "alltoall": Collective.ALL_TO_ALL,
+    "broadcast": Collective.BROADCAST,
+}  # fmt: skip
+_LINE = re.compile(r"^ +(\d+) +\d+ +float +(?:sum +)?(?P<root>0 +)?([\d.]+) +[\d.]+ +[\d.]+ +N/A ", re.M)
+_PAIR = re.compile(r"^(\d+) +([\d.]+) *$", re.M)
+
+
+def rows(parameters: Mapping[str, Section], only: Collection[str] = (), every: int = 1) -> list[Row]:
+    """All of them; ``parameters`` are those of the file."""
+    return [r for r in _rows() if not only or r.dataset in only][::every]
+
+
+def _rows() -> Iterator[Row]:
+    values, node = section("nccl"), machine_of("dgx-a100")
+    for name, collective in COLLECTIVES.items():
+        path = SHARED / "data" / "superbench-logs" / f"nccl_{name}.log"
+        for size, _, us in _LINE.findall(path.read_text(encoding="utf-8")) if path.is_file() else ():
+            if int(size):
+                by = choose(collective, int(size), node, 1, release=nccl.RELEASE)
+                predicted = predicted_us(collective, by, int(size), node, 1, values)
+                yield Row("superbench", f"nccl_{name}", int(size), 1, float(us), predicted, "us", 0.0)
+    for r in nccl.held_out():
+        name = "abci2-vnode-nccl" if "V" in r.dataset.split("-")[-1] else "abci2-anode-nccl"
+        yield r._replace(dataset=name, bar=0.0)
+    yield from _pairs()
+    yield from _gillon()
+
+
+def _pairs() -> Iterator[Row]:
+    """Latency and bandwidth of Azure's HB v3 in another job than the fitted one."""
+    for path in sorted((SHARED / "data" / "lln-azure-osu").glob("*cpu__size64*")):
+        found: dict[tuple[str, int], list[float]] = {}
+        for part in path.read_text(encoding="utf-8", errors="replace").split("# OSU MPI ")[1:]:
+            kind = part.split(" ", 1)[0]
+            for size, value in _PAIR.findall(part) if kind in ("Latency", "Bandwidth") else ():
+                found.setdefault((kind, int(size)), []).append(float(value))
+        s = machine("azure-hbv3")
+        for (kind, size), seen in found.items():
+            if kind == "Latency":
+                yield Row(
+                    "lln-azure-64", "osu_latency", size, 2, median(seen), runs.latency_us(size, 1, "HDR", s), "us", 0.0
+                )
+            else:
+                yield Row(
+                    "lln-azure-64", "osu_bw", size, 2, median(seen), runs.bandwidth_mb_s(size, 1, "HDR", s), "MB/s", 0.0
+                )
+
+
+def _gillon() -> Iterator[Row]:
+    from bench.validation.verbs_bandwidth import write_mib_s
+
+    path = SHARED / "data" / "gillon-ibwb" / "ib_write_bw_measurements.txt"
+    seen = re.findall(r"^ +(\d+) +\d+ +[\d.]+ +([\d.]+)\s+[\d.]+ *$", path.read_text(), re.M) if path.is_file() else ()
+    for size, value in sorted({(int(s), float(v)) for s, v in seen}):
+        yield Row("gillon-ibwb", "ib_write_bw", size, 1, value, write_mib_s(size, "QDR"), "MiB/s", 0.0)

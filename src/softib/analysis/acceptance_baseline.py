@@ -1,0 +1,156 @@
+"""A fabric on the day it was accepted, as a file: topology, firmware, cables, rates of errors, measurements."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from softib.diags.observations import Observations, ObservedPorts
+from softib.errors import InputError, UnreadableFile
+from softib.fabric.formats import registry
+from softib.fabric.model import Fabric
+
+__all__ = ["ERROR_COUNTERS", "KEY", "MODULE_KEYS", "BaselineRecord", "read_baseline", "record_of", "write_baseline"]
+
+KEY = "softib_acceptance_baseline"
+VERSION = 1
+MAX_BYTES = 1 << 30
+ERROR_COUNTERS = (
+    "symbol_error_counter", "link_error_recovery_counter", "link_downed_counter", "port_rcv_errors", "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors",
+    "local_link_integrity_errors", "excessive_buffer_overrun_errors", "vl15_dropped",
+)  # fmt: skip
+"""Counters whose rates a baseline keeps: those of data say what ran, not how the fabric is."""
+MODULE_KEYS = ("module_vendor", "module_part", "module_serial")
+
+PortKey = str
+"""``0x0008f10400411a08:3``: NodeGUID and portnum."""
+
+
+@dataclass(frozen=True)
+class BaselineRecord:
+    """``fabric`` None: measurements alone. ``firmware`` by NodeGUID in hex; ``modules``: of a port, what EEPROM and source say of its cable (serial, part, vendor,
+    ``length_m``); ``errors``: of a port and counter, (what it rose by, seconds observed); ``pairs``: test → (source, target) → value."""
+
+    name: str
+    fabric: Fabric | None = None
+    firmware: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[PortKey, Mapping[str, Any]] = field(default_factory=dict)
+    errors: Mapping[PortKey, Mapping[str, tuple[int, float]]] = field(default_factory=dict)
+    pairs: Mapping[str, Mapping[tuple[str, str], float]] = field(default_factory=dict)
+
+
+def record_of(
+    name: str, fabric: Fabric | None, ports: ObservedPorts | None, observations: Observations | None,
+    pairs: Mapping[str, Mapping[tuple[str, str], float]],
+) -> BaselineRecord:  # fmt: skip
+    """The record of what is known now."""
+    firmware: dict[str, str] = {}
+    modules: dict[PortKey, dict[str, Any]] = {}
+    if ports is not None:
+        keys = _keys(ports)
+        text = ports.text
+        for i, key in enumerate(keys):
+            if "firmware" in text and text["firmware"][i]:
+                firmware.setdefault(key.partition(":")[0], str(text["firmware"][i]))
+            found = {k: str(text[k][i]) for k in MODULE_KEYS if k in text and text[k][i]}
+            if found:
+                modules[key] = found
+    if fabric is not None:
+        _add_lengths(fabric, modules)
+    errors = {} if observations is None else _errors(observations)
+    return BaselineRecord(name, fabric, firmware, modules, errors, pairs)
+
+
+def _keys(ports: ObservedPorts) -> list[PortKey]:
+    return [f"{g:#018x}:{p}" for g, p in zip(ports.node_guid.tolist(), ports.portnum.tolist(), strict=True)]
+
+
+def _add_lengths(f: Fabric, modules: dict[PortKey, dict[str, Any]]) -> None:
+    for cable in np.flatnonzero(np.isfinite(f.cable_length_m) & (f.cable_length_m > 0)).tolist():
+        port = int(f.cable_port[cable, 0])
+        if port >= 0:
+            key = f"{int(f.node_guid[f.port_node[port]]):#018x}:{int(f.port_num[port])}"
+            modules.setdefault(key, {})["length_m"] = round(float(f.cable_length_m[cable]), 2)
+
+
+def _errors(seen: Observations) -> dict[PortKey, dict[str, tuple[int, float]]]:
+    out: dict[PortKey, dict[str, tuple[int, float]]] = {}
+    keys = _keys(seen.ports)
+    for counter in ERROR_COUNTERS:
+        if counter not in seen.increase:
+            continue
+        total, seconds = seen.total(counter), seen.seconds(counter)
+        for i in np.flatnonzero(seconds > 0).tolist():
+            out.setdefault(keys[i], {})[counter] = (int(total[i]), round(float(seconds[i]), 3))
+    return out
+
+
+def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None:
+    """Write it as JSON: the topology as ibnetdiscover prints it, for people too. Raises :class:`InputError` where the file cannot be written."""
+    stated = {
+        KEY: VERSION, "name": record.name, "firmware": dict(record.firmware), "modules": dict(record.modules),
+        "errors": {k: {c: list(v) for c, v in row.items()} for k, row in record.errors.items()},
+        "pairs": {t: [[a, b, v] for (a, b), v in rows.items()] for t, rows in record.pairs.items()},
+        "fabric": None if record.fabric is None else _text_of(record.fabric).splitlines(),
+    }  # fmt: skip
+    path = Path(path)
+    temporary = path.with_name(f"{path.name}.new")
+    try:
+        temporary.write_text(json.dumps(stated, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+
+
+def _text_of(fabric: Fabric) -> str:
+    with tempfile.TemporaryDirectory(prefix="softib-") as folder:
+        path = Path(folder) / "fabric.ibnetdiscover"
+        registry.write(fabric, str(path), "ibnetdiscover")
+        return path.read_text("utf-8")
+
+
+def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
+    """Raises :class:`UnreadableFile` for what :func:`write_baseline` did not write."""
+    shown = os.fspath(path)
+    try:
+        if Path(path).stat().st_size > MAX_BYTES:
+            raise UnreadableFile(f"{shown}: larger than {MAX_BYTES >> 30} GB; this is no baseline")
+        stated: Any = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise UnreadableFile(f"{shown}: {error.strerror or error}; softib baseline record makes one") from None
+    except (ValueError, RecursionError):
+        raise UnreadableFile(f"{shown}: no JSON; give a file that softib baseline record wrote") from None
+    if not isinstance(stated, dict) or KEY not in stated:
+        raise UnreadableFile(f"{shown}: no baseline; give a file that softib baseline record wrote")
+    if stated[KEY] != VERSION:
+        raise UnreadableFile(
+            f"{shown}: a baseline of version {stated[KEY]!r}, this softib reads {VERSION}; record a new one"
+        )
+    try:
+        return BaselineRecord(
+            str(stated["name"]), _fabric_of(stated["fabric"]), {str(k): str(v) for k, v in stated["firmware"].items()},
+            {str(k): dict(v) for k, v in stated["modules"].items()},
+            {str(k): {c: (int(n), float(s)) for c, (n, s) in row.items()} for k, row in stated["errors"].items()},
+            {str(t): {(str(a), str(b)): float(v) for a, b, v in rows} for t, rows in stated["pairs"].items()},
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnreadableFile(
+            f"{shown}: a damaged baseline ({type(error).__name__}: {error}); record a new one"
+        ) from None
+
+
+def _fabric_of(lines: Any) -> Fabric | None:
+    if lines is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="softib-") as folder:
+        path = Path(folder) / "fabric.ibnetdiscover"
+        path.write_text("\n".join(str(line) for line in lines) + "\n", encoding="utf-8")
+        return registry.read(str(path)).fabric

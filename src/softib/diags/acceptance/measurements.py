@@ -1,0 +1,112 @@
+"""What acceptance measures, test by test, and the table of what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.diags.acceptance.schedule import Ends
+from softib.errors import UnknownName
+
+__all__ = ["QUICK", "TESTS", "Failure", "Measurements", "PairTest", "tests_named"]
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """``latency``: microseconds, else Gb/s of payload; ``both``: data goes both ways at once; ``loaded``: all pairs of a round at once, else each pair alone on its links."""
+
+    name: str
+    latency: bool
+    both: bool
+    loaded: bool
+    meaning: str
+
+    @property
+    def unit(self) -> str:
+        """Of its values."""
+        return "us" if self.latency else "Gb/s"
+
+
+TESTS = {
+    t.name: t
+    for t in (
+        PairTest("bandwidth", False, False, False, "one way, each pair alone on its links"),
+        PairTest("bandwidth-both", False, True, False, "both ways at once, each pair alone on its links"),
+        PairTest("bandwidth-both-loaded", False, True, True, "both ways at once, all pairs of the round together"),
+        PairTest("latency", True, False, False, "half of there and back, each pair alone on its links"),
+        PairTest("latency-loaded", True, False, True, "half of there and back, all pairs of the round together"),
+    )
+}
+"""In the order in which each round does them."""
+QUICK = ("bandwidth-both-loaded", "latency-loaded")
+
+
+def tests_named(names: Iterable[str]) -> tuple[PairTest, ...]:
+    """The tests of these names in their own order. Raises :class:`UnknownName`."""
+    wanted = list(names)
+    for name in wanted:
+        if name not in TESTS:
+            raise UnknownName("test", name, TESTS)
+    return tuple(t for t in TESTS.values() if t.name in wanted)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """``end``: row of :class:`Ends` that failed, -1: the pair's failure is no single end's. ``reason`` is one line."""
+
+    round: int
+    test: str
+    source: int
+    target: int
+    end: int
+    reason: str
+
+    def to_json(self, ends: Ends) -> dict[str, Any]:
+        """As ``softib accept --json`` has it."""
+        return {
+            "round": self.round, "test": self.test, "source": ends.name(self.source), "target": ends.name(self.target),
+            "host": ends.host[self.end] if self.end >= 0 else None, "reason": self.reason,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit."""
+
+    ends: Ends
+    test: np.ndarray
+    round: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    value: np.ndarray
+    failures: tuple[Failure, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @classmethod
+    def of(cls, ends: Ends, rows: Iterable[Mapping[str, Any]], failures: Iterable[Failure] = ()) -> Measurements:
+        """From mappings with ``test``, ``round``, ``source``, ``target`` and ``value``."""
+        kept = list(rows)
+        column = lambda key, kind: np.array([r[key] for r in kept], kind)
+        return cls(
+            ends, column("test", object), column("round", np.int64), column("source", np.int64), column("target", np.int64),
+            column("value", np.float64), tuple(failures),
+        )  # fmt: skip
+
+    def pairs(self, test: str) -> dict[tuple[str, str], float]:
+        """(source, target) → value, by names: the median of several measurements of one pair."""
+        found: dict[tuple[str, str], list[float]] = {}
+        for i in np.flatnonzero(self.test == test).tolist():
+            key = self.ends.name(int(self.source[i])), self.ends.name(int(self.target[i]))
+            found.setdefault(key, []).append(float(self.value[i]))
+        return {k: float(np.median(v)) for k, v in found.items()}
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """Names of the tests that have values."""
+        there = set(self.test.tolist())
+        return tuple(name for name in TESTS if name in there)

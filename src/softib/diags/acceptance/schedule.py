@@ -1,0 +1,177 @@
+"""Who measures with whom, in rounds: each round is a matching over all ports of a rail, and every class of pairs has its rounds.
+
+All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle method, Lucas 1883, as tournaments are
+drawn up). A fabric of thousands of hosts needs fewer to find its slow parts: some rounds of each class, in each of which partners are drawn
+up by the same method over leaves, then over pods, with the members of two groups set against each other by another shift each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import InputError
+
+__all__ = ["CLASSES", "Ends", "Round", "class_of", "rounds_of", "sub_rounds"]
+
+CLASSES = ("same leaf", "across spine", "across core")
+"""Of pairs, by the innermost group that both ports are in."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """``n`` ports of channel adapters that measure. ``node``: NodeDescription (of hosts without a fabric: the host); ``host``: name that a launcher knows; ``device``: of the adapter as libibverbs calls it (``mlx5_0``; "": the first one);
+    ``portnum`` int32; ``rail`` int32, position among the host's ports; ``leaf`` and ``pod`` int32: numbers of the switch that the port hangs on
+    and of the part of the fabric below the top tier that the switch is in (0 everywhere: not known)."""
+
+    node: tuple[str, ...]
+    host: tuple[str, ...]
+    device: tuple[str, ...]
+    portnum: np.ndarray
+    rail: np.ndarray
+    leaf: np.ndarray
+    pod: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    def name(self, row: int) -> str:
+        """``node-1 mlx5_0``, with the portnum where it is not 1."""
+        port = int(self.portnum[row])
+        label = f"{self.host[row]} {self.device[row]}".strip()
+        return label if port in (0, 1) else f"{label}[{port}]"
+
+
+@dataclass(frozen=True)
+class Round:
+    """``source[i]`` measures with ``target[i]`` (rows of :class:`Ends`, int64); no row stands twice. ``pairs``: the class that the round is drawn up for."""
+
+    number: int
+    pairs: str
+    source: np.ndarray
+    target: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def class_of(ends: Ends, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Row of :data:`CLASSES` of each pair (int64)."""
+    leaf, pod = ends.leaf[source] == ends.leaf[target], ends.pod[source] == ends.pod[target]
+    return np.where(leaf, 0, np.where(pod, 1, 2))
+
+
+def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[Round]:
+    """The rounds: at most ``per_class`` of each class of pairs that the fabric has (None: as many as bring all pairs together).
+
+    Every rail measures within itself, all rails in the same rounds. In a round every port has a partner but for one a rail where their number is odd, or where nobody is left
+    that the class allows. Directions change from round to round. Raises :class:`InputError` for fewer than two ports of one rail.
+    """
+    if per_class is not None and per_class < 1:
+        raise InputError(f"rounds={per_class}: give 1 or more of each class of pairs")
+    rails = [np.flatnonzero(ends.rail == r) for r in np.unique(ends.rail).tolist()]
+    if all(len(rows) < 2 for rows in rails):
+        raise InputError(f"{len(ends)} hosts of one rail: a pair needs two")
+    out: list[Round] = []
+    rng = np.random.default_rng(seed)
+    for level, pairs in enumerate(CLASSES):
+        made = [_Matchings(ends, rows, level, rng) for rows in rails]
+        available = max((m.available for m in made), default=0)
+        for r in range(available if per_class is None else min(per_class, available)):
+            matched = [np.array(m.pairs(r), np.int64).reshape(-1, 2) for m in made]
+            both = np.concatenate(matched)
+            if not len(both):
+                continue
+            turned = both[:, ::-1] if r % 2 else both
+            out.append(Round(len(out), pairs, turned[:, 0].copy(), turned[:, 1].copy()))
+    return out
+
+
+class _Matchings:
+    """The matchings of one rail at a level: 0 within leaves, 1 between leaves of a pod, 2 between pods."""
+
+    def __init__(self, ends: Ends, rows: np.ndarray, level: int, rng: np.random.Generator):
+        self.ends, self.level = ends, level
+        rows = rng.permutation(rows)
+        leaf, pod = ends.leaf[rows], ends.pod[rows]
+        unit = (np.arange(len(rows)), leaf, pod)[level]
+        parent = (leaf, pod, np.zeros(len(rows), np.int64))[level]
+        self.parents = [
+            [rows[(parent == p) & (unit == u)].tolist() for u in np.unique(unit[parent == p]).tolist()]
+            for p in np.unique(parent).tolist()
+        ]
+
+    @property
+    def available(self) -> int:
+        """Rounds that bring every pair of this class together."""
+        return max((_steps(len(units)) * max(map(len, units)) for units in self.parents if len(units) > 1), default=0)
+
+    def pairs(self, r: int) -> list[tuple[int, int]]:
+        """Round ``r``, with those whom the class leaves without a partner set against each other."""
+        found, left = [], []
+        for units in self.parents:
+            mine, alone = self._of(units, r)
+            found += mine
+            left += alone
+        left.sort(key=lambda row: (int(self.ends.pod[row]), int(self.ends.leaf[row]), row))
+        return found + list(zip(left[0::2], left[1::2], strict=False))
+
+    def _of(self, units: list[list[int]], r: int) -> tuple[list[tuple[int, int]], list[int]]:
+        if len(units) < 2:
+            return [], [row for unit in units for row in unit]
+        steps = _steps(len(units))
+        step, lap = r % steps, r // steps
+        found, left = [], []
+        for a, b in circle(len(units), step):
+            if b < 0:
+                left += units[a]
+                continue
+            first, second = units[a], units[b]
+            shift = (step + lap) % max(len(first), len(second))
+            width = max(len(first), len(second))
+            for i in range(width):
+                j = (i + shift) % width
+                one = first[i] if i < len(first) else -1
+                other = second[j] if j < len(second) else -1
+                if one >= 0 and other >= 0:
+                    found.append((one, other))
+                else:
+                    left += [row for row in (one, other) if row >= 0]
+        return found, left
+
+
+def _steps(n: int) -> int:
+    return n - 1 if n % 2 == 0 else n
+
+
+def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
+    """Pairs of ``n`` players in a step of a tournament where everybody meets everybody: the last stands still, the others go round. (a, -1): no partner."""
+    even = n + n % 2
+    order = [even - 1, *((step + i) % (even - 1) for i in range(even - 1))]
+    for i in range(even // 2):
+        a, b = order[i], order[even - 1 - i]
+        a, b = (a, b) if a < n else (b, a)
+        yield (a, b) if b < n else (a, -1)
+
+
+def sub_rounds(
+    ends: Ends, one: Round, crossed: Sequence[Collection[int]] | None, at_once: int | None = None
+) -> list[np.ndarray]:
+    """Rows of the round's pairs in parts, so that pairs of one part share neither a host nor a link: each is alone on its path.
+
+    ``crossed``: the links that each pair crosses, in either direction (None: not known, then only ``at_once`` keeps pairs apart). At most ``at_once`` pairs a part.
+    """
+    parts: list[tuple[list[int], set[object]]] = []
+    for i in range(len(one)):
+        taken: set[object] = {ends.host[one.source[i]], ends.host[one.target[i]]}
+        taken |= set(crossed[i]) if crossed is not None else set()
+        for rows, used in parts:
+            if (at_once is None or len(rows) < at_once) and not used & taken:
+                rows.append(i)
+                used |= taken
+                break
+        else:
+            parts.append(([i], taken))
+    return [np.array(rows, np.int64) for rows, _ in parts]

@@ -1,0 +1,134 @@
+"""Optional attributes of performance management (IBA 16.1.4): counters of 64 bits, causes of errors, counters by opcode and by VL, flow control.
+
+ClassPortInfo says which counters PortCountersExtended has (:class:`softib.iba.perf.CapMask`). It has no bit for the others: an agent that lacks one
+answers with status 0x0C (IBA 13.4.7).
+"""
+
+from __future__ import annotations
+
+from softib.iba.structure import Structure, array, field, reserved
+
+__all__ = [
+    "PortCountersExtended",
+    "PortFlowCtlCounters",
+    "PortOpRcvCounters",
+    "PortRcvErrorDetails",
+    "PortVLOpData",
+    "PortVLOpPackets",
+    "PortVLXmitFlowCtlUpdateErrors",
+    "PortVLXmitWaitCounters",
+    "PortXmitDiscardDetails",
+]
+
+
+class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):
+    """The same in 64 bits. Everything from ``symbol_error_counter`` on exists where CapabilityMask2 bit 1 says so."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum, 255 = all")
+    counter_select = field(16, "bits 0-7: the eight counters that follow")
+    counter_select2 = field(32, "bits of the additional counters")
+    port_xmit_data = field(64, "4-octet words sent")
+    port_rcv_data = field(64, "4-octet words received")
+    port_xmit_pkts = field(64, "packets sent")
+    port_rcv_pkts = field(64, "packets received")
+    port_unicast_xmit_pkts = field(64, "unicast packets sent")
+    port_unicast_rcv_pkts = field(64, "unicast packets received")
+    port_multicast_xmit_pkts = field(64, "multicast packets sent")
+    port_multicast_rcv_pkts = field(64, "multicast packets received")
+    symbol_error_counter = field(64, "as in PortCounters")
+    link_error_recovery_counter = field(64, "as in PortCounters")
+    link_downed_counter = field(64, "as in PortCounters")
+    port_rcv_errors = field(64, "as in PortCounters")
+    port_rcv_remote_physical_errors = field(64, "as in PortCounters")
+    port_rcv_switch_relay_errors = field(64, "as in PortCounters")
+    port_xmit_discards = field(64, "as in PortCounters")
+    port_xmit_constraint_errors = field(64, "as in PortCounters")
+    port_rcv_constraint_errors = field(64, "as in PortCounters")
+    local_link_integrity_errors = field(64, "as in PortCounters")
+    excessive_buffer_overrun_errors = field(64, "as in PortCounters")
+    vl15_dropped = field(64, "as in PortCounters")
+    port_xmit_wait = field(64, "as in PortCounters")
+    qp1_dropped = field(64, "as in PortCounters")
+
+
+class PortRcvErrorDetails(Structure, size=16, attr=0x15, section="16.1.4.1"):
+    """PortRcvErrors by cause."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_local_physical_errors = field(16, "CRC and delimiter errors")
+    port_malformed_packet_errors = field(16, "malformed packets")
+    port_buffer_overrun_errors = field(16, "no room although credit was given")
+    port_dlid_mapping_errors = field(16, "no forwarding entry")
+    port_vl_mapping_errors = field(16, "SL maps to VL15")
+    port_looping_errors = field(16, "forwarded to the port it came from")
+
+
+class PortXmitDiscardDetails(Structure, size=12, attr=0x16, section="16.1.4.2"):
+    """PortXmitDiscards by cause."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_inactive_discards = field(16, "the port was not ACTIVE")
+    port_neighbor_mtu_discards = field(16, "longer than NeighborMTU")
+    port_sw_lifetime_limit_discards = field(16, "too long in the switch")
+    port_sw_hoq_lifetime_limit_discards = field(16, "too long at the head of the queue")
+
+
+class PortOpRcvCounters(Structure, size=12, attr=0x17, section="16.1.4.3"):
+    """Received packets of one opcode."""
+
+    op_code = field(8, "opcode that is counted")
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_op_rcv_pkts = field(32, "packets")
+    port_op_rcv_data = field(32, "4-octet words")
+
+
+class PortFlowCtlCounters(Structure, size=12, attr=0x18, section="16.1.4.4"):
+    """Flow-control packets."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_xmit_flow_pkts = field(32, "sent")
+    port_rcv_flow_pkts = field(32, "received")
+
+
+class PortVLOpPackets(Structure, size=36, attr=0x19, section="16.1.4.5"):
+    """Packets of one opcode by VL."""
+
+    op_code = field(8, "opcode that is counted")
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_vl_op_packets = array(16, 16, "by VL")
+
+
+class PortVLOpData(Structure, size=68, attr=0x1A, section="16.1.4.6"):
+    """Data of one opcode by VL."""
+
+    op_code = field(8, "opcode that is counted")
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_vl_op_data = array(16, 32, "4-octet words by VL")
+
+
+class PortVLXmitFlowCtlUpdateErrors(Structure, size=8, attr=0x1B, section="16.1.4.7"):
+    """Flow-control updates that came too late, by VL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_vl_xmit_flow_ctl_update_errors = array(16, 2, "by VL")
+
+
+class PortVLXmitWaitCounters(Structure, size=36, attr=0x1C, section="16.1.4.8"):
+    """PortXmitWait by VL."""
+
+    _reserved0 = reserved(8)
+    port_select = field(8, "portnum")
+    counter_select = field(16, "counters that a Set writes")
+    port_vl_xmit_wait = array(16, 16, "ticks by VL")

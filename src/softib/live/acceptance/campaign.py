@@ -1,0 +1,118 @@
+"""An acceptance run: every batch of its plan in turn, into the journal; hosts that fail are left out from then on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from softib.live.acceptance.free_ports import exchange_ports
+from softib.live.acceptance.journal import Journal
+from softib.live.acceptance.launchers import HostPort, Launcher
+from softib.live.acceptance.pair_runs import run_pairs
+from softib.live.acceptance.perftest import Run
+
+__all__ = ["Batch", "Exchange", "run_campaign"]
+
+OVERHEAD_S = 30.0
+"""Seconds that a program may take beyond :data:`SLOWEST` times what it ought to."""
+SLOWEST = 30.0
+STRIKES = 3
+"""Partners with whom a host may fail before it is left out, though no single failure was its alone."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One pair of a batch: rows of the ports, and the octets, iterations and seconds that it ought to take."""
+
+    source: int
+    target: int
+    size: int
+    iterations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs that run at once: part ``part`` of round ``round`` of ``test``."""
+
+    round: int
+    test: str
+    part: int
+    latency: bool
+    both: bool
+    pairs: tuple[Exchange, ...]
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        """What the journal knows it by."""
+        return self.round, self.test, self.part
+
+
+def run_campaign(
+    batches: Sequence[Batch], ports: Sequence[HostPort], launcher: Launcher, journal: Journal, program: str, base_port: int,
+    progress: Callable[[int, int, float], None],
+) -> None:  # fmt: skip
+    """Run what the journal has not yet. ``progress`` is called with batches done, all batches, and the seconds that the rest is expected to take."""
+    done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
+    # Servers of a run that died may still listen on hosts: one that goes on begins behind their ports.
+    tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)
+    out: dict[str, str] = {}
+    strikes: dict[int, set[int]] = {}
+    began, ran = time.monotonic(), 0
+    for i, batch in enumerate(batches):
+        left = [p for p in batch.pairs if (batch.round, batch.test, p.source, p.target) not in done]
+        entry: dict[str, Any] = {
+            "round": batch.round,
+            "test": batch.test,
+            "part": batch.part,
+            "values": [],
+            "failures": [],
+        }
+        alive = []
+        for p in left:
+            lost = next((e for e in (0, 1) if ports[(p.source, p.target)[e]].host in out), -1)
+            if lost < 0:
+                alive.append(p)
+            else:
+                host = ports[(p.source, p.target)[lost]].host
+                entry["failures"].append([p.source, p.target, lost, out[host]])
+        if alive:
+            _run(batch, alive, ports, launcher, program, tcp, entry)
+            _leave_out(entry, ports, out, strikes)
+            ran += 1
+        if left:
+            journal.add(entry)
+        progress(i + 1, len(batches), (time.monotonic() - began) / max(ran, 1) * (len(batches) - i - 1))
+
+
+def _run(
+    batch: Batch, pairs: Sequence[Exchange], ports: Sequence[HostPort], launcher: Launcher, program: str, tcp: Any, entry: dict[str, Any]
+) -> None:  # fmt: skip
+    runs = [Run(program, batch.latency, batch.both, p.size, p.iterations, next(tcp)) for p in pairs]
+    limit_s = OVERHEAD_S + SLOWEST * max(p.seconds for p in pairs)
+    outcomes = run_pairs(launcher, [(ports[p.source], ports[p.target]) for p in pairs], runs, limit_s)
+    for p, o in zip(pairs, outcomes, strict=True):
+        if o.value is not None:
+            entry["values"].append([p.source, p.target, o.value])
+        else:
+            entry["failures"].append([p.source, p.target, o.end, o.reason])
+
+
+def _leave_out(
+    entry: dict[str, Any], ports: Sequence[HostPort], out: dict[str, str], strikes: dict[int, set[int]]
+) -> None:
+    """Hosts that failed by themselves, or with several partners and never without."""
+    for source, target, _ in entry["values"]:
+        strikes.pop(source, None)
+        strikes.pop(target, None)
+    for i, (source, target, end, reason) in enumerate(entry["failures"]):
+        if end >= 0:
+            out.setdefault(ports[(source, target)[end]].host, reason)
+            continue
+        for k, (me, other) in enumerate(((source, target), (target, source))):
+            strikes.setdefault(me, set()).add(other)
+            if len(strikes[me]) >= STRIKES and ports[me].host not in out:
+                out[ports[me].host] = f"failed with {STRIKES} hosts in turn: {reason}"
+                entry["failures"][i] = [source, target, k, out[ports[me].host]]

@@ -1,0 +1,89 @@
+"""The journal of an acceptance run: a line of JSON for its plan, then one for each batch that is done. What was written stays when the run dies."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError, UnreadableFile
+
+__all__ = ["KEY", "Journal", "read_journal"]
+
+KEY = "softib_accept_journal"
+VERSION = 1
+
+
+def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(plan, entries). A last line that was cut off is left out. Raises :class:`UnreadableFile` for what is no journal."""
+    try:
+        lines = Path(path).read_text("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise UnreadableFile(f"{os.fspath(path)}: {error.strerror or error}") from None
+    rows = list(_parsed(lines))
+    if not rows or not isinstance(rows[0], dict) or rows[0].get(KEY) != VERSION:
+        raise UnreadableFile(f"{os.fspath(path)}: no journal of softib accept; name the file that a run wrote")
+    return rows[0], [r for r in rows[1:] if isinstance(r, dict)]
+
+
+def _parsed(lines: list[str]) -> Iterator[Any]:
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return  # cut off: the run ended while it wrote
+
+
+class Journal:
+    """Appends entries, each on the disk before the next batch begins. ``path`` None: keeps them in memory alone."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, plan: Mapping[str, Any], resume: bool = False):
+        self.plan = {KEY: VERSION, **plan}
+        self.entries: list[dict[str, Any]] = []
+        self._path = None if path is None else Path(path)
+        if self._path is None:
+            return
+        if self._path.exists():
+            if not resume:
+                raise InputError(f"{path}: is there already; --resume goes on with it, or name another --journal")
+            self._go_on()
+        else:
+            self._write([self.plan])
+
+    def _go_on(self) -> None:
+        assert self._path is not None
+        before, entries = read_journal(self._path)
+        odd = [k for k in self.plan if before.get(k) != json.loads(json.dumps(self.plan[k]))]
+        if odd:
+            raise InputError(
+                f"{self._path}: is of a run with another {odd[0]}; go on with the same arguments, or name another --journal"
+            )
+        self.entries = entries
+        self._write([before, *entries])  # without a line that was cut off
+
+    def _write(self, rows: list[Any]) -> None:
+        assert self._path is not None
+        temporary = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._path)
+        except OSError as error:
+            raise InputError(f"{self._path}: cannot write: {error.strerror or error}") from None
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """One batch that is done."""
+        self.entries.append(entry)
+        if self._path is None:
+            return
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise InputError(f"{self._path}: cannot write: {error.strerror or error}") from None

@@ -1,0 +1,190 @@
+"""Pairs of perftest programs at once: servers first, then clients, and what became of each pair."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from softib.errors import PeerError
+from softib.live.acceptance.launchers import NOT_REACHED, HostPort, Launcher
+from softib.live.acceptance.perftest import Run, arguments, parse, reason_of
+
+__all__ = ["Outcome", "run_pairs"]
+
+LOOK_S = 0.02
+RETRY_S = 0.3
+REACHED_S = 30.0
+"""Seconds that a client goes on trying to reach its server: as long as a launcher may take to start that."""
+MISSING = (126, 127)
+"""Exit codes of a shell, env(1) and timeout(1) for a program that is not there or not executable."""
+TIMED_OUT = (124, 137)
+HOST_FAULTS = (
+    "no ib device",
+    "no such device",
+    "not found",
+    "no such file",
+    "failed to get ib device",
+    "unable to find the infiniband/roce device",
+)
+"""What programs and launchers say where the host, not the pair, is at fault."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``value`` of the pair, or None with ``reason`` and ``end``: 0 the source failed, 1 the target, -1 none of them alone."""
+
+    value: float | None
+    end: int = -1
+    reason: str = ""
+
+
+class _Program:
+    """One end: a process whose output goes to a file (pipes of hundreds of programs fill up while nobody reads)."""
+
+    def __init__(self, command: list[str]):
+        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self.missing = ""
+        self.process: subprocess.Popen[bytes] | None = None
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=self._file, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        except OSError as error:
+            self.missing = f"{command[0]}: {error.strerror or error}"
+
+    @property
+    def code(self) -> int | None:
+        """Exit code; None while it runs, 127 where it could not begin."""
+        return 127 if self.process is None else self.process.poll()
+
+    @property
+    def output(self) -> str:
+        """What it has printed."""
+        self._file.seek(0)
+        return self.missing or self._file.read().decode("utf-8", "replace")
+
+    def end(self) -> None:
+        """Stop it and its children, if it still runs."""
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self._file.close()
+
+
+class _Pair:
+    """The two programs of a pair; the client is started again while its server does not listen yet."""
+
+    def __init__(self, launcher: Launcher, pair: tuple[HostPort, HostPort], run: Run, limit_s: float):
+        self.launcher, self.pair, self.run, self.limit_s = launcher, pair, run, limit_s
+        self.outcome: Outcome | None = None
+        self.client: _Program | None = None
+        self.next_s = 0.0
+        self.server = self._start(1, None)
+
+    def _start(self, end: int, server: str | None) -> _Program:
+        launcher, at = self.launcher, self.pair[end]
+        program = arguments(self.run, launcher.device(at), at.portnum, server)
+        return _Program(launcher.command(at, program, self.limit_s))
+
+    def look(self, now: float, began: float) -> None:
+        """Start what is due, and see what has ended."""
+        if self.outcome is not None:
+            return
+        if self.client is None:
+            if self.server.code not in (None, 0):
+                self.outcome = self._failed(self.server, 1)
+            elif now >= self.next_s:
+                self.client = self._start(0, self.launcher.address(self.pair[1]))
+            return
+        code = self.client.code
+        if code is None:
+            if now - began > self.limit_s + REACHED_S:
+                self.outcome = Outcome(None, -1, f"not finished after {self.limit_s:.0f} s")
+        elif code == 0:
+            self._read()
+        elif (
+            code not in (NOT_REACHED.get(self.launcher.name), *MISSING)
+            and _not_listening(self.client.output)
+            and now - began < REACHED_S
+            and self.server.code is None
+        ):
+            self.client.end()
+            self.client, self.next_s = None, now + RETRY_S
+        else:
+            self.outcome = self._client_failed()
+
+    def _read(self) -> None:
+        assert self.client is not None
+        try:
+            self.outcome = Outcome(parse(self.client.output, self.run.latency))
+        except PeerError as error:
+            self.outcome = Outcome(None, -1, str(error))
+
+    def _client_failed(self) -> Outcome:
+        assert self.client is not None
+        if self.server.code not in (None, 0):  # it ended first, or the client would have been served
+            return self._failed(self.server, 1)
+        return self._failed(self.client, 0)
+
+    def _failed(self, program: _Program, end: int) -> Outcome:
+        """Whose fault it is, as far as exit code and output say."""
+        code, text = program.code, reason_of(program.output)
+        if code == NOT_REACHED.get(self.launcher.name):
+            return Outcome(None, end, text or f"{self.launcher.name} did not reach it")
+        if code in MISSING:
+            return Outcome(None, end, text or f"{self.run.name} is not there; install perftest")
+        if code in TIMED_OUT:
+            return Outcome(None, -1, f"not finished after {self.limit_s:.0f} s")
+        reason = text or f"{self.run.name} ended with {code} and no word"
+        return Outcome(None, end if any(f in reason.lower() for f in HOST_FAULTS) else -1, reason)
+
+    def end(self) -> None:
+        """Nothing of the pair goes on."""
+        for program in (self.client, self.server):
+            if program is not None:
+                program.end()
+
+
+def _not_listening(output: str) -> bool:
+    return any(
+        x in output for x in ("Couldn't connect to", "Unable to init the socket connection", "Connection refused")
+    )
+
+
+def run_pairs(
+    launcher: Launcher, pairs: Sequence[tuple[HostPort, HostPort]], runs: Sequence[Run], limit_s: float
+) -> list[Outcome]:  # fmt: skip
+    """Run all ``pairs`` (source, target) at once, each with its ``Run``; what became of each, in their order.
+
+    ``limit_s``: seconds that one program may take. A pair that fails leaves the others alone; nothing goes on when this returns.
+    """
+    started: list[_Pair] = []
+    try:
+        for pair, run in zip(pairs, runs, strict=True):
+            started.append(_Pair(launcher, pair, run, limit_s))
+        began = time.monotonic()
+        grace = began + RETRY_S  # so that most servers listen when the clients come
+        for one in started:
+            one.next_s = grace
+        while any(p.outcome is None for p in started):
+            now = time.monotonic()
+            for one in started:
+                one.look(now, began)
+            time.sleep(LOOK_S)
+        return [p.outcome or Outcome(None) for p in started]
+    finally:
+        for one in started:
+            one.end()

@@ -1,0 +1,85 @@
+"""perftest's programs: their arguments, and what they print.
+
+The table for people is read, by the names of its columns: ``--out_json`` of Debian's perftest 4.5 (6.06) writes what no JSON parser reads (keys without
+quotation marks, commas before brackets).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from softib.errors import PeerError
+
+__all__ = ["PROGRAMS", "Run", "arguments", "parse", "reason_of"]
+
+PROGRAMS = ("write", "send", "read")
+"""``ib_write_bw`` and ``ib_write_lat``, and so on."""
+COLUMN = {False: "BW average", True: "t_typical"}
+"""Heading of the value, by latency."""
+LEAST_ITERATIONS, MOST_ITERATIONS = 5, 1_000_000
+_NOISE = re.compile(
+    r"^(-+\s*$|\s*$|.*(conflicting cpu frequency|relaxed|waiting for client|local address|remote address|gid:).*)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` octets, ``iterations``, TCP ``port`` of the exchange; ``device`` ("": the first)
+    and ``portnum`` at each end."""
+
+    program: str
+    latency: bool
+    both: bool
+    size: int
+    iterations: int
+    port: int
+
+    @property
+    def name(self) -> str:
+        """``ib_write_bw``."""
+        return f"ib_{self.program}_{'lat' if self.latency else 'bw'}"
+
+
+def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[str]:
+    """The command of one end; ``server``: address of the other one (None: this is the server)."""
+    out = [run.name, "-F", "-s", str(run.size), "-n", str(run.iterations), "-p", str(run.port)]
+    out += ["-d", device] if device else []
+    out += ["-i", str(portnum)] if portnum > 1 else []
+    if not run.latency:
+        out.append("--report_gbits")
+        out += ["-b"] if run.both else []
+    return out if server is None else [*out, server]
+
+
+def parse(output: str, latency: bool) -> float:
+    """Gb/s of payload (both directions together with ``-b``), or microseconds: of the last row of the table. Raises :class:`PeerError` where there is none."""
+    head: list[str] = []
+    value = None
+    for line in output.splitlines():
+        if line.lstrip().startswith("#bytes"):
+            head = re.findall(
+                r"#\w+|BW \w+|MsgRate|t_\w+|tps \w+|\d+(?:\.\d+)?% percentile|\d+(?:\.\d+)? percentile", line
+            )
+        elif head and re.match(r"^\s*\d+\s+\d+\s+[\d.]", line):
+            numbers = line.split()
+            wanted = COLUMN[latency]
+            if wanted in head and head.index(wanted) < len(numbers):
+                value = float(numbers[head.index(wanted)])
+    if value is None or value <= 0:
+        raise PeerError(f"no table of perftest in its output: {reason_of(output) or 'it printed nothing'}")
+    return value
+
+
+def reason_of(output: str) -> str:
+    """The line of the output that says most about why it failed: the last that is none of perftest's usual ones."""
+    lines = [line.strip() for line in output.splitlines() if not _NOISE.match(line)]
+    wanted = [
+        x
+        for x in lines
+        if re.search(
+            r"fail|couldn't|unable|error|no such|not found|refused|denied|no ib|timed out|invalid", x, re.IGNORECASE
+        )
+    ]
+    return (wanted or lines or [""])[-1][:200]

@@ -1,0 +1,139 @@
+"""UFM telemetry as files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. One sample a port; two files make an interval.
+
+Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV (``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb``
+holds octets, whatever its name says: a management datagram is 288 of them in the published sample. What is not in the tables here is left alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from softib.errors import UnreadableFile
+from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.text import read_lines
+
+__all__ = ["Sample", "is_telemetry", "read_telemetry"]
+
+_OCTETS = 4
+COUNTERS: dict[str, tuple[str, int]] = {
+    "Infiniband_MBOut_u_Gb": ("port_xmit_data", _OCTETS), "Infiniband_MBIn_u_Gb": ("port_rcv_data", _OCTETS),
+    "Infiniband_PckOut_u_Packets": ("port_xmit_pkts", 1), "Infiniband_PckIn_u_Packets": ("port_rcv_pkts", 1),
+    "Infiniband_SymbolErrors_u_Errors": ("symbol_error_counter", 1), "Infiniband_LinkRecovers_u_Errors": ("link_error_recovery_counter", 1),
+    "Infiniband_LinkDowned_u_Errors": ("link_downed_counter", 1), "Infiniband_RcvErrors_u_Errors": ("port_rcv_errors", 1),
+    "Infiniband_RcvRemotePhysErrors_u_Errors": ("port_rcv_remote_physical_errors", 1),
+    "Infiniband_RcvSwRelayErrors_u_Errors": ("port_rcv_switch_relay_errors", 1), "Infiniband_XmtDiscards_u_Errors": ("port_xmit_discards", 1),
+    "Infiniband_XmtConstraintErrors_u_Errors": ("port_xmit_constraint_errors", 1),
+    "Infiniband_RcvConstraintErrors_u_Errors": ("port_rcv_constraint_errors", 1),
+    "Infiniband_LinkIntegrityErrors_u_Errors": ("local_link_integrity_errors", 1),
+    "Infiniband_ExcBufOverrunErrors_u_Errors": ("excessive_buffer_overrun_errors", 1), "Infiniband_VL15Dropped_u_Drops": ("vl15_dropped", 1),
+    "Infiniband_XmitWait_u_Ticks": ("port_xmit_wait", 1),
+    "PortXmitDataExtended": ("port_xmit_data", 1), "PortRcvDataExtended": ("port_rcv_data", 1), "PortXmitPktsExtended": ("port_xmit_pkts", 1),
+    "PortRcvPktsExtended": ("port_rcv_pkts", 1), "Symbol_Errors": ("symbol_error_counter", 1), "Link_Down_IB": ("link_downed_counter", 1),
+}  # fmt: skip
+"""Name there → (counter, how many of its units are one of ours)."""
+LEVELS = {
+    "Total_Raw_BER": "pre_fec_ber",
+    "Raw_BER": "pre_fec_ber",
+    "Module_Temperature": "module_temperature_c",
+    "Chip_Temp": "temperature_c",
+}
+"""Name there → level of :class:`~softib.diags.observations.Observations`."""
+_GUID, _PORT, _TIME = ("node_guid", "Node_GUID"), ("port_num", "Port_Number"), ("timestamp",)
+_LARGEST = 2**64 - 1
+
+
+@dataclass
+class Sample:
+    """One port at one time (0: it states none)."""
+
+    guid: int
+    portnum: int
+    time_ns: int
+    counters: dict[str, int] = field(default_factory=dict)
+    levels: dict[str, float] = field(default_factory=dict)
+
+
+def is_telemetry(file: str) -> bool:
+    """Does the file begin as one of the two does?"""
+    try:
+        with open(file, "rb") as opened:
+            head = opened.read(4096).decode("utf-8", "replace")
+    except OSError:
+        return False
+    first = head.lstrip("\ufeff \r\n").split("\n", 1)[0]
+    as_csv = any(n in first.split(",") for n in _GUID) and any(n in first.split(",") for n in _PORT)
+    return as_csv or (head.lstrip("\ufeff \r\n")[:1] in ("{", "[") and '"values"' in head and '"node_guid"' in head)
+
+
+def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
+    """The newest sample of each port, by (NodeGUID, portnum), and what could not be read. Raises :class:`UnreadableFile` for JSON or CSV that is none."""
+    problems = Problems(file)
+    found: dict[tuple[int, int], Sample] = {}
+    for number, row in enumerate(_rows(file, "\n".join(read_lines(Path(file), problems))), 1):
+        sample = _sample(row)
+        if sample is None:
+            problems.add(number, "a sample without a node GUID and a port number")
+        elif found.get((sample.guid, sample.portnum), sample).time_ns <= sample.time_ns:
+            found[sample.guid, sample.portnum] = sample
+    return [found[key] for key in sorted(found)], list(problems)
+
+
+def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
+    text = text.lstrip("\ufeff")
+    if text.lstrip()[:1] not in ("{", "["):
+        yield from csv.DictReader(io.StringIO(text))
+        return
+    try:
+        got = json.loads(text)
+    except ValueError as error:
+        raise UnreadableFile(f"{file}: no UFM telemetry: {error}") from None
+    for message in got if isinstance(got, list) else [got]:
+        values = message.get("values") if isinstance(message, dict) else None
+        if not isinstance(values, list):
+            raise UnreadableFile(f"{file}: no UFM telemetry: a message has no list of values")
+        yield from (v if isinstance(v, dict) else {} for v in values)
+
+
+def _sample(row: Mapping[str, Any]) -> Sample | None:
+    guid, port, time_us = (_first(row, names) for names in (_GUID, _PORT, _TIME))
+    try:
+        sample = Sample(int(str(guid), 16), int(str(port)), int(float(str(time_us))) * 1000 if time_us else 0)
+    except (ValueError, OverflowError):
+        return None
+    if not 0 < sample.guid <= _LARGEST or not 0 < sample.portnum < 255:
+        return None
+    for name, (counter, unit) in COUNTERS.items():
+        value = _number(row.get(name))
+        if value is not None and 0 <= value <= _LARGEST:
+            sample.counters[counter] = int(value) // unit
+    for name, level in LEVELS.items():
+        value = _number(row.get(name))
+        if value is not None:
+            sample.levels[level] = float(value)
+    return sample
+
+
+def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[n] for n in names if row.get(n) not in (None, "")), None)
+
+
+def _number(value: Any) -> float | int | None:
+    """A number that is finite; whole ones stay whole."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        return int(str(value))
+    except ValueError:
+        pass
+    try:
+        real = float(str(value))
+    except ValueError:
+        return None
+    return real if math.isfinite(real) else None

@@ -1,0 +1,33 @@
+"""What a thread of a recorded program did, as columns: what ``softib run --record`` reads from its files, and what schedules are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+__all__ = ["Event", "RecordedThread"]
+
+
+class Event(IntEnum):
+    """``SOFTIB_EVENT_*`` of ``preload/verbs/engine/record.h``."""
+
+    POST, RECEIVED, SENT, QP, BEGIN, END = range(1, 7)
+
+
+@dataclass(frozen=True)
+class RecordedThread:
+    """Events of a thread by column: ``ns`` when each call began (one clock for all processes), ``compute`` ns computed so far, ``type`` (:class:`Event`), and
+    what ``record.h`` says of ``opcode``, ``qpn``, ``peer`` and ``octets``. ``rank`` as the launcher says, or None."""
+
+    pid: int
+    tid: int
+    rank: int | None
+    ns: np.ndarray
+    compute: np.ndarray
+    type: np.ndarray
+    opcode: np.ndarray
+    qpn: np.ndarray
+    peer: np.ndarray
+    octets: np.ndarray

@@ -1,0 +1,76 @@
+"""Jobs whose hosts' HCAs stand still while they run: the fallback to TCP that nobody meant. Counters alone decide."""
+
+from __future__ import annotations
+
+import pytest
+
+from softib.diags.cable_rules.case import Case
+from softib.diags.cable_rules.job_traffic import JobPorts, job_traffic
+from softib.diags.cable_rules.thresholds import load_thresholds
+from tests.diags.cable_rules.observed import NODES, observed
+
+FAST, STILL = 2.5e11, 5e4  # words of four octets in 120 s: 8 GB/s, 1.7 kB/s
+
+
+def job(name: str, *hosts: str) -> JobPorts:
+    return JobPorts(name, [(h, NODES[h][0], 1) for h in hosts])
+
+
+def moved(seconds: float = 120.0, **words: float):
+    data = {f"{h}[1]": w for h, w in words.items()}
+    return observed(seconds, {"port_xmit_data": data, "port_rcv_data": data})
+
+
+def found(seen, *jobs: JobPorts, **limits: float):
+    return job_traffic(Case(seen, load_thresholds(limits)), jobs)
+
+
+def test_a_job_whose_counters_stand_still_is_named_beside_one_that_moves():
+    seen = moved(h0=FAST, h1=FAST, h2=STILL, h3=STILL)
+    one = found(seen, job("verbs", "h0", "h1"), job("tcp", "h2", "h3"))
+    assert [f.evidence["job"] for f in one] == ["tcp"]
+    assert "stand still over 2 min" in one[0].message and "16.7 GB/s" in one[0].message
+    assert {w.node for w in one[0].where} == {"h2", "h3"}
+    assert one[0].evidence["octets_per_second"] == {"h2": pytest.approx(3333.3), "h3": pytest.approx(3333.3)}
+
+
+def test_alone_it_is_named_with_less_confidence():
+    seen = moved(h0=STILL, h1=STILL, h2=0, h3=0)
+    assert found(seen, job("tcp", "h0", "h1"))[0].evidence["confidence"] < 0.9
+
+
+def test_what_moves_is_no_finding():
+    assert found(moved(h0=FAST, h1=FAST, h2=FAST / 20, h3=FAST / 20), job("a", "h0", "h1"), job("b", "h2", "h3")) == []
+
+
+def test_one_host_of_a_job_that_moves_clears_it():
+    assert found(moved(h0=FAST, h1=STILL, h2=0, h3=0), job("a", "h0", "h1")) == []
+
+
+def test_a_job_of_one_host_uses_no_fabric():
+    assert found(moved(h0=STILL, h1=FAST, h2=FAST, h3=FAST), job("alone", "h0")) == []
+
+
+def test_too_short_a_time_and_unknown_counters_say_nothing():
+    assert found(moved(20.0, h0=0, h1=0, h2=FAST, h3=FAST), job("a", "h0", "h1")) == []
+    assert found(moved(20.0, h0=0, h1=0, h2=FAST, h3=FAST), job("a", "h0", "h1"), job_observed=10)
+    seen = observed(120.0, {"port_xmit_data": {"h2[1]": FAST}})
+    assert found(seen, job("a", "h0", "h1")) == [], "nobody told of PortRcvData"
+
+
+def test_background_of_hosts_without_a_job_is_no_traffic_of_one():
+    """Polls and sweeps move more than the threshold on every host here."""
+    busy = 1e7  # 660 kB/s
+    assert found(moved(h0=busy, h1=busy, h2=busy, h3=busy), job("a", "h0", "h1"))
+
+
+def test_packets_like_ipoib_are_called_that_and_no_more():
+    data, packets = 4e6, 4e6 * 4 / 2000
+    places = [f"{h}[1]" for h in ("h0", "h1")]
+    seen = observed(120.0, {
+        "port_xmit_data": dict.fromkeys(places, data), "port_rcv_data": dict.fromkeys(places, data),
+        "port_xmit_pkts": dict.fromkeys(places, packets), "port_multicast_xmit_pkts": dict.fromkeys(places, 3.0),
+    })  # fmt: skip
+    one = found(seen, job("a", "h0", "h1"), job_still=1e6)
+    assert "looks like IPoIB" in one[0].message and "do not know the transport" in one[0].message
+    assert one[0].evidence["octets_per_packet"] == 2000

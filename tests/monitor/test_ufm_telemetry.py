@@ -1,0 +1,87 @@
+"""UFM telemetry as a source: the published sample message, a later one made of it, the CSV form, and files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import softib
+from softib.monitor.ufm_telemetry import COUNTERS, is_telemetry, read_telemetry
+
+SAMPLE = Path(os.environ.get("SOFTIB_DATA", "/work/shared/data")) / "ufm-telemetry" / "small_telemetry.json"
+real_sample = pytest.mark.skipif(not SAMPLE.is_file(), reason="the real sample is not here")
+
+
+@real_sample
+def test_every_counter_of_the_published_sample_is_read_in_its_unit():
+    samples, problems = read_telemetry(str(SAMPLE))
+    got = json.loads(SAMPLE.read_text())["values"]
+    assert problems == [] and len(samples) == len({(v["node_guid"], v["port_num"]) for v in got}) == 6
+    by_key = {(s.guid, s.portnum): s for s in samples}
+    for v in got:
+        s = by_key[int(v["node_guid"], 16), v["port_num"]]
+        assert s.time_ns == v["timestamp"] * 1000
+        for name, (counter, unit) in COUNTERS.items():
+            if name in v:
+                assert s.counters[counter] * unit == v[name]
+        if s.counters["port_xmit_pkts"]:  # management datagrams nearly alone: 72 words each (IBA 13.4.2, without VCRC)
+            assert s.counters["port_xmit_data"] == pytest.approx(72 * s.counters["port_xmit_pkts"], rel=1e-3)
+
+
+@real_sample
+def test_two_messages_make_an_interval_and_are_judged(tmp_path):
+    message = json.loads(SAMPLE.read_text())
+    for v in message["values"]:
+        v["timestamp"] += 600 * 10**6
+    bad = message["values"][1]
+    bad["Infiniband_LinkDowned_u_Errors"] += 3
+    bad["Infiniband_RcvErrors_u_Errors"] += 40
+    (tmp_path / "later.json").write_text(json.dumps(message))
+    seen = softib.observe(SAMPLE, tmp_path / "later.json").observations
+    assert seen.intervals == 1 and (seen.seconds("link_downed_counter") == 600).all()
+    assert seen.total("link_downed_counter").sum() == 3
+    found = softib.diagnose(seen).at_least("warning")
+    assert {f.where[0].guid for f in found} == {int(bad["node_guid"], 16)} and found
+
+
+def test_the_csv_form_has_raw_error_ratios_and_temperatures(tmp_path):
+    rows = [
+        "timestamp,Node_GUID,Port_Number,PortXmitDataExtended,Symbol_Errors,Link_Down_IB,Total_Raw_BER,Module_Temperature",
+        "{},0x0c42a103007ab890,1,{},0,0,{},{}",
+        "{},0x0c42a103007ab890,2,{},0,0,1e-9,41",
+    ]
+    for name, at, words, ber, warm in (("a", 10**15, 100, "5e-4", 45), ("b", 10**15 + 10**9, 300, "5e-4", 73)):
+        text = [rows[0], rows[1].format(at, words, ber, warm), rows[2].format(at, words)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(text) + "\n")
+    seen = softib.observe(tmp_path / "a.csv", tmp_path / "b.csv").observations
+    assert seen.total("port_xmit_data").tolist() == [200, 200] and seen.seconds("port_xmit_data").tolist() == [
+        1000,
+        1000,
+    ]
+    assert seen.level["pre_fec_ber"][0].tolist() == [5e-4, 1e-9]
+    found = {f.code: f for f in softib.diagnose(seen).at_least("warning")}
+    assert set(found) == {"link-pre-fec-errors", "hot-module"} or "link-pre-fec-errors" in found
+    assert found["link-pre-fec-errors"].where[0].portnum == 1
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ('{"values": 7, "node_guid": 1}', "no list of values"), ('{"values": [{"node_guid": "0x1"', "no UFM telemetry"),
+    ("Node_GUID,Port_Number,Symbol_Errors\n0x1,0,5\nx,y,z\n", "no counters"), ('{"values": [{"node_guid": "0x1", "port_num": NaN}]}', "no counters"),
+])  # fmt: skip
+def test_what_is_none_is_one_line(tmp_path, text, says):
+    (tmp_path / "a.json").write_text(text)
+    (tmp_path / "b.json").write_text(text)
+    assert is_telemetry(str(tmp_path / "a.json"))
+    with pytest.raises(softib.SoftibError, match=says) as error:
+        softib.observe(tmp_path / "a.json", tmp_path / "b.json")
+    assert "\n" not in str(error.value)
+
+
+def test_nothing_else_is_taken_for_telemetry(tmp_path):
+    for text in ("", "{", "node_guid\n", '{"values": []}', "NodeGUID,PortNumber\n"):
+        (tmp_path / "x").write_text(text)
+        assert not is_telemetry(str(tmp_path / "x"))
+    assert not is_telemetry(str(tmp_path / "absent"))
