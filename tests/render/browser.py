@@ -20,8 +20,13 @@ FLAGS = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe",
 ]  # fmt: skip
 
-WEBGL = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist"]
-"""WebGL drawn by the processor, for machines without a graphics card."""
+WEBGL = [
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--ignore-gpu-blocklist",
+    "--disable-gpu-compositing",
+]
+"""WebGL drawn by the processor, for machines without a graphics card; the page is put together by the processor too, as Chromium does there."""
 
 
 class Browser:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import softib
+from softib.web.map_groups import groups_of
 from softib.web.map_layout import map_of
 
 FABRICS = {
@@ -72,3 +73,28 @@ def test_a_fabric_without_cables_has_a_map():
     f.port_cable[:] = -1
     m = map_of(f)
     assert len(m.edge) == 0 and len(set(zip(m.x.tolist(), m.y.tolist(), strict=True))) == f.sizes.nodes
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_each_level_of_detail_joins_groups_of_the_finer_one(name):
+    f = made(name)
+    m = map_of(f)
+    levels = groups_of(f, m)
+    finer = np.arange(f.sizes.nodes)
+    for level in levels:
+        # All nodes of a finer group are in one group, and every group has its nodes.
+        assert all(len(set(level.of[finer == g].tolist())) == 1 for g in np.unique(finer).tolist())
+        assert level.count.sum() == f.sizes.nodes and (level.count > 0).all()
+        assert np.isfinite(level.x).all() and len(level.name) == len(level.x)
+        assert m.x.min() <= level.x.min() and level.x.max() <= m.x.max()
+        finer = level.of
+    assert len(levels[2].x) <= len(levels[1].x) <= len(levels[0].x) <= f.sizes.nodes
+
+
+def test_a_rack_is_a_leaf_with_its_hosts():
+    f = made("tree of two levels")
+    racks = groups_of(f, map_of(f))[0]
+    names = f.node_names()
+    assert racks.name[racks.of[names.index("leaf-1")]] == "leaf-1, 4 hosts"
+    assert racks.of[names.index("host-0001")] == racks.of[names.index("leaf-1")]
+    assert racks.name[racks.of[names.index("spine-1")]] == "spine-1"

@@ -1,55 +1,56 @@
-"""Load is what a port sent over what its link can send; counters that somebody cleared never make it negative."""
+"""Load is what a port sent over what its link can send; counters that somebody cleared never make it negative, and what cannot be told is not zero."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-import softib
-from softib.web.rates import History
+from softib.monitor.increase import between
+from softib.web.rates import Recent, port_rows, sample_of
+from tests.monitor.lab import Lab, clear, port_of, row_of
 
 
 @pytest.fixture
-def fabric():
-    return softib.generate("fat-tree", radix=4, levels=2, generation="EDR").arrays
+def lab():
+    return Lab()
 
 
-def test_half_of_an_edr_link(fabric):
-    history = History(4)
-    port = int(np.flatnonzero(fabric.linked)[0])
-    history.add(10.0, fabric)
-    # 4x EDR carries 100 Gb/s of data: 12.5 GB a second, in words of four octets.
-    fabric.counters["port_xmit_data"][port] += np.uint64(2 * 12.5e9 / 2 / 4)
-    fabric.counters["symbol_error_counter"][port] += np.uint64(3)
-    fabric.counters["port_xmit_wait"][port] += np.uint64(70)
-    history.add(12.0, fabric)
-    sample = history.at(None)
-    assert float(sample.load[port]) == pytest.approx(0.5, rel=1e-3)
-    assert int(sample.errors[port]) == 3 and int(sample.wait[port]) == 70
-    assert sample.errors.sum() == 3 and (sample.load > 0).sum() == 1
+def test_half_of_a_link(lab):
+    port = port_of(lab.fabric, "leaf-1", 3)
+    before = lab.round()
+    row = row_of(before.targets, lab.fabric, port)
+    # 4x NDR carries 400 Gb/s of data: 50 GB in the second between two rounds, in words of four octets.
+    lab.add(port, "port_xmit_data", int(50e9 / 2 / 4))
+    lab.add(port, "symbol_error_counter", 3)
+    sample = sample_of(between(before.reading, lab.round().reading))
+    assert float(sample.load[row]) == pytest.approx(0.5, rel=1e-2)
+    assert int(sample.errors[row]) == 3 and sample.errors.sum() == 3
+    assert (np.nan_to_num(sample.load) > 0.01).sum() == 1
 
 
-def test_cleared_counters_are_no_rate(fabric):
-    history = History(4)
-    fabric.counters["port_xmit_data"] = 1 << 40
-    history.add(1.0, fabric)
-    fabric.counters["port_xmit_data"] = 0
-    history.add(2.0, fabric)
-    assert (history.at(None).load == 0).all()
+def test_cleared_counters_are_no_rate(lab):
+    port = port_of(lab.fabric, "leaf-1", 3)
+    lab.add(port, "port_xmit_data", 1 << 30)
+    before = lab.round()
+    clear(lab.wire, lab.fabric, port)
+    sample = sample_of(between(before.reading, lab.round().reading))
+    assert np.isnan(sample.load[row_of(before.targets, lab.fabric, port)])
 
 
-def test_a_clock_that_jumps_back_makes_no_sample(fabric):
-    history = History(4)
-    history.add(10.0, fabric)
-    history.add(9.0, fabric)
-    assert history.times() == []
-    history.add(11.0, fabric)
-    assert history.times() == [11.0]
+def test_rows_are_found_by_guid_and_portnum(lab):
+    f = lab.fabric
+    everything = np.arange(f.sizes.ports)
+    assert (port_rows(f, f.node_guid[f.port_node], f.port_num.astype(np.int32)) == everything).all()
+    assert port_rows(f, np.array([1], np.uint64), np.array([1], np.int32)).tolist() == [-1]
+    assert port_rows(f, f.node_guid[:1], np.array([200], np.int32)).tolist() == [-1]
 
 
-def test_the_oldest_go_first(fabric):
-    history = History(3)
-    for second in range(10):
-        history.add(float(second), fabric)
-    assert history.times() == [7.0, 8.0, 9.0]
-    assert history.at(8.2).time_s == 8.0
+def test_the_oldest_go_first_and_time_never_goes_back(lab):
+    before = lab.round().reading
+    recent = Recent(3)
+    one = between(before, lab.round().reading)
+    for second in (1.0, 2.0, 3.0, 2.5, 4.0, 5.0):
+        sample = sample_of(one)
+        recent.add(type(sample)(second, *(getattr(sample, n) for n in ("guid", "portnum", "load", "wait", "errors"))))
+    assert recent.times() == [3.0, 4.0, 5.0]
+    assert recent.at(4.2).time_s == 4.0 and recent.at(None).time_s == 5.0

@@ -75,6 +75,11 @@ class JobLinks:
         """``leaf-3[40]`` of every port that sends what the job sends."""
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
 
+    def nodes_of(self, job: int) -> np.ndarray:
+        """Rows of the nodes that the job has (int64[n], ascending): those behind the last link to each of its ends."""
+        ends = self.port[len(self.port) - self.network.n_hosts :][self.jobs[job].ends]
+        return np.unique(self.fabric.port_node[self.fabric.port_peer[ends]].astype(np.int64))
+
     def cables_of(self, job: int) -> int:
         """How many cables the job may use, in either direction."""
         port = self.port[self.uses[job]]

@@ -13,6 +13,7 @@ from softib.source import warn
 
 if TYPE_CHECKING:
     from softib.fabric.formats.base import ReadResult
+    from softib.web.collector import Collector
     from softib.web.served import Served
 
 __all__ = ["serve"]
@@ -22,13 +23,16 @@ LEAST_S, MOST_S = 0.2, 3600.0
 
 def serve(
     source: str | os.PathLike[str] | Fabric, *, host: str = "127.0.0.1", port: int | None = None, token: str | None = None,
-    every: float = 2.0, ready: Callable[[str], None] | None = None, notice: Notice = warn,
+    every: float = 2.0, jobs: str | os.PathLike[str] | None = None, history: str | os.PathLike[str] | None = None,
+    ready: Callable[[str], None] | None = None, notice: Notice = warn,
 ) -> None:  # fmt: skip
-    """Serve ``source`` (a file, a :class:`Fabric`, or a running fabric, read again every ``every`` seconds) to browsers and REST clients until Ctrl-C.
+    """Serve ``source`` to browsers and REST clients until Ctrl-C: a running fabric or ``umad:DEVICE``, whose counters are read by MADs every ``every`` seconds, or a file or
+    :class:`Fabric`, which is read once.
 
     ``port``: default 8470, 0 a free one. On loopback everybody of this machine may look unless a ``token`` is given; on another ``host`` a token is needed and is made where none
-    is given. ``ready`` gets the address to open. Nothing can be changed through it. Raises :class:`InputError` where the source cannot be read, the extra ``serve`` is
-    not installed, or the address is taken.
+    is given. ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a directory that ``softib exporter --history`` keeps, for the time before the server began. ``ready`` gets
+    the address to open. Nothing can be changed through it. Raises :class:`InputError` and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not installed, or the
+    address is taken; :class:`PeerError` where nobody answers.
     """
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
@@ -38,33 +42,76 @@ def serve(
     if token is not None and len(token) < 16:
         raise InputError("the token is too short to keep anybody out: at least 16 characters")
     served = _served(source, every, notice)
+    if jobs is not None:
+        served.jobs = os.fspath(jobs)
+        from softib.analysis.job_files import read_jobs
+
+        read_jobs(served.jobs)
+    if history is not None:
+        from softib.web.past import Past
+
+        served.past = Past(history)
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
 
 
 def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice) -> Served:
-    from softib.live.instances import running as instances
+    from softib.monitor.opening import is_live, open_source
     from softib.source import load
+    from softib.web.collector import Collector
     from softib.web.served import Served
 
     if isinstance(source, Fabric):
         result, name = result_of(source), source.name
-        return Served(name, lambda: _copy(result), changes=False)
+        return Served(name, lambda: _copy(result), explain=_explain("", _no_sl))
     name = os.fspath(source)
-    instance = next((i for i in instances() if i.name == name), None)
-    if instance is None or os.path.exists(name):
-        result = load(name, [], None, notice=notice)
-        return Served(result.fabric.name or os.path.basename(name), lambda: _copy(result), changes=False)
-    from softib.api.explaining import explain_path
-    from softib.live.control.client import ask
-    from softib.live.snapshot import read
+    if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
+        collector = Collector(name, lambda: open_source(name))
+        return Served(name, collector=collector, every_s=every, explain=_explain(name, _sl_of(name), collector))
+    result = load(name, [], None, notice=notice)
+    return Served(result.fabric.name or os.path.basename(name), lambda: _copy(result), explain=_explain("", _no_sl))
 
-    def manager() -> dict[str, Any]:
-        found: dict[str, Any] = ask(instance, "status")["sm"]
-        return found
 
-    return Served(
-        name, lambda: read(instance), lambda a, b: explain_path(instance, a, b).to_json(), manager, every_s=every
-    )
+Sl = Callable[[int, int], tuple[int, str]]
+
+
+def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callable[[Any, str, str], dict[str, object]]:
+    """Why a path is as it is, by tables that were read."""
+
+    def explained(fabric: Any, a: str, b: str) -> dict[str, object]:
+        from softib.analysis.path_explanation import explain
+        from softib.fabric.node_finder import NodeFinder
+
+        finder = NodeFinder(fabric)
+        ports = finder.port(a), finder.port(b)
+        watch = None if collector is None else collector.watch
+        manager = {} if watch is None else watch.manager.reported.get("sm", {})
+        engine = manager.get("engine_used") or manager.get("engine") or "an engine that nobody told"
+        return explain(fabric, *ports, engine, *sl_of(*(int(fabric.lid[p]) for p in ports))).to_json()
+
+    return explained
+
+
+def _no_sl(slid: int, dlid: int) -> tuple[int, str]:
+    return 0, "assumed: no subnet administration was asked"
+
+
+def _sl_of(name: str) -> Sl:
+    """What the subnet administration of a running fabric says; nobody is asked behind a umad device."""
+
+    def reported_sl(slid: int, dlid: int) -> tuple[int, str]:
+        from softib.errors import PeerError
+        from softib.live.instances import running
+        from softib.live.sa_client.one_path import path_sl
+
+        instance = next((i for i in running() if i.name == name), None)
+        if instance is None:
+            return _no_sl(slid, dlid)
+        try:
+            return path_sl(instance, slid, dlid), "the subnet administration says it"
+        except PeerError as error:
+            return 0, f"assumed: {error}"
+
+    return reported_sl
 
 
 def _copy(result: ReadResult) -> ReadResult:

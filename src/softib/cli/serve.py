@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_notice
+from softib.cli.output import Compiling, print_notice, show_line
+from softib.errors import InputError, UnreadableFile
 
 
 @click.command()
@@ -24,21 +25,42 @@ from softib.cli.output import print_notice
     default=2.0,
     show_default=True,
     metavar="S",
-    help="Read a running fabric again after S seconds.",
+    help="Seconds from one round of MADs to the next.",
 )
-def command(source: str, host: str, port: int | None, token_file: str | None, every: float) -> int:
-    """Show SOURCE in a browser until Ctrl-C: a map with loads, errors and findings, every node and path; REST below /api/v1.
+@click.option("--jobs", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+              help="Slurm's or Kubernetes' jobs, or YAML: coloured on the map, with the links that they share.")  # fmt: skip
+@click.option(
+    "--history", metavar="DIR", help="What softib exporter --history keeps: the slider goes back to its first day."
+)
+def command(
+    source: str,
+    host: str,
+    port: int | None,
+    token_file: str | None,
+    every: float,
+    jobs: str | None,
+    history: str | None,
+) -> int:
+    """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every node and path; REST below /api/v1.
+
+    SOURCE is a running fabric or umad:DEVICE, whose counters are read by MADs every --every seconds, or a file, which is read once.
 
     Nothing can be changed through it. The page loads nothing from outside.
     """
     import softib
 
+    softib.on_compiling(Compiling(show_line))
     token = None
     if token_file is not None:
-        token = (Path(token_file).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
+        try:
+            token = (Path(token_file).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UnreadableFile(f"{token_file}: no file of a token: {error}") from None
+        if not token:
+            raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
     with contextlib.suppress(KeyboardInterrupt):
         softib.serve(
-            source, host=host, port=port, token=token, every=every, notice=print_notice,
+            source, host=host, port=port, token=token, every=every, jobs=jobs, history=history, notice=print_notice,
             ready=lambda address: click.echo(f"softib: serving {source} at {address}", err=True),
         )  # fmt: skip
     return 0

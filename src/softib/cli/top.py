@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
+import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from softib.cli import completing
 from softib.cli.output import Compiling, show_line
+from softib.errors import PeerError
 
 if TYPE_CHECKING:
     from softib import TopView
@@ -24,24 +28,26 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--sort",
-    type=click.Choice(["busy", "waiting", "errors"]),
+    type=click.Choice(["busy", "waiting", "errors", "jobs"]),
     default="busy",
     show_default=True,
-    help="Which ports come first.",
+    help="Which ports come first, or the jobs.",
 )
 @click.option("--rounds", type=click.IntRange(2), metavar="N", help="Leave after N rounds (default: at 'q').")
-def command(source: str, every: float, sort: str, rounds: int | None) -> int:
-    """Show the busiest, most waiting and erring ports of SOURCE, and its subnet manager, full-screen.
+@click.option("--jobs", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+              help="Slurm's or Kubernetes' jobs, or YAML: what their hosts send, wait for and err in.")  # fmt: skip
+def command(source: str, every: float, sort: str, rounds: int | None, jobs: str | None) -> int:
+    """Show the busiest, most waiting and erring ports of SOURCE, its jobs and its subnet manager, full-screen.
 
-    SOURCE is a running fabric or umad:DEVICE. Keys: b, w, e choose the order, q leaves. Where stdout is no terminal the last of --rounds N
-    (default 2) is printed as text.
+    SOURCE is a running fabric or umad:DEVICE; one that goes down is looked for again. Keys: b, w, e, j choose what is shown, q leaves. Where stdout is no terminal that can move its
+    cursor the last of --rounds N (default 2) is printed as text.
     """
     import softib
 
     softib.on_compiling(Compiling(show_line))
-    with softib.TopView(source) as view:
+    with softib.TopView(source, jobs=jobs) as view:
         view.sort(sort)
-        if not sys.stdout.isatty():
+        if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
             _plain(view, every, rounds or 2)
         else:
             _full_screen(view, every, rounds)
@@ -51,6 +57,8 @@ def command(source: str, every: float, sort: str, rounds: int | None) -> int:
 def _plain(view: TopView, every: float, rounds: int) -> None:
     for i in range(rounds):
         view.step()
+        if view.problem:
+            raise PeerError(view.problem)
         if i + 1 < rounds:
             time.sleep(every)
     click.echo(view.text(), nl=False)
@@ -67,36 +75,50 @@ def _full_screen(view: TopView, every: float, rounds: int | None) -> None:
             done += 1
             until = time.monotonic() + every
             while True:
-                live.update(view.screen(console.height), refresh=True)
+                live.update(view.screen(console.height, console.width), refresh=True)
                 key = pressed(max(0.0, until - time.monotonic()))
                 if key in ("q", "\x03", "\x04"):
                     return
                 for order in view.orders:
                     if key == order[0]:
                         view.sort(order)
-                if not key and time.monotonic() >= until:
+                if time.monotonic() >= until:
                     break
 
 
 class _Keys:
-    """The next key of stdin, waiting so many seconds at most ("": none)."""
+    """The next key of stdin, waiting so many seconds at most ("": none, or the terminal has another size now)."""
+
+    def __init__(self) -> None:
+        self.resized, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        self._before = signal.signal(signal.SIGWINCH, self._note)
+
+    def _note(self, *_: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake, b"!")
 
     def __call__(self, seconds: float) -> str:
-        import os
-        import select
+        ready, _, _ = select.select([sys.stdin, self.resized], [], [], seconds)
+        if self.resized in ready:
+            os.read(self.resized, 64)
+        return (os.read(sys.stdin.fileno(), 1).decode("latin-1") or "q") if sys.stdin in ready else ""
 
-        ready, _, _ = select.select([sys.stdin], [], [], seconds)
-        return os.read(sys.stdin.fileno(), 1).decode("latin-1") if ready else ""
+    def close(self) -> None:
+        """As before."""
+        signal.signal(signal.SIGWINCH, self._before)
+        os.close(self.resized)
+        os.close(self._wake)
 
 
-class _NoKeys(_Keys):
+class _NoKeys:
     def __call__(self, seconds: float) -> str:
         time.sleep(seconds)
         return ""
 
 
 @contextlib.contextmanager
-def _keys() -> Iterator[_Keys]:
+def _keys() -> Iterator[Callable[[float], str]]:
     """Keys as they are pressed, without Enter; the terminal is as before afterwards."""
     if not sys.stdin.isatty():
         yield _NoKeys()
@@ -105,8 +127,10 @@ def _keys() -> Iterator[_Keys]:
     import tty
 
     before = termios.tcgetattr(sys.stdin)
+    keys = _Keys()
     try:
         tty.setcbreak(sys.stdin)
-        yield _Keys()
+        yield keys
     finally:
+        keys.close()
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)

@@ -166,6 +166,20 @@ class History:
         intervals = [_interval(columns, part) for part in parts]
         return observations_of(self._all_ports(), intervals)
 
+    def times(self) -> np.ndarray:
+        """Ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
+        rows = self.connect().execute("select distinct round_ns from intervals order by round_ns").fetchnumpy()
+        return np.asarray(rows["round_ns"], np.int64)
+
+    def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
+        """What one port did: an :class:`Interval` whose rows are not ports but this port's intervals, oldest first. None of them: no rows."""
+        table = self.connect().sql(
+            "select * from intervals where guid = ? and portnum = ? and round_ns >= ? and round_ns <= ? order by round_ns",
+            params=[guid, portnum, since_ns, until_ns],
+        ).to_arrow_table()  # fmt: skip
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        return _interval(columns, slice(0, table.num_rows))
+
     def _all_ports(self) -> ObservedPorts:
         import pyarrow.parquet as parquet
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from softib.analysis.job_files import ScheduledJob
+from softib.monitor.job_rates import JobRow, job_rows
 from softib.monitor.ranking import ORDERS, PortRow, ranked
 from softib.monitor.watch import Watch
 
-__all__ = ["top_screen"]
+__all__ = ["VIEWS", "top_screen"]
 
-TITLES = {"busy": "busiest", "waiting": "most waiting", "errors": "erring"}
+TITLES = {"busy": "busiest ports", "waiting": "most waiting ports", "errors": "erring ports", "jobs": "jobs"}
+VIEWS = (*ORDERS, "jobs")
+NARROW = 90
+"""Columns of a terminal below which the table leaves out where a cable leads to and what was received."""
 FRAME = 7
 """Lines that are no ports: header, manager, title, head of the table, help."""
 SHORT = {
@@ -23,27 +30,44 @@ SHORT = {
 }  # fmt: skip
 
 
-def top_screen(watch: Watch, order: str = "busy", lines: int = 24) -> RenderableType:
-    """One screen of ``lines`` lines, ports by ``order``."""
-    one, interval = watch.round, watch.interval
+def top_screen(
+    watch: Watch, order: str = "busy", lines: int = 24, width: int = 120, jobs: Sequence[ScheduledJob] | None = None, problem: str = "",
+    problem_s: float = 0.0,
+) -> RenderableType:  # fmt: skip
+    """One screen of ``lines`` lines and ``width`` columns, ports by ``order``, or the ``jobs``. ``problem``: why the last round failed; what is shown is ``problem_s`` seconds old then."""
+    one = watch.round
     if one is None:
-        return Text("reading the first round …")
-    head = Text(f"{watch.opened.name}: {int(one.reading.answered.sum())} of {len(one.reading)} ports read in {one.duration_s:.2f} s, {one.mads} MADs, "
-                f"{len(one.silent)} devices silent")  # fmt: skip
-    body: RenderableType
-    if interval is None:
-        body = Text("one more round, and rates can be told")
-    elif len(interval.guid) != len(one.targets.ports):
-        body = Text("the fabric has changed; one more round, and rates can be told")
+        return _line("reading the first round …")
+    head = f"{watch.opened.name}: {int(one.reading.answered.sum())} of {len(one.reading)} ports read in {one.duration_s:.2f} s, {one.mads} MADs, {len(one.silent)} devices silent"
+    if problem:
+        top = _line(f"{problem}; what is shown is {problem_s:.0f} s old", "bold red")
     else:
-        body = _table(ranked(one.targets.ports, interval, order, max(1, lines - FRAME)), order)
-    keys = "  ".join(f"{o[0]} {TITLES[o]}" for o in ORDERS)
+        top = _line(head)
+    keys = "  ".join(f"{o[0]} {TITLES[o].removesuffix(' ports')}" for o in VIEWS)
     return Group(
-        head,
+        top,
         _manager(watch),
-        Panel(body, title=f"{TITLES[order]} ports", padding=(0, 1)),
-        Text(f"{keys}  q quit", style="dim"),
+        Panel(_body(watch, order, max(1, lines - FRAME), width, jobs), title=TITLES[order], padding=(0, 1)),
+        _line(f"q quit  {keys}", "dim"),
     )
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def _body(watch: Watch, order: str, most: int, width: int, jobs: Sequence[ScheduledJob] | None) -> RenderableType:
+    one, interval = watch.round, watch.interval
+    assert one is not None
+    if order == "jobs" and jobs is None:
+        return _line("no jobs are known: --jobs FILE")
+    if interval is None:
+        return _line("one more round, and rates can be told")
+    if len(interval.guid) != len(one.targets.ports):
+        return _line("the fabric has changed; one more round, and rates can be told")
+    if order == "jobs":
+        return _job_table(job_rows(one.targets.ports, interval, jobs or ())[:most], width)
+    return _table(ranked(one.targets.ports, interval, order, most), order, width)
 
 
 def _manager(watch: Watch) -> Text:
@@ -55,21 +79,51 @@ def _manager(watch: Watch) -> Text:
     text = "; ".join(parts) or "none seen"
     if "sweeps" in reported:
         text += f"; {reported['sweeps']} sweeps, the last in {sum(watch.manager.sweep_s.values()):.2f} s"
-    return Text(
-        f"subnet manager: {text}", style="bold red" if not parts or "STALLED" in text or "not answer" in text else ""
+    return _line(
+        f"subnet manager: {text}", "bold red" if not parts or "STALLED" in text or "not answer" in text else ""
     )
 
 
-def _table(rows: list[PortRow], order: str) -> RenderableType:
+def _table(rows: list[PortRow], order: str, width: int) -> RenderableType:
     if not rows:
-        return Text({"busy": "nothing is sent", "waiting": "nothing waits", "errors": "no error counter rose"}[order])
-    table = Table(box=None, expand=True, pad_edge=False)
-    for name in ("port", "to", "sent Gb/s", "received", "load", "waits", "errors"):
-        table.add_column(
-            name, justify="right" if name in ("sent Gb/s", "received", "load", "waits") else "left", no_wrap=True
-        )
+        return _line({"busy": "nothing is sent", "waiting": "nothing waits", "errors": "no error counter rose"}[order])
+    wide = width >= NARROW
+    table = _empty(
+        ("port", "to", "sent Gb/s", "received", "load", "waits", "errors")
+        if wide
+        else ("port", "sent Gb/s", "load", "waits", "errors")
+    )
     for r in rows:
         errors = " ".join(f"{SHORT[name]}+{n}" for name, n in r.errors)
-        table.add_row(Text(r.name), Text(r.peer), f"{r.sent_gbps:.2f}", f"{r.received_gbps:.2f}", f"{r.utilization:.0%}", f"{r.waiting:.0%}",
-                      Text(errors, style="red" if errors else ""))  # fmt: skip
+        sent, shares = f"{r.sent_gbps:.2f}", (f"{r.utilization:.0%}", f"{r.waiting:.0%}")
+        last = Text(errors, style="red" if errors else "")
+        if wide:
+            table.add_row(Text(r.name), Text(r.peer), sent, f"{r.received_gbps:.2f}", *shares, last)
+        else:
+            table.add_row(Text(r.name), sent, *shares, last)
+    return table
+
+
+def _job_table(rows: list[JobRow], width: int) -> RenderableType:
+    if not rows:
+        return _line("no job runs")
+    wide = width >= NARROW
+    table = _empty(
+        ("job", "hosts", "sent Gb/s", "received", "waits", "errors")
+        if wide
+        else ("job", "hosts", "sent Gb/s", "errors")
+    )
+    for r in rows:
+        hosts = str(r.hosts) if r.seen == r.hosts else f"{r.seen} of {r.hosts}"
+        last = Text(str(r.errors), style="red" if r.errors else "")
+        middle = (f"{r.received_gbps:.2f}", f"{r.waiting:.0%}") if wide else ()
+        table.add_row(Text(r.name), hosts, f"{r.sent_gbps:.2f}", *middle, last)
+    return table
+
+
+def _empty(columns: tuple[str, ...]) -> Table:
+    table = Table(box=None, expand=True, pad_edge=False)
+    for name in columns:
+        left = name in ("port", "to", "job", "errors")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,9 +15,11 @@ from fastapi.staticfiles import StaticFiles
 from softib import __version__
 from softib.analysis import columns
 from softib.errors import SoftibError
-from softib.web.map_json import By, map_document, values_document
-from softib.web.rows import MOST, page
-from softib.web.served import Served
+from softib.web.jobs_on_map import colour_of
+from softib.web.map_json import By, down_document, map_document, values_document
+from softib.web.rows import MOST, counters_of, page, page_of
+from softib.web.served import Now, Served
+from softib.web.times import LAST, all_times, port_history, thinned
 
 __all__ = ["STATIC", "VENDOR", "app_of"]
 
@@ -26,6 +29,7 @@ VENDOR = STATIC / "vendor"
 
 Offset = Annotated[int, Query(ge=0, description="rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows of the answer")]
+Clock = Annotated[float, Query(ge=0, le=LAST, description="clock time, seconds since 1970")]
 NodeName = Annotated[str, Query(description="name or GUID of a node; NODE:PORT for a port")]
 
 
@@ -33,7 +37,7 @@ def app_of(served: Served) -> FastAPI:
     """The application; who may use it is :class:`softib.web.access.Access`'s business."""
     app = FastAPI(
         title="softib", version=__version__, openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
-        description="One InfiniBand fabric: nodes, ports, links, counters, findings, paths. Nothing can be changed through it.",
+        description="One InfiniBand fabric: nodes, ports, links, counters, findings, history, paths, jobs. Nothing can be changed through it.",
     )  # fmt: skip
     _tables(app, served)
     _answers(app, served)
@@ -44,13 +48,19 @@ def app_of(served: Served) -> FastAPI:
 def _tables(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/fabric")
     def fabric() -> dict[str, Any]:
-        """What is served: counts, when it was read last, and what its subnet manager says."""
+        """What is served: counts, when it was read last and how old that is, and what its subnet manager says."""
         now = served.now
-        f = now.fabric
+        f, watch = now.fabric, None if served.collector is None else served.collector.watch
+        managers = [] if watch is None else [
+            {"guid": f"{m.guid:#018x}", "lid": m.lid, "state": m.state, "priority": m.priority, "answers": m.answers, "stalled": m.stalled}
+            for m in list(watch.manager.managers.values())
+        ]  # fmt: skip
         return {
             "name": served.name, "switches": f.sizes.switches, "hosts": len(f.cas), "cables": f.sizes.cables, "time": now.time_s, "version": now.version,
-            "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f), "findings": len(now.findings),
-            "manager": served.manager() if served.manager is not None else None, "running": served.explain is not None,
+            "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
+            "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
+            "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,
+            "paths": served.explain is not None and "lfts" in f.source.records,
         }  # fmt: skip
 
     @app.get("/api/v1/nodes")
@@ -68,12 +78,14 @@ def _tables(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/ports")
     def ports(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Ports, of one node or of all."""
-        return page(served.now.ports, _rows_of(served, node), offset, limit)
+        now = served.now
+        return page(now.ports, _rows_of(now, node), offset, limit)
 
     @app.get("/api/v1/counters")
     def counters(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """PerfMgt counters of ports: data in words of four octets, wait in ticks, the rest in events."""
-        return page(served.now.counters, _rows_of(served, node), offset, limit)
+        """PerfMgt counters of ports as the last round read them, null where nobody answered: data in words of four octets, wait in ticks, the rest in events."""
+        now = served.now
+        return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
 
     @app.get("/api/v1/links")
     def links(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
@@ -81,26 +93,48 @@ def _tables(app: FastAPI, served: Served) -> None:
         table = served.now.links
         return page(table, np.arange(len(table["node_a"])), offset, limit)
 
+    @app.get("/api/v1/down")
+    def down(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+        """Cables and nodes that the server saw and that are not there any more, with the clock time since when; the newest first."""
+        return page_of(down_document(served.now), offset, limit)
+
+    @app.get("/api/v1/jobs")
+    def jobs(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+        """The jobs of ``--jobs``: hosts, cables, with whom each shares links, how much slower than alone it is expected to be, and the number that colours it."""
+        found = served.now.jobs
+        table = [] if found is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(found.table)]
+        return page_of(table, offset, limit)
+
+    @app.get("/api/v1/shared-links")
+    def shared_links(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+        """Links that two jobs or more may use, those of most jobs first."""
+        found = served.now.jobs
+        return page_of([] if found is None else found.shared(), offset, limit)
+
 
 def _answers(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/findings")
     def findings(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """What ``softib check`` says of the fabric as it stands, worst first."""
-        found = served.now.findings
-        return {"total": len(found), "offset": offset, "rows": [f.to_json() for f in found[offset : offset + limit]]}
+        """What ``softib check`` says of the cables and tables, and ``softib diagnose`` of the counters over time, worst first."""
+        return page_of(served.now.findings, offset, limit, lambda f: f.to_json())
 
     @app.get("/api/v1/path")
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:
-        """Why packets from ``a`` to ``b`` take the path they take (``softib sm explain``)."""
-        if served.explain is None:
-            raise HTTPException(409, f"{served.name} is no running fabric: nobody programmed tables in it")
-        return _or_404(lambda: served.explain(a, b))  # type: ignore[misc]
+        """Why packets from ``a`` to ``b`` take the path they take (``softib sm explain``), by the tables that were read."""
+        now = served.now
+        if served.explain is None or "lfts" not in now.fabric.source.records:
+            raise HTTPException(
+                409, f"{served.name} has no forwarding tables: nobody programmed them, or the file does not tell"
+            )
+        explain = served.explain
+        return _or_404(lambda: explain(now.fabric, a, b))
 
     @app.get("/api/v1/search")
     def search(q: Annotated[str, Query(min_length=1, max_length=200)], limit: Limit = 20) -> dict[str, Any]:
-        """Nodes whose name or GUID contains ``q``, those that begin with it first."""
-        names, wanted = served.now.nodes["name"], q.lower()
-        guids = [f"{g:016x}" for g in served.now.fabric.node_guid.tolist()]
+        """Nodes of the map whose name or GUID contains ``q``, those that begin with it first."""
+        now, wanted = served.now, q.lower()
+        names = now.names
+        guids = [f"{g:016x}" for g in now.seen.fabric.node_guid.tolist()]
         found = [
             i
             for i, (n, g) in enumerate(zip(names, guids, strict=True))
@@ -113,17 +147,21 @@ def _answers(app: FastAPI, served: Served) -> None:
         }
 
     @app.get("/api/v1/history")
-    def history(node: NodeName, portnum: Annotated[int, Query(ge=0, le=255)]) -> dict[str, Any]:
-        """Load (share of the link), wait (ticks) and errors of one port at each time that is kept."""
-        rows = _rows_of(served, node)
-        port = next((r for r in rows.tolist() if int(served.now.fabric.port_num[r]) == portnum), None)
+    def history(
+        node: NodeName,
+        portnum: Annotated[int, Query(ge=0, le=255)],
+        since: Clock = 0.0,
+        until: Clock = LAST,
+        limit: Limit = 1000,
+    ) -> dict[str, Any]:
+        """Load (share of the link), wait (share of time) and errors of one port at each kept time, at most ``limit`` of them evenly; null where it cannot be told."""
+        now = served.now
+        rows = _rows_of(now, node)
+        port = next((r for r in rows.tolist() if int(now.fabric.port_num[r]) == portnum), None)
         if port is None:
             raise HTTPException(404, f"{node} has no port {portnum}")
-        samples = list(served.history.samples)
-        return {
-            "time": [s.time_s for s in samples], "load": [round(float(s.load[port]), 4) for s in samples],
-            "wait": [int(s.wait[port]) for s in samples], "errors": [int(s.errors[port]) for s in samples],
-        }  # fmt: skip
+        guid = int(now.fabric.node_guid[now.fabric.port_node[port]])
+        return _or_404(lambda: port_history(served, guid, portnum, since, until, limit))
 
 
 def _pages(app: FastAPI, served: Served) -> None:
@@ -133,14 +171,21 @@ def _pages(app: FastAPI, served: Served) -> None:
         return map_document(served.now)
 
     @app.get("/api/v1/values")
-    def values(by: By = "load", at: float | None = None) -> dict[str, Any]:
-        """What colours the edges of the map, now or at the kept time that is nearest to ``at``."""
-        return values_document(served.now, served.history.at(at), by)
+    def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
+        """What colours the edges of the map, now or at the kept time that is nearest to ``at``; with ``by=jobs`` of one ``job`` or of all."""
+        return _or_404(
+            lambda: {
+                **values_document(served.now, served.sample(at), by, job),
+                "age_s": round(served.age_s, 3),
+                "stale": served.stale,
+            }
+        )
 
     @app.get("/api/v1/times")
-    def times() -> dict[str, Any]:
-        """Clock times of which the history is kept."""
-        return {"time": served.history.times(), "every_s": served.every_s}
+    def times(since: Clock = 0.0, until: Clock = LAST, limit: Limit = 1000) -> dict[str, Any]:
+        """Clock times of which the history is kept, at most ``limit`` of them evenly."""
+        found = _or_404(lambda: all_times(served, since, until))
+        return {"total": len(found), "time": thinned(found, limit), "every_s": served.every_s}
 
     @app.get("/", include_in_schema=False)
     def index() -> HTMLResponse:
@@ -153,12 +198,17 @@ def _pages(app: FastAPI, served: Served) -> None:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
-def _rows_of(served: Served, node: str | None) -> np.ndarray:
+def _rows_of(now: Now, node: str | None) -> np.ndarray:
     """Port rows of a node, by its number; of all nodes without one."""
-    now = served.now
     f = now.fabric
     if node is None:
         return np.arange(f.sizes.ports)
+    guid = node.removeprefix("0x").lower()
+    since = next((t for g, t in now.seen.removed.items() if guid == f"{g:016x}"), None)
+    if since is not None:
+        raise HTTPException(
+            404, f"{node} was last seen before {datetime.fromtimestamp(since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        )
     found = _or_404(lambda: now.finder.node(node))
     return np.fromiter(f.ports_of(found, port0=True), np.int64)
 

@@ -10,54 +10,105 @@ import numpy as np
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
-from softib.web.rates import Sample
+from softib.web.map_groups import Groups, groups_of
+from softib.web.rates import Sample, port_rows
 from softib.web.served import Now
 
-__all__ = ["By", "map_document", "values_document"]
+__all__ = ["By", "down_document", "map_document", "values_document"]
 
-By = Literal["load", "wait", "errors", "findings"]
+By = Literal["load", "wait", "errors", "findings", "jobs"]
 """What edges can be coloured by."""
+REMOVED = 4
+"""Value of a node that is no longer there."""
 
 
 def map_document(now: Now) -> dict[str, Any]:
-    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and place; edges as pairs of node rows."""
-    f, m = now.fabric, now.map
+    """Columns: nodes with name, kind (0 switch, 1 adapter, 2 router), tier, leaf and place; edges as pairs of node rows; ``level``: the groups of each
+    level of detail (:mod:`softib.web.map_groups`), null for the nodes themselves."""
+    f, m = now.seen.fabric, now.map
     kind = np.where(f.is_switch, 0, np.where(f.node_type == NodeType.ROUTER, 2, 1))
     return {
-        "drawn": now.drawn, "name": f.node_names(), "guid": [f"{g:016x}" for g in f.node_guid.tolist()], "kind": kind.tolist(), "tier": m.tier.tolist(),
-        "leaf": m.leaf.tolist(), "x": np.round(m.x, 2).tolist(), "y": np.round(m.y, 2).tolist(), "edge": m.edge.reshape(-1).tolist(),
+        "drawn": now.drawn, "name": now.names, "guid": [f"{g:016x}" for g in f.node_guid.tolist()], "kind": kind.tolist(), "tier": m.tier.tolist(),
+        "leaf": m.leaf.tolist(), "level": [None, *map(_level, groups_of(f, m))], "x": np.round(m.x, 2).tolist(), "y": np.round(m.y, 2).tolist(),
+        "edge": m.edge.reshape(-1).tolist(),
     }  # fmt: skip
 
 
-def values_document(now: Now, sample: Sample | None, by: By) -> dict[str, Any]:
-    """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 = the link is full; ``wait`` and ``errors`` on a logarithmic scale of the largest; ``findings``: 0 none,
-    1 information, 2 warning, 3 error. ``node`` of each node, likewise: its worst finding."""
-    edges = len(now.map.edge)
-    value = np.zeros(edges)
-    scale: float | None = 1.0
+def _level(g: Groups) -> dict[str, Any]:
+    return {
+        "of": g.of.tolist(), "x": np.round(g.x, 2).tolist(), "y": np.round(g.y, 2).tolist(), "count": g.count.tolist(), "name": list(g.name),
+    }  # fmt: skip
+
+
+def values_document(now: Now, sample: Sample | None, by: By, job: str | None = None) -> dict[str, Any]:
+    """``value`` of each edge, 0 to 255, base64 (uint8[edges]): ``load`` of its busiest port, 255 = the link is full; ``wait`` as a share of time and ``errors`` on a logarithmic scale
+    of the largest; ``findings``: 0 none, 1 information, 2 warning, 3 error; ``jobs``: 0 none, the job's number, 255 several (of ``job`` alone where it is given). ``down``: 1 for edges none of whose cables is
+    there. ``node``: of each node its worst finding, 4 where it is gone; its job with ``by=jobs``."""
+    value, node = np.zeros(len(now.map.edge)), _of_nodes(now)
+    scale: float | None = None
     if by == "findings":
-        value, scale = _findings(now).astype(np.float64), None
-    elif sample is not None and len(sample.load) == len(now.map.edge_of_port):
+        value = _findings(now).astype(np.float64)
+    elif by == "jobs":
+        if now.jobs is not None:
+            value, node = now.jobs.colours(None if job is None else now.jobs.row(job))
+    elif sample is not None:
         value, scale = _of_ports(now, sample, by)
-    return {"drawn": now.drawn, "version": now.version, "time": None if sample is None else sample.time_s, "by": by, "most": scale,
-            "problem": now.problem, "node": _packed(_of_nodes(now)), "value": _packed(np.clip(np.ceil(value), 0, 255))}  # fmt: skip
+    return {
+        "drawn": now.drawn, "version": now.version, "time": None if sample is None else sample.time_s, "by": by, "most": scale, "problem": now.problem,
+        "node": _packed(node), "value": _packed(np.clip(np.ceil(value), 0, 255)), "down": _packed(_down(now)),
+    }  # fmt: skip
+
+
+def down_document(now: Now) -> list[dict[str, Any]]:
+    """Cables and nodes that were seen and are not there any more, the newest first."""
+    f = now.seen.fabric
+    row = {g: i for i, g in enumerate(f.node_guid.tolist())}
+    names = now.names
+
+    def end(guid: int, portnum: int) -> str:
+        return f"{names[row[guid]]}[{portnum}]" if guid in row else f"{guid:#018x}[{portnum}]"
+
+    found: list[dict[str, Any]] = [
+        {"what": "cable", "a": end(*a), "b": end(*b), "guids": [f"{g:#018x}" for g, _ in (a, b)], "since": since}
+        for (a, b), since in now.seen.down.items()
+    ]
+    found += [
+        {"what": "node", "a": names[row[g]], "b": None, "guids": [f"{g:#018x}"], "since": s}
+        for g, s in now.seen.removed.items()
+    ]
+    return sorted(found, key=lambda d: (-d["since"], d["what"], d["a"]))
 
 
 def _of_ports(now: Now, sample: Sample, by: str) -> tuple[np.ndarray, float]:
-    column = np.asarray(getattr(sample, by), np.float64)
-    there = now.map.edge_of_port >= 0
+    """Of each edge the worst of its ports."""
+    rows = port_rows(now.seen.fabric, sample.guid, sample.portnum)
+    edge = np.where(rows >= 0, now.map.edge_of_port[np.maximum(rows, 0)], -1)
+    column = np.nan_to_num(np.asarray(getattr(sample, by), np.float64))
     worst = np.zeros(len(now.map.edge))
-    np.maximum.at(worst, now.map.edge_of_port[there], column[there])
-    if by == "load":
-        return worst * 255, 1.0
+    np.maximum.at(worst, edge[edge >= 0], column[edge >= 0])
     most = float(worst.max(initial=0.0))
-    return (np.log1p(worst) / np.log1p(most) * 255 if most else worst), most
+    if by == "errors":
+        return (np.log1p(worst) / np.log1p(most) * 255 if most else worst), most
+    return worst * 255, 1.0
+
+
+def _down(now: Now) -> np.ndarray:
+    """bool[edges]: all cables of the edge are down."""
+    f, m = now.seen.fabric, now.map
+    lost = [end for cable in now.seen.down for end in cable]
+    lost_ports = np.zeros(f.sizes.ports, bool)
+    if lost:
+        rows = port_rows(f, np.array([g for g, _ in lost], np.uint64), np.array([p for _, p in lost], np.int32))
+        lost_ports[rows[rows >= 0]] = True
+    up = np.zeros(len(m.edge), bool)
+    up[m.edge_of_port[f.linked & ~lost_ports]] = True
+    return ~up
 
 
 def _findings(now: Now) -> np.ndarray:
     worst = np.zeros(len(now.map.edge), np.int64)
     for finding in now.findings:
-        for port in _ports_of(now.fabric, finding):
+        for port in _ports_of(now.seen.fabric, finding):
             edge = int(now.map.edge_of_port[port])
             if edge >= 0:
                 worst[edge] = max(worst[edge], int(finding.severity) + 1)
@@ -65,13 +116,17 @@ def _findings(now: Now) -> np.ndarray:
 
 
 def _of_nodes(now: Now) -> np.ndarray:
-    worst = np.zeros(now.fabric.sizes.nodes, np.int64)
-    row = {int(g): i for i, g in enumerate(now.fabric.node_guid.tolist())}
+    f = now.seen.fabric
+    worst = np.zeros(f.sizes.nodes, np.int64)
+    row = {g: i for i, g in enumerate(f.node_guid.tolist())}
     for finding in now.findings:
         for place in finding.where:
             node = row.get(place.guid, -1)
             if node >= 0:
                 worst[node] = max(worst[node], int(finding.severity) + 1)
+    for guid in now.seen.removed:
+        if guid in row:
+            worst[row[guid]] = REMOVED
     return worst
 
 
@@ -80,9 +135,8 @@ def _packed(values: np.ndarray) -> str:
 
 
 def _ports_of(f: Fabric, finding: Finding) -> list[int]:
-    found = []
-    for place in finding.where:
-        nodes = np.flatnonzero(f.node_guid == np.uint64(place.guid))
-        if place.portnum and len(nodes) == 1 and place.portnum <= f.node_nports[nodes[0]]:
-            found.append(int(f.port(int(nodes[0]), place.portnum)))
-    return found
+    ends = [(p.guid, p.portnum) for p in finding.where if p.portnum]
+    if not ends:
+        return []
+    rows = port_rows(f, np.array([g for g, _ in ends], np.uint64), np.array([p for _, p in ends], np.int32))
+    return [int(r) for r in rows.tolist() if r >= 0]

@@ -27,13 +27,14 @@ TIER_ROW = 3.0
 @dataclass(frozen=True)
 class Map:
     """``x`` and ``y`` float64[nodes]; ``tier`` int8[nodes]: 0 hosts, 1 leaves …, -1 what is linked to nothing; ``leaf`` int32[nodes]: the switch that a host hangs on (its
-    rack on the map), a switch itself. Edges join two nodes, however many cables there are: ``edge`` int32[edges, 2] node rows; ``edge_of_port`` int32[ports], -1
+    rack on the map), a switch itself; ``block`` int64[nodes]: the block that a switch stands in, -1 for the top tier and for hosts. Edges join two nodes, however many cables there are: ``edge`` int32[edges, 2] node rows; ``edge_of_port`` int32[ports], -1
     for a port without cable."""
 
     x: np.ndarray
     y: np.ndarray
     tier: np.ndarray
     leaf: np.ndarray
+    block: np.ndarray
     edge: np.ndarray
     edge_of_port: np.ndarray
 
@@ -44,8 +45,9 @@ def map_of(fabric: Fabric) -> Map:
     tier = structure.rank.astype(np.int8)
     edge, edge_of_port = _edges(fabric)
     leaf = _leaves(fabric, edge)
-    x, y = _place(fabric, structure, tier, leaf, edge)
-    return Map(x, y, tier, leaf, edge, edge_of_port)
+    block, above = _parts(fabric, structure, edge)
+    x, y = _place(fabric, tier, leaf, block, above)
+    return Map(x, y, tier, leaf, block, edge, edge_of_port)
 
 
 def _edges(f: Fabric) -> tuple[np.ndarray, np.ndarray]:
@@ -81,14 +83,13 @@ def _parts(f: Fabric, s: Structure, edge: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _place(
-    f: Fabric, s: Structure, tier: np.ndarray, leaf: np.ndarray, edge: np.ndarray
+    f: Fabric, tier: np.ndarray, leaf: np.ndarray, part: np.ndarray, above: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     n = f.sizes.nodes
     x, y = np.zeros(n), np.zeros(n)
     names = f.node_names()
     order = np.empty(n, np.int64)
     order[sorted(range(n), key=lambda i: (natural_key(names[i]), i))] = np.arange(n)
-    part, above = _parts(f, s, edge)
     width, height = _blocks(f, order, part, tier, leaf, x, y)
     _rows(np.flatnonzero(above), order, x, y, width, 0.0, 1.0)
     rest = np.flatnonzero((part < 0) & ~above & (leaf == np.arange(n)))

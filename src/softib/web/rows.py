@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST", "page"]
+from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.model import Fabric
+from softib.monitor.reading import Reading
+from softib.web.rates import port_rows
+
+__all__ = ["MOST", "counters_of", "page", "page_of"]
 
 MOST = 1000
 """Rows of one page at most."""
@@ -15,11 +20,47 @@ MOST = 1000
 
 def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
     """``{"total", "offset", "rows"}`` of the chosen ``rows`` of ``columns``, at most :data:`MOST`."""
-    chosen = rows[offset : offset + min(limit, MOST)].tolist()
     names = list(columns)
     lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
+    return page_of(rows.tolist(), offset, limit, lambda i: dict(zip(names, (c[i] for c in lists), strict=True)))
+
+
+def page_of(
+    all_of: Sequence[Any], offset: int, limit: int, row: Callable[[Any], Any] = lambda one: one
+) -> dict[str, Any]:
+    """The same of a list; ``row`` makes an object of one."""
+    return {
+        "total": len(all_of),
+        "offset": offset,
+        "rows": [row(one) for one in all_of[offset : offset + min(limit, MOST)]],
+    }
+
+
+def counters_of(f: Fabric, reading: Reading | None, rows: np.ndarray, offset: int, limit: int) -> dict[str, Any]:
+    """Counters of the port rows ``rows`` of ``f`` with the clock time at which they were read. ``reading``: the last round, of which what was not answered is null; None: a file's."""
+    chosen = rows[offset : offset + min(limit, MOST)]
+    table: dict[str, list[Any]] = {
+        "node": [f.node_name(n) for n in f.port_node[chosen].tolist()],
+        "port": f.port_num[chosen].tolist(),
+    }
+    if reading is None:
+        table |= {"time": [None] * len(chosen)} | {name: f.counters[name][chosen].tolist() for name in COUNTER_NAMES}
+    else:
+        at = np.full(f.sizes.ports, -1, np.int64)
+        mine = port_rows(f, reading.guid, reading.portnum)
+        at[mine[mine >= 0]] = np.flatnonzero(mine >= 0)
+        where = at[chosen].tolist()
+        answered = [i >= 0 and bool(reading.answered[i]) for i in where]
+        table["time"] = [int(reading.time_ns[i]) / 1e9 if ok else None for i, ok in zip(where, answered, strict=True)]
+        for name in dict.fromkeys((*COUNTER_NAMES, *reading.value)):
+            value, have = reading.value.get(name), reading.have.get(name)
+            table[name] = [
+                int(value[i]) if value is not None and have is not None and ok and have[i] else None
+                for i, ok in zip(where, answered, strict=True)
+            ]
+    names = list(table)
     return {
         "total": len(rows),
         "offset": offset,
-        "rows": [dict(zip(names, (c[i] for c in lists), strict=True)) for i in chosen],
+        "rows": [dict(zip(names, one, strict=True)) for one in zip(*table.values(), strict=True)],
     }

@@ -1,11 +1,10 @@
-"""The fabric that the browser looks at: read again and again, with what changed, what is wrong, and what its ports did meanwhile."""
+"""The fabric that the browser looks at: read again and again by one thread, with what changed, what is wrong, and what its ports did meanwhile. Requests read the last round."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,32 +15,53 @@ import numpy as np
 from softib.analysis import columns
 from softib.analysis.pipeline import checked
 from softib.diags.finding import Finding
-from softib.errors import SoftibError
+from softib.errors import InputError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import NodeFinder
+from softib.iba.constants import PhysState
+from softib.monitor.increase import Interval
+from softib.monitor.reading import Reading
+from softib.web.collector import Collector
+from softib.web.fabric_marks import cables_mark, tables_mark
+from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import Map, map_of
-from softib.web.rates import History
+from softib.web.over_time import counter_findings
+from softib.web.past import Past
+from softib.web.rates import Recent, Sample, sample_of
+from softib.web.remembered import Remembered, Snapshot
 
 __all__ = ["Now", "Served"]
 
-KEEP = 300
-"""Samples that are kept: ten minutes at the default of two seconds."""
+KEEP, KEEP_OCTETS = 300, 200 << 20
+"""Samples that are kept: ten minutes at the default of two seconds, less where a fabric is so large that they would take more memory."""
 RECHECK_S = 60.0
-"""Findings are made again after this time even if no cable and no table changed."""
+"""The cables and tables are checked again after this time even if none changed."""
+JUDGE_S = 10.0
+"""The rules over counters are asked at most so often."""
 
 
 @dataclass(frozen=True)
 class Now:
-    """One reading. ``version`` grows when a node, cable or table changed; ``drawn`` when the map did. ``time_s``: clock."""
+    """What is known now. ``fabric``: cables and tables as they were read last; ``seen``: all that was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
+    changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a file. ``reading``: that round's counters (None: those of the file)."""
 
     fabric: Fabric
+    seen: Snapshot
     map: Map
     version: int
     drawn: int
     time_s: float
-    findings: tuple[Finding, ...] = ()
+    checks: tuple[Finding, ...] = ()
+    rules: tuple[Finding, ...] = ()
     problem: str = ""
+    reading: Reading | None = None
+    jobs: JobsOnMap | None = None
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of cables and tables, and of counters over time; worst first."""
+        return tuple(sorted((*self.rules, *self.checks), key=lambda f: -f.severity))
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
@@ -59,9 +79,9 @@ class Now:
         return columns.links(self.fabric)
 
     @cached_property
-    def counters(self) -> dict[str, Any]:
-        """The table of counters."""
-        return columns.counters(self.fabric)
+    def names(self) -> list[str]:
+        """Of the map's nodes."""
+        return self.seen.fabric.node_names()
 
     @cached_property
     def finder(self) -> NodeFinder:
@@ -71,86 +91,160 @@ class Now:
 
 @dataclass
 class Served:
-    """``read`` reads the source (a copy, ours to keep). :meth:`refresh` is for one thread; everything else for any.
+    """``read`` reads a source that does not change; ``collector`` one that does (one of both is there). :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``changes`` is False for a source that is read once; ``explain`` answers why a path is as it is (None: the source is no running fabric), ``manager`` what its subnet manager says.
+    ``name`` is for people; ``explain`` answers why a path of a fabric is as it is (None: it has no tables); ``jobs``: a file of jobs; ``past``: the history of earlier days.
     """
 
     name: str
-    read: Callable[[], ReadResult]
-    explain: Callable[[str, str], dict[str, object]] | None = None
-    manager: Callable[[], dict[str, object]] | None = None
+    read: Callable[[], ReadResult] | None = None
+    collector: Collector | None = None
+    explain: Callable[[Fabric, str, str], dict[str, object]] | None = None
     every_s: float = 2.0
-    changes: bool = True
+    jobs: str | None = None
+    past: Past | None = None
     keep: int = KEEP
     clock: Callable[[], float] = time.time
-    history: History = field(init=False)
+    recent: Recent = field(init=False)
     _now: Now | None = field(default=None, init=False)
+    _remembered: Remembered = field(default_factory=Remembered, init=False)
     _marks: tuple[bytes, bytes] = field(default=(b"", b""), init=False)
-    _judged: tuple[int, float] = field(default=(-1, 0.0), init=False)
+    _checked_s: float = field(default=float("-inf"), init=False)
+    _judged_s: float = field(default=float("-inf"), init=False)
+    _jobs_of: tuple[int, float] = field(default=(-1, -1.0), init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __post_init__(self) -> None:
-        self.history = History(self.keep)
+        self.recent = Recent(self.keep)
 
     @property
     def now(self) -> Now:
-        """The newest reading; the first one is made here where there is none."""
+        """What is known now; the first reading is made here where there is none."""
         if self._now is None:
             self.refresh()
         assert self._now is not None
         return self._now
 
+    @property
+    def age_s(self) -> float:
+        """How old the last round is."""
+        return max(0.0, self.clock() - self.now.time_s)
+
+    @property
+    def stale(self) -> bool:
+        """Is a source that changes not read as often as it should be?"""
+        return self.collector is not None and (bool(self.now.problem) or self.age_s > max(10.0, 3 * self.every_s))
+
+    def sample(self, at_s: float | None) -> Sample | None:
+        """What ports did at the kept time nearest to ``at_s``; None: last."""
+        one = self.recent.at(at_s)
+        if self.past is None or (at_s is None and one is not None):
+            return one
+        began = self.recent.times()[0] if self.recent.samples else float("inf")
+        if at_s is not None and at_s >= began:
+            return one
+        times = self.past.times()
+        return self.past.at(times[-1] if at_s is None else at_s) if times else one
+
     def refresh(self) -> Now:
-        """Read the source again. Raises what the reader raises at the first time; later the last reading stays, with the reason."""
+        """One round, or one reading. Raises what the reader raises at the first time; later what was known stays, with the reason."""
         try:
-            result = self.read()
+            if self.collector is None:
+                assert self.read is not None
+                if self._now is None:
+                    self._take(self.read(), self.clock())
+            else:
+                self._round(self.collector)
+            self._with_jobs()
         except SoftibError as error:
             if self._now is None:
                 raise
             self._now = replace(self._now, problem=str(error))
-            return self._now
-        at, fabric, last = self.clock(), result.fabric, self._now
-        cables, tables = _cables_mark(fabric), _tables_mark(fabric)
-        version, drawn = (0, 0) if last is None else (last.version, last.drawn)
-        known = last.map if last is not None else None
-        if last is None or cables != self._marks[0]:
-            known, drawn, version = map_of(fabric), drawn + 1, version + 1
-            if last is None or len(last.fabric.counters) != len(fabric.counters):
-                self.history = History(self.keep)
-        elif tables != self._marks[1]:
-            version += 1
-        self._marks = cables, tables
-        self.history.add(at, fabric)
-        findings = last.findings if last is not None else ()
-        assert known is not None
-        self._now = Now(fabric, known, version, drawn, at, findings)
-        if self._judged[0] != version or at - self._judged[1] > RECHECK_S:
-            self._judged = version, at
-            report = checked(self.name, result)
-            self._now = Now(
-                fabric, known, version, drawn, at, tuple(sorted(report.findings, key=lambda f: -f.severity))
-            )
+        assert self._now is not None
         return self._now
+
+    def _round(self, collector: Collector) -> None:
+        one = collector.step()
+        assert collector.watch is not None and collector.watch.round is not None
+        at, reading = self.clock(), collector.watch.round.reading
+        if self._now is None or collector.due():
+            self._take(collector.read(), at)
+        assert self._now is not None
+        if one is not None:
+            sample = sample_of(one)
+            ports = len(sample.guid)
+            if self.recent.samples.maxlen != (keep := max(10, min(self.keep, KEEP_OCTETS // max(1, 18 * ports)))):
+                self.recent, old = Recent(keep), self.recent
+                self.recent.samples.extend(old.samples)
+            self.recent.add(replace(sample, time_s=at))
+            self._down(one, at)
+        self._now = replace(
+            self._now, time_s=at, reading=reading, problem="", seen=self._remembered.now or self._now.seen
+        )
+        if at - self._judged_s > JUDGE_S and (seen := collector.observations) is not None:
+            self._judged_s = at
+            rules = tuple(counter_findings(self._now.fabric, seen, self._now.jobs))
+            if rules != self._now.rules:
+                self._now = replace(self._now, rules=rules, version=self._now.version + 1)
+
+    def _down(self, one: Interval, at_s: float) -> None:
+        """Ports of which the round says that their links are down."""
+        state = one.level.get("physical_state")
+        if state is None:
+            return
+        rows = np.flatnonzero(~np.isnan(state) & (state != float(PhysState.LINK_UP)))
+        self._remembered.links_down({(int(one.guid[r]), int(one.portnum[r])) for r in rows.tolist()}, at_s)
+
+    def _take(self, result: ReadResult, at: float) -> None:
+        fabric, last = result.fabric, self._now
+        marks = cables_mark(fabric), tables_mark(fabric)
+        redraw = self._remembered.take(fabric, at)
+        seen = self._remembered.now
+        assert seen is not None
+        version, drawn = (0, 0) if last is None else (last.version, last.drawn)
+        known = map_of(seen.fabric) if last is None or redraw else last.map
+        changed = last is None or marks != self._marks
+        self._marks = marks
+        now = Now(fabric, seen, known, version + changed, drawn + (last is None or redraw), at)
+        if last is not None:
+            now = replace(now, checks=last.checks, rules=last.rules, reading=last.reading, jobs=last.jobs)
+        if changed or at - self._checked_s > RECHECK_S:
+            self._checked_s = at
+            copy = replace(result, fabric=fabric.copy())  # whoever checks it brings it up where nobody did
+            checks = tuple(checked(self.name, copy).findings)
+            if checks != now.checks:
+                now = replace(now, checks=checks, version=now.version + 1)
+        self._now, self._result = now, result
+
+    def _with_jobs(self) -> None:
+        """The jobs again where the fabric or the file changed. A file that cannot be read is the problem of this round; the jobs of before stay."""
+        if self.jobs is None or self._now is None:
+            return
+        when = JobsOnMap.stamp(self.jobs)
+        if self._now.jobs is not None and self._jobs_of == (self._now.drawn, when):
+            return
+        jobs = JobsOnMap.of(
+            self.jobs, replace(self._result, fabric=self._now.fabric.copy()), self._now.seen.fabric, self._now.map
+        )
+        self._jobs_of = self._now.drawn, when
+        self._now = replace(self._now, jobs=jobs, version=self._now.version + 1)
 
     def run(self) -> None:
         """Refresh every ``every_s`` seconds until :meth:`stop`; a source that is gone is looked for again."""
-        while self.changes and not self._stop.wait(self.every_s):
-            with contextlib.suppress(SoftibError):
+        while (self.collector is not None or self.jobs is not None) and not self._stop.is_set():
+            began = time.monotonic()
+            if self._stop.wait(self.every_s):
+                break
+            with contextlib.suppress(InputError):
                 self.refresh()
+            # A round that takes long is not begun again at once.
+            self._stop.wait(min(60.0, max(0.0, (time.monotonic() - began - self.every_s) * 0.5)))
 
     def stop(self) -> None:
         """End :meth:`run`."""
         self._stop.set()
 
-
-def _cables_mark(f: Fabric) -> bytes:
-    return f.node_guid.tobytes() + f.port_peer.tobytes() + f.node_desc.tobytes()
-
-
-def _tables_mark(f: Fabric) -> bytes:
-    """Changes with the tables and port states, but for one time in 2^32."""
-    mark = 0
-    for column in (f.lft, f.port_info):
-        mark = zlib.crc32(np.ascontiguousarray(column).view(np.uint8).reshape(-1).data, mark)
-    return mark.to_bytes(4, "big")
+    def close(self) -> None:
+        """Let go of the source."""
+        if self.collector is not None:
+            self.collector.close()

@@ -16,6 +16,8 @@ from softib.web.served import Served
 __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8470
+CLOSING_S = 2.0
+"""A round that is under way may take so long to end; the process ends anyway."""
 ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -33,7 +35,11 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
     listener = _listener(host, port)
     names = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else frozenset()
     server = uvicorn_server(Access(app_of(served), secret, names))
-    served.refresh()
+    try:
+        served.refresh()
+    except BaseException:
+        listener.close()
+        raise
     reader = threading.Thread(target=served.run, name="softib-serve-refresh", daemon=True)
     reader.start()
     shown = f"[{host}]" if ":" in host else host
@@ -43,6 +49,9 @@ def serve(served: Served, host: str, port: int, token: str | None, ready: Callab
     finally:
         served.stop()
         listener.close()
+        reader.join(CLOSING_S)
+        if not reader.is_alive():
+            served.close()
 
 
 def _library() -> Callable[[Access], Any]:

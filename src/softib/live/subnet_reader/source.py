@@ -13,10 +13,11 @@ from softib.iba.smp import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from softib.live.subnet_reader.gets import Progress, Subnet, read_subnet
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import ASKS, UmadPort
+from softib.live.umad_sm.wire import MadWire
 from softib.sm.database import Database
 from softib.sm.state import SmState
 
-__all__ = ["PREFIX", "fabric_of", "read"]
+__all__ = ["PREFIX", "fabric_of", "read", "read_wire"]
 
 PREFIX = "umad:"
 PROGRAMMED, BARE = "running", "umad"
@@ -33,12 +34,19 @@ def read(source: str, progress: Progress = lambda what, nodes, mads: None) -> Re
     device = find_device(source.removeprefix(PREFIX) or None)
     port = UmadPort(device, ASKS)
     try:
-        subnet = read_subnet(port, None, progress)
+        return read_wire(port, source, progress, f" from {device}")
     finally:
         port.close()
+
+
+def read_wire(
+    wire: MadWire, source: str, progress: Progress = lambda what, nodes, mads: None, device: str = ""
+) -> ReadResult:
+    """The subnet behind an open ``wire``, under the name ``source``. Raises :class:`MadTimeout` where the own port does not answer."""
+    subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
         why = "; ".join(subnet.report.problems[:3]) or "its link is down"
-        raise MadTimeout(f"{source}: no subnet can be seen from {device}: {why}")
+        raise MadTimeout(f"{source}: no subnet can be seen{device}: {why}")
     fabric = fabric_of(subnet, source)
     programmed = bool(SwitchInfo.linear_fdb_top.get(fabric.switch_info).any())
     problems = [Problem(source, 0, line) for line in subnet.report.problems]

@@ -9,7 +9,20 @@ export const NODE = {
 };
 export const MARK = { light: "#d6008f", dark: "#ff62c8" };
 
+export const DOWN = { light: "#000000", dark: "#ffffff" };
+// Jobs in turn have these; what several share has the last.
+const JOB = {
+  light: ["#dfe4ea", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#17a2b8", "#bcaa22", "#e377c2", "#5b6777", "#d4302f"],
+  dark: ["#212d3a", "#5aa7e0", "#62c462", "#b79bea", "#c49a8c", "#4fd0e0", "#d8cd5a", "#f2a3d8", "#9aa8b9", "#ff6464"],
+};
+export const SHARED = 255;
+export const jobColour = (value) => JOB[theme()][value === 0 ? 0 : value === SHARED ? 9 : 1 + (value - 1) % 8];
+
 export const theme = () => document.documentElement.dataset.theme === "dark" ? "dark" : "light";
-export const steps = (by) => (by === "findings" ? FINDING : LOAD)[theme()];
-export const step = (by, value) => by === "findings" ? value : value === 0 ? 0 : 1 + Math.min(6, Math.floor(value * 7 / 256));
-export const severity = (worst) => FINDING[theme()][worst];
+export const steps = (by) => (by === "findings" ? FINDING : by === "jobs" ? JOB : LOAD)[theme()];
+export const step = (by, value) => by === "findings" || by === "jobs" ? value : value === 0 ? 0 : 1 + Math.min(6, Math.floor(value * 7 / 256));
+export const GONE = 4;
+export const severity = (worst) => worst === GONE ? DOWN[theme()] : FINDING[theme()][worst];
+// Of the edges in a bundle the worst counts; two jobs in one are shared.
+export const worse = (by, a, b) => by !== "jobs" ? Math.max(a, b) : !a || a === b ? b : !b ? a : SHARED;
+export const edgeColour = (by, value) => by === "jobs" ? jobColour(value) : steps(by)[step(by, value)];

@@ -1,27 +1,13 @@
 // The page around the map: search, findings, the chosen node, a path, time.
 import { steps, theme } from "./colours.js";
 import { FabricMap } from "./map.js";
+import { JobList } from "./jobs.js";
+import { $, ask, clock, element, moment, octets } from "./ask.js";
 
-const $ = (id) => document.getElementById(id);
 const state = { drawn: -1, version: -1, times: [], at: null, by: "load", every: 2, findings: [] };
 // For tests and for the console of whoever looks.
 window.softib = { state };
 
-async function ask(path) {
-  const answer = await fetch(`/api/v1/${path}`);
-  const body = await answer.json().catch(() => ({ detail: answer.statusText }));
-  if (!answer.ok) throw new Error(body.detail ?? answer.statusText);
-  return body;
-}
-
-function element(tag, text = "", attributes = {}) {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
-const octets = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const row = (name) => state.row.get(name);
 
 // ---- what is served, again and again
@@ -34,43 +20,55 @@ async function drawMap() {
   map.draw(doc);
 }
 
-async function refresh(all = false) {
-  const values = await ask(`values?by=${state.by}${state.at === null ? "" : `&at=${state.at}`}`);
-  if (values.drawn !== state.drawn) { await drawMap(); all = true; }
-  map.colour(state.by, octets(values.value), octets(values.node), all);
-  $("problem").hidden = !values.problem;
-  $("problem").textContent = values.problem;
+async function refresh() {
+  const { by, at } = state, job = by === "jobs" && jobs.name !== null ? `&job=${encodeURIComponent(jobs.name)}` : "";
+  const values = await ask(`values?by=${by}${at === null ? "" : `&at=${at}`}${job}`);
+  if (by !== state.by || at !== state.at) return;
+  if (values.drawn !== state.drawn) await drawMap();
+  map.colour(by, octets(values.value), octets(values.node), octets(values.down));
+  problem(values);
   legend(values.most);
   if (values.version !== state.version) {
     state.version = values.version;
     await Promise.all([about(), findings()]);
   }
-  await times();
+  await times(values.time);
   state.fresh = performance.now();
+}
+
+// Data that is old says its age.
+function problem(values) {
+  const age = values.stale ? `What is shown is ${Math.round(values.age_s).toLocaleString()} s old.` : "";
+  $("problem").textContent = [values.problem, age].filter(Boolean).join(" · ");
+  $("problem").hidden = !$("problem").textContent;
 }
 
 async function about() {
   const f = await ask("fabric");
+  state.running = f.running;
   $("name").textContent = f.name;
   document.title = `${f.name} · softib`;
   const manager = f.manager?.engine ? ` · ${f.manager.engine} on ${f.manager.node}, ${f.manager.state}` : "";
   $("counts").textContent = `${f.switches.toLocaleString()} switches, ${f.hosts.toLocaleString()} hosts, ${f.cables.toLocaleString()} cables${manager}`;
-  $("tab-path").hidden = !f.running;
+  $("tab-path").hidden = !f.paths;
+  $("tab-jobs").hidden = f.jobs === null;
+  $("by").querySelector('[value="jobs"]').hidden = f.jobs === null;
+  if (f.jobs !== null) await jobs.read();
 }
 
-async function times() {
+async function times(shown) {
   const { time, every_s } = await ask("times");
   state.times = time;
   state.every = every_s;
   const slider = $("time");
   slider.max = Math.max(0, time.length - 1);
   if (state.at === null) slider.value = slider.max;
-  $("clock").textContent = state.at === null ? "now" : new Date(state.at * 1000).toLocaleTimeString();
+  $("clock").textContent = state.at === null && (state.running || !shown) ? "now" : moment(shown ?? state.at);
 }
 
 function legend(most) {
-  const words = { load: ["idle", "full"], wait: ["none", most ? `${Math.round(most).toLocaleString()} ticks` : "none"],
-    errors: ["none", most ? `${Math.round(most).toLocaleString()} errors` : "none"], findings: ["none", "error"] }[state.by];
+  const words = { load: ["idle", "full"], wait: ["none", "all the time"], jobs: ["none", "shared"],
+    errors: ["none", most >= 1 ? `${Math.round(most).toLocaleString()} errors` : "none"], findings: ["none", "error"] }[state.by];
   $("legend").replaceChildren(element("span", words[0]), ...steps(state.by).map((c) => {
     const box = element("i");
     box.style.background = c;
@@ -81,7 +79,7 @@ function legend(most) {
 // ---- findings
 
 async function findings() {
-  const { total, rows } = await ask("findings?limit=200");
+  const [{ total, rows }, down] = await Promise.all([ask("findings?limit=200"), ask("down?limit=100")]);
   state.findings = rows;
   const shown = rows.map((f, i) => {
     const button = element("button", "", { class: `finding ${f.severity}`, "data-finding": i, type: "button" });
@@ -89,12 +87,23 @@ async function findings() {
     return button;
   });
   const more = total > rows.length ? [element("p", `${total - rows.length} more: softib check`, { class: "hint" })] : [];
-  $("findings").replaceChildren(...(shown.length ? shown : [element("p", "Nothing was found.", { class: "hint" })]), ...more);
+  const lost = down.rows.map((d) => {
+    const button = element("button", "", { class: "finding lost", "data-guids": d.guids.join(" "), type: "button" });
+    button.append(element("b", d.b === null ? `${d.a} is gone` : `${d.a} – ${d.b} is down`), element("span", `since ${moment(d.since)}`));
+    return button;
+  });
+  $("findings").replaceChildren(...lost, ...(shown.length ? shown : [element("p", "Nothing was found.", { class: "hint" })]), ...more);
   $("tab-findings").textContent = total ? `Findings ${total}` : "Findings";
 }
 
 $("findings").addEventListener("click", (event) => {
   const button = event.target.closest("[data-finding]");
+  const lost = event.target.closest("[data-guids]");
+  if (lost) {
+    const ends = lost.dataset.guids.split(" ").map((g) => state.byGuid.get(g.slice(2))).filter((i) => i !== undefined);
+    map.mark(ends);
+    map.show(ends);
+  }
   if (!button) return;
   const nodes = state.findings[button.dataset.finding].where.map((w) => state.byGuid.get(w.guid.slice(2))).filter((i) => i !== undefined);
   map.mark(nodes);
@@ -104,6 +113,32 @@ $("findings").addEventListener("click", (event) => {
 // ---- one node
 
 async function choose(i) {
+  try {
+    await showNode(i);
+  } catch (error) {
+    $("node").replaceChildren(element("h2", map.doc.name[i]), element("p", error.message, { role: "alert" }));
+  }
+}
+
+// A group of nodes that is drawn as one.
+function chooseGroup(name, rows) {
+  tab("node");
+  const switches = rows.filter((i) => map.doc.kind[i] === 0), list = element("ul");
+  for (const i of switches.slice(0, 100)) {
+    const line = element("li"), button = element("button", map.doc.name[i], { type: "button", "data-row": i });
+    line.append(button);
+    list.append(line);
+  }
+  const more = switches.length > 100 ? [element("p", `${switches.length - 100} more`, { class: "hint" })] : [];
+  $("node").replaceChildren(element("h2", name), list, ...more);
+}
+
+$("node").addEventListener("click", (event) => {
+  const button = event.target.closest("[data-row]");
+  if (button) goTo(Number(button.dataset.row));
+});
+
+async function showNode(i) {
   const name = map.doc.name[i];
   map.mark([i]);
   tab("node");
@@ -135,10 +170,11 @@ async function history(guid, portnum) {
   const h = await ask(`history?node=${guid}&portnum=${portnum}`);
   if (!$("chart")) return;
   if (h.time.length < 2) { $("chart").replaceChildren(element("p", `Port ${portnum}: no history yet.`, { class: "hint" })); return; }
-  const from = h.time[0], span = h.time.at(-1) - from, most = Math.max(...h.load, 0.01);
-  const points = h.time.map((t, k) => `${((t - from) / span * 300).toFixed(1)} ${(60 - h.load[k] / most * 55).toFixed(1)}`);
+  const told = h.time.map((t, k) => k).filter((k) => h.load[k] !== null);
+  const from = h.time[0], span = h.time.at(-1) - from, most = told.reduce((a, k) => Math.max(a, h.load[k]), 0.01);
+  const points = told.map((k) => `${((h.time[k] - from) / span * 300).toFixed(1)} ${(60 - h.load[k] / most * 55).toFixed(1)}`);
   $("chart").innerHTML = `<svg class="chart" viewBox="0 0 300 62" preserveAspectRatio="none" role="img"><path d="M${points.join("L")}"/></svg>`;
-  $("chart").prepend(element("p", `Port ${portnum}: load, at most ${(most * 100).toFixed(1)} % of the link, ${Math.round(span)} s`, { class: "hint" }));
+  $("chart").prepend(element("p", `Port ${portnum}: load, at most ${(most * 100).toFixed(1)} % of the link, ${clock(from)} to ${clock(h.time.at(-1))}`, { class: "hint" }));
 }
 
 // ---- a path
@@ -199,13 +235,13 @@ function goTo(i) {
 // ---- the rest
 
 function tab(name) {
-  for (const t of ["findings", "node", "path"]) {
+  for (const t of ["findings", "node", "path", "jobs"]) {
     $(t).hidden = t !== name;
     $(`tab-${t}`).setAttribute("aria-selected", String(t === name));
   }
 }
-for (const t of ["findings", "node", "path"]) $(`tab-${t}`).addEventListener("click", () => tab(t));
-$("by").addEventListener("change", () => { state.by = $("by").value; refresh(true); });
+for (const t of ["findings", "node", "path", "jobs"]) $(`tab-${t}`).addEventListener("click", () => tab(t));
+$("by").addEventListener("change", () => { state.by = $("by").value; refresh(); });
 $("time").addEventListener("input", () => {
   const last = Number($("time").value) >= Number($("time").max);
   state.at = last ? null : state.times[$("time").value];
@@ -216,6 +252,7 @@ $("theme").addEventListener("click", () => {
   localStorage.setItem("softib-theme", theme());
   map.recolour();
   refresh();
+  if (!$("tab-jobs").hidden) jobs.read();
 });
 document.addEventListener("keydown", (event) => {
   if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
@@ -226,7 +263,11 @@ document.addEventListener("keydown", (event) => {
 function setTheme(name) { document.documentElement.dataset.theme = name; }
 
 setTheme(localStorage.getItem("softib-theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-const map = new FabricMap($("map"), (i) => choose(i));
+const map = new FabricMap($("map"), (i) => choose(i), chooseGroup);
+const jobs = new JobList(() => {
+  state.by = $("by").value = "jobs";
+  refresh();
+});
 window.softib.map = map;
 async function live() {
   try {

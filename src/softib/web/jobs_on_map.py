@@ -1,0 +1,99 @@
+"""The jobs of a file on the map: which nodes and edges each has, and which several share."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.analysis.job_files import read_jobs
+from softib.analysis.jobs import JobLinks, place_jobs
+from softib.analysis.pipeline import quietly
+from softib.analysis.routed import routed
+from softib.errors import UnknownName
+from softib.fabric.formats.base import ReadResult
+from softib.fabric.model import Fabric
+from softib.web.map_layout import Map
+from softib.web.rates import port_rows
+
+__all__ = ["SHARED", "JobsOnMap"]
+
+SHARED = 255
+"""Colour of an edge that several jobs may use; jobs have 1, 2 … 254, 1 …"""
+
+
+@dataclass(frozen=True)
+class JobsOnMap:
+    """``links``: the jobs on the fabric. ``uses`` bool[jobs, edges]; ``node`` uint8[nodes]: the job (1 …) that a node belongs to, 255 where several have it; ``table``: what
+    ``softib diagnose --jobs`` says of each."""
+
+    links: JobLinks
+    uses: np.ndarray
+    node: np.ndarray
+    table: tuple[dict[str, Any], ...]
+
+    @staticmethod
+    def stamp(file: str) -> float:
+        """Changes when the file does."""
+        try:
+            return os.stat(file).st_mtime
+        except OSError:
+            return -1.0
+
+    @classmethod
+    def of(cls, file: str, result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
+        """Raises :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs. ``result`` is ours to bring up."""
+        stated = read_jobs(file)
+        found = routed(result, None, None, quietly)
+        links = place_jobs(found.fabric, found.graph, found.lft, stated)
+        f = links.fabric
+        rows = port_rows(seen, f.node_guid[f.port_node[links.port]], f.port_num[links.port].astype(np.int32))
+        edge = np.where(rows >= 0, drawn.edge_of_port[np.maximum(rows, 0)], -1)
+        uses = np.zeros((len(links.jobs), len(drawn.edge)), bool)
+        node = np.zeros(seen.sizes.nodes, np.uint8)
+        where = {int(g): i for i, g in enumerate(seen.node_guid.tolist())}
+        for j in range(len(links.jobs)):
+            mine = edge[links.uses[j]]
+            uses[j, mine[mine >= 0]] = True
+            for n in links.nodes_of(j).tolist():
+                row = where.get(int(f.node_guid[n]), -1)
+                if row >= 0:
+                    node[row] = SHARED if node[row] else colour_of(j)
+        return cls(links, uses, node, tuple(links.to_json()))
+
+    def row(self, name: str) -> int:
+        """Which of the jobs is called so. Raises :class:`UnknownName`."""
+        names = [j.job.name for j in self.links.jobs]
+        if name not in names:
+            raise UnknownName("job", name, names)
+        return names.index(name)
+
+    def colours(self, only: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """(uint8[edges], uint8[nodes]): 0 no job, the job's colour, :data:`SHARED`. ``only`` this job: what it shares is SHARED, what it has not is 0."""
+        count = self.uses.sum(axis=0)
+        value = np.zeros(self.uses.shape[1], np.uint8)
+        for j in range(len(self.uses)):
+            value[self.uses[j]] = colour_of(j)
+        value[count > 1] = SHARED
+        node = self.node
+        if only is not None:
+            value[~self.uses[only]] = 0
+            node = np.where((node == colour_of(only)) | (node == SHARED), node, 0).astype(np.uint8)
+        return value, node
+
+    def shared(self) -> list[dict[str, Any]]:
+        """Links (each direction of a cable is one) that two jobs or more may use, those of most jobs first."""
+        channels = np.flatnonzero(self.links.shared > 1)
+        channels = channels[np.lexsort((self.links.port[channels], -self.links.shared[channels]))]
+        f, names = self.links.fabric, [j.job.name for j in self.links.jobs]
+        return [
+            {"port": f.port_name(p), "peer": f.port_name(int(f.port_peer[p])), "jobs": [names[j] for j in np.flatnonzero(self.links.uses[:, c]).tolist()]}
+            for c, p in zip(channels.tolist(), self.links.port[channels].tolist(), strict=True)
+        ]  # fmt: skip
+
+
+def colour_of(job: int) -> int:
+    """1 … 254, in turn."""
+    return 1 + job % 254

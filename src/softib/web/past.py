@@ -1,0 +1,68 @@
+"""What the history that ``softib exporter --history`` keeps tells of the time before the server began."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+
+import numpy as np
+
+from softib.errors import UnreadableFile
+from softib.monitor.history import History
+from softib.monitor.increase import Interval
+from softib.web.rates import Sample, sample_of
+
+__all__ = ["Past"]
+
+KEPT = 16
+"""Rounds that are kept in memory once they were asked for."""
+
+
+class Past:
+    """The Parquet files in ``folder``. Raises :class:`UnreadableFile` where it is no directory with a history, :class:`MissingLibrary` without the extra ``monitor``."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        if not os.path.isdir(folder):
+            raise UnreadableFile(
+                f"{os.fspath(folder)}: no directory; 'softib exporter SOURCE --history {os.fspath(folder)}' keeps a history there"
+            )
+        self.history = History(folder)
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[int, Sample] = OrderedDict()
+        self.times()
+
+    def times(self) -> list[float]:
+        """Clock times of its rounds, oldest first."""
+        return [t / 1e9 for t in self.history.times().tolist()]
+
+    def at(self, time_s: float) -> Sample | None:
+        """The round nearest to ``time_s``."""
+        times = self.history.times()
+        if not len(times):
+            return None
+        when = int(times[int(np.argmin(np.abs(times - np.int64(time_s * 1e9))))])
+        with self._lock:
+            if when in self._seen:
+                self._seen.move_to_end(when)
+                return self._seen[when]
+        seen = self.history.observations(when, when)
+        one = Interval(
+            seen.ports.node_guid, seen.ports.portnum, seen.begin_ns[0], seen.end_ns[0], {n: v[0] for n, v in seen.increase.items()},
+            {n: v[0] for n, v in seen.known.items()}, {n: v[0] for n, v in seen.level.items()},
+        )  # fmt: skip
+        sample = sample_of(one)
+        with self._lock:
+            self._seen[when] = sample
+            while len(self._seen) > KEPT:
+                self._seen.popitem(last=False)
+        return sample
+
+    def of_port(self, guid: int, portnum: int, since_s: float, until_s: float) -> list[tuple[float, float, float, int]]:
+        """(time, load, wait, errors) of one port at each round between two clock times."""
+        one = self.history.of_port(guid, portnum, int(since_s * 1e9), min(2**63 - 1, int(until_s * 1e9)))
+        s = sample_of(one)
+        return [
+            (t / 1e9, float(load), float(wait), int(errors))
+            for t, load, wait, errors in zip(one.end_ns.tolist(), s.load, s.wait, s.errors, strict=True)
+        ]

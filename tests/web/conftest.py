@@ -1,0 +1,3 @@
+"""Running fabrics for the tests of this package."""
+
+from tests.live.lab import softib  # noqa: F401

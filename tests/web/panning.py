@@ -1,0 +1,63 @@
+"""A served map in a browser that is dragged: what tests and bench/web_map.py share."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from tests.render.browser import Browser
+
+FRESH = "window.softib && window.softib.state.fresh > 0"
+DRAWN = f"!!({FRESH} && softib.map.scene && softib.map.scene.nodes.size > 0)"
+
+
+@contextlib.contextmanager
+def serving(source: str, *more: str) -> Iterator[str]:
+    """The address of a server of ``source``."""
+    child = subprocess.Popen([sys.executable, "-m", "softib", "serve", source, "--port", "0", *more],
+                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)  # fmt: skip
+    assert child.stderr is not None
+    try:
+        line = child.stderr.readline()
+        while line and " at http://" not in line:  # kernels that are compiled first
+            line = child.stderr.readline()
+        assert " at http://" in line
+        yield line.rpartition(" at ")[2].strip()
+    finally:
+        child.terminate()
+        assert child.wait(20) == 0
+        child.stderr.close()
+
+
+def until(page: Browser, script: str, what: str) -> None:
+    for _ in range(200):
+        if page.run(script):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"not seen: {what}")
+
+
+def camera(page: Browser, ratio: float) -> None:
+    """Stand above the middle of the map, and wait until it is drawn."""
+    page.run(f"softib.map.renderer.getCamera().setState({{x: 0.45, y: 0.5, ratio: {ratio}}}), 0")
+    time.sleep(1.5)
+
+
+def pan(page: Browser, ratio: float) -> list[float]:
+    """Milliseconds between frames while the map is dragged and comes to rest, the shortest first."""
+    camera(page, ratio)
+    page.run(
+        "window.gaps = []; window.dragged = true; window.before = performance.now();"
+        "(function each() { const now = performance.now(); gaps.push(now - window.before); window.before = now; if (window.dragged) requestAnimationFrame(each); })(); 0"
+    )
+    mouse = {"button": "left", "buttons": 1}
+    page.call("Input.dispatchMouseEvent", type="mousePressed", x=450, y=300, clickCount=1, **mouse)
+    for i in range(60):
+        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=450 + 3 * i, y=300 + i, **mouse)
+        time.sleep(0.016)
+    page.call("Input.dispatchMouseEvent", type="mouseReleased", x=630, y=360, button="left", buttons=0, clickCount=1)
+    time.sleep(1.0)
+    return sorted(page.run("window.dragged = false, gaps.slice(2)"))
