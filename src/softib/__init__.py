@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.scaling import scaling
     from softib.api.serving import Server
-    from softib.api.simulation import Record, Simulation, simulate
+    from softib.api.simulating import Record, simulate
+    from softib.api.simulation import Simulation
     from softib.api.starting import Starter, up
     from softib.api.sweeping import Sweep, sweep
     from softib.api.top_view import TopView
@@ -82,7 +83,8 @@ _LAZY = {
     **dict.fromkeys(("Comparison", "compare"), "comparing"),
     "TopView": "top_view",
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "diagnosing"),
-    **dict.fromkeys(("Record", "Simulation", "simulate"), "simulation"),
+    **dict.fromkeys(("Record", "simulate"), "simulating"),
+    "Simulation": "simulation",
     **dict.fromkeys(("Sweep", "sweep"), "sweeping"),
     "Drawing": "graph",
     "Findings": "findings",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric
 from softib.api.frames import frame
 from softib.api.shown import Suggests, html_table
-from softib.api.simulation import Record, Simulation, simulate
+from softib.api.simulating import Record, simulate
+from softib.api.simulation import Simulation
 from softib.api.simulation_runs import write_file
 from softib.errors import InputError, SoftibError
 

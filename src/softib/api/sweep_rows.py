@@ -22,7 +22,8 @@ LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
 def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None) -> dict[str, Any]:
     """The row of one run: what it gave, or ``error`` where it could not be. Nothing in it depends on the machine's clock."""
-    from softib.api.simulation import Simulation, check_layer
+    from softib.api.simulating import check_layer
+    from softib.api.simulation import Simulation
     from softib.api.simulation_runs import Record, Runs
     from softib.api.what_if import changes_of, text_of
 

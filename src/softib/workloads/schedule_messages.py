@@ -69,67 +69,138 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
     """
     s.check()
     receive_of = matched(s)
-    n = len(s)
     ports = host[:, None] if rails is None else rails
-    sends = s.kind == Kind.SEND
-    local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
-    deferred = sends & ~local & (s.size > cost.eager_limit)
-    eager = sends & ~local & ~deferred
-    striped = deferred & (s.size > cost.stripe_above) & (ports.shape[1] > 1)
-    more = ports.shape[1] - 1
-    # Rows: every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
-    row_of, rows = _rows_of([sends, deferred, deferred, *[striped] * more], n)
-    for row, mask in zip(row_of, [deferred, None, deferred, *[striped] * more], strict=True):
-        if mask is not None:  # the receiver posts these, in the order of its receives
-            by_send = np.flatnonzero(mask)
-            row[by_send[np.argsort(receive_of[by_send])]] = np.sort(row[by_send])
+    sends = _sends_of(s, host, cost, ports.shape[1])
+    row_of, rows = _placed_rows(sends, receive_of, len(s))
     message_row, rts_row, fin_row, *stripe_rows = row_of
-    src, dst, size = np.empty(rows, np.int64), np.empty(rows, np.int64), np.ones(rows, np.int64)
-    opcode, delay = np.full(rows, int(Opcode.COMPUTE), np.int64), np.zeros(rows, np.int64)
-    src[:n] = dst[:n] = ports[s.rank, 0]
-    delay[:n] = _processor_ps(s, cost, receive_of, eager, deferred)
-    # Messages
-    i = np.flatnonzero(sends)
-    at = message_row[i]
-    rail = np.zeros(n, np.int64)
-    spread = np.flatnonzero(eager & (s.size > cost.stripe_above))
-    rail[spread] = _nth_of_rank(s.rank[spread]) % (more + 1)
-    here, there = ports[s.rank[i], rail[i]], ports[s.peer[i], rail[i]]
-    src[at], dst[at] = np.where(deferred[i], there, here), np.where(deferred[i], here, there)
-    piece = np.where(striped, -(-s.size // (more + 1)), s.size)
-    size[at] = np.maximum(piece[i], 1)
-    opcode[at] = np.where(deferred[i], Opcode.READ, Opcode.SEND)
-    delay[at] = np.where(eager[i], round(cost.latency_ns * 1000), 0)
-    on_host = at[local[i]]
-    src[on_host] = dst[on_host] = ports[s.rank[i][local[i]], 0]
-    opcode[on_host], size[on_host] = Opcode.COMPUTE, 1
-    octets = s.size[i][local[i]]
-    slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
-    delay[on_host] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
-    j = np.flatnonzero(deferred)
-    for rows_, to, octets in ((rts_row, s.peer, RTS_OCTETS), (fin_row, s.rank, FIN_OCTETS)):
-        src[rows_[j]] = ports[np.where(to[j] == s.peer[j], s.rank[j], s.peer[j]), 0]
-        dst[rows_[j]], size[rows_[j]] = ports[to[j], 0], octets
-    opcode[rts_row[j]] = opcode[fin_row[j]] = Opcode.SEND
-    delay[rts_row[j]] = delay[fin_row[j]] = round(cost.latency_ns * 1000)
-    t = np.flatnonzero(striped)
-    for k, stripe in enumerate(stripe_rows, 1):
-        src[stripe[t]], dst[stripe[t]] = ports[s.peer[t], k], ports[s.rank[t], k]
-        size[stripe[t]] = np.maximum(np.minimum(piece[t], s.size[t] - k * piece[t]), 1)
-        opcode[stripe[t]] = Opcode.READ
-    ended = np.arange(n)
-    ended[deferred] = fin_row[deferred]
+    c = _Columns.of(rows)
+    c.src[: len(s)] = c.dst[: len(s)] = ports[s.rank, 0]
+    c.delay[: len(s)] = _processor_ps(s, cost, receive_of, sends.eager, sends.deferred)
+    _write_messages(c, s, cost, sends, ports, message_row)
+    _write_local(c, s, cost, sends, ports, message_row)
+    _write_handshakes(c, s, cost, sends, ports, ((rts_row, s.peer, RTS_OCTETS), (fin_row, s.rank, FIN_OCTETS)))
+    _write_stripes(c, s, sends, ports, stripe_rows)
+    ended = np.arange(len(s))
+    ended[sends.deferred] = fin_row[sends.deferred]
     if s.acknowledged:
-        ended[eager] = message_row[eager]
-    qp = _queue_pairs(s, rows, row_of, local, deferred, rail)
-    owners, needed = _dependencies(s, receive_of, ended, row_of, deferred)
-    order = _order(s, row_of, qp, opcode, owners, needed)
-    columns = [np.empty_like(c) for c in (src, dst, size, qp, opcode, delay)]
-    for column, old in zip(columns, (src, dst, size, qp, opcode, delay), strict=True):
+        ended[sends.eager] = message_row[sends.eager]
+    qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred, sends.rail)
+    owners, needed = _dependencies(s, receive_of, ended, row_of, sends.deferred)
+    order = _order(s, row_of, qp, c.opcode, owners, needed)
+    columns = [np.empty_like(column) for column in (c.src, c.dst, c.size, qp, c.opcode, c.delay)]
+    for column, old in zip(columns, (c.src, c.dst, c.size, qp, c.opcode, c.delay), strict=True):
         column[order] = old
     src, dst, size, qp, opcode, delay = columns
     part = Part(src, dst, size, qp, order[owners], order[needed], opcode=opcode, delay_ps=delay, name=s.name)
     return part, order[ended]
+
+
+@dataclass(frozen=True)
+class _Sends:
+    """How each operation's message goes (bool[n] each; int64[n]: ``rail``, the port of the sender's, and ``piece``, the octets of a rail)."""
+
+    every: np.ndarray
+    local: np.ndarray
+    deferred: np.ndarray
+    eager: np.ndarray
+    striped: np.ndarray
+    rail: np.ndarray
+    piece: np.ndarray
+    rails: int
+
+
+def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
+    """Sends to the same host, by rendezvous (``deferred``), at once (``eager``), and those of the deferred that take all ``rails``."""
+    sends = s.kind == Kind.SEND
+    local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
+    deferred = sends & ~local & (s.size > cost.eager_limit)
+    eager = sends & ~local & ~deferred
+    striped = deferred & (s.size > cost.stripe_above) & (rails > 1)
+    rail = np.zeros(len(s), np.int64)
+    spread = np.flatnonzero(eager & (s.size > cost.stripe_above))
+    rail[spread] = _nth_of_rank(s.rank[spread]) % rails
+    return _Sends(sends, local, deferred, eager, striped, rail, np.where(striped, -(-s.size // rails), s.size), rails)
+
+
+def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
+    """Rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and how many rows there are in all.
+
+    Every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
+    """
+    stripes = [sends.striped] * (sends.rails - 1)
+    row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, *stripes], n)
+    for row, mask in zip(row_of, [sends.deferred, None, sends.deferred, *stripes], strict=True):
+        if mask is not None:  # the receiver posts these, in the order of its receives
+            by_send = np.flatnonzero(mask)
+            row[by_send[np.argsort(receive_of[by_send])]] = np.sort(row[by_send])
+    return row_of, rows
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of the rows, int64[rows] each: ports, octets, operation, delay in ps. All are computations of no time at first."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    size: np.ndarray
+    opcode: np.ndarray
+    delay: np.ndarray
+
+    @classmethod
+    def of(cls, rows: int) -> _Columns:
+        return cls(
+            np.empty(rows, np.int64), np.empty(rows, np.int64), np.ones(rows, np.int64),
+            np.full(rows, int(Opcode.COMPUTE), np.int64), np.zeros(rows, np.int64),
+        )  # fmt: skip
+
+
+def _write_messages(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
+) -> None:
+    """Data between hosts: SENDs of the sender, READs of the receiver."""
+    i = np.flatnonzero(sends.every & ~sends.local)
+    at, deferred = message_row[i], sends.deferred[i]
+    here, there = ports[s.rank[i], sends.rail[i]], ports[s.peer[i], sends.rail[i]]
+    c.src[at], c.dst[at] = np.where(deferred, there, here), np.where(deferred, here, there)
+    c.size[at] = np.maximum(sends.piece[i], 1)
+    c.opcode[at] = np.where(deferred, Opcode.READ, Opcode.SEND)
+    c.delay[at] = np.where(deferred, 0, round(cost.latency_ns * 1000))
+
+
+def _write_local(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
+) -> None:
+    """Data between ranks of one host: time of its memory."""
+    i = np.flatnonzero(sends.local)
+    at, octets = message_row[i], s.size[i]
+    c.src[at] = c.dst[at] = ports[s.rank[i], 0]
+    slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
+    c.delay[at] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
+
+
+def _write_handshakes(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray,
+    packets: tuple[tuple[np.ndarray, np.ndarray, int], ...],
+) -> None:  # fmt: skip
+    """Announcements of deferred sends and their ends: ``packets`` are (rows, rank that gets it, octets)."""
+    j = np.flatnonzero(sends.deferred)
+    for rows, to, octets in packets:
+        at = rows[j]
+        c.src[at] = ports[np.where(to[j] == s.peer[j], s.rank[j], s.peer[j]), 0]
+        c.dst[at], c.size[at] = ports[to[j], 0], octets
+        c.opcode[at], c.delay[at] = Opcode.SEND, round(cost.latency_ns * 1000)
+
+
+def _write_stripes(
+    c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]
+) -> None:
+    """The pieces of striped READs that go by the rails behind the first."""
+    t = np.flatnonzero(sends.striped)
+    for k, stripe in enumerate(stripe_rows, 1):
+        at, left = stripe[t], s.size[t] - k * sends.piece[t]
+        c.src[at], c.dst[at] = ports[s.peer[t], k], ports[s.rank[t], k]
+        c.size[at] = np.maximum(np.minimum(sends.piece[t], left), 1)
+        c.opcode[at] = Opcode.READ
 
 
 def _order(

@@ -31,7 +31,7 @@ def test_examples_load(path):
     assert result.problems == []
     assert result.counts["links"] == result.fabric.sizes.cables
     assert result.counts["switches"] == result.fabric.sizes.switches
-    assert result.fabric.name in (path.stem, "fat-tree-648", "torus-4x4x4", "dragonfly-plus-9")
+    assert result.fabric.name in (path.stem, "fat-tree-648", "torus-4x4x4", "torus-4x4x4-2qos", "dragonfly-plus-9")
 
 
 def test_the_demo_plants_three_faults():
