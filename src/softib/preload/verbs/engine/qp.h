@@ -63,7 +63,8 @@ struct ve_qp {
     struct ve_sge_bounce *sge_bounce; /* sge_bounce.c: of the request in hand */
     struct ve_rendezvous *rendezvous;           /* tag matching: rendezvous that the responder is in the middle of */
     uint8_t owns;                   /* 0: a handle of another's QP (XRC open_qp) */
-    struct ve_qp *next_of_process;         /* of e->own */
+    struct ve_qp *next_of_process, *previous_of_process; /* of e->qps */
+    uint32_t in_qps;                       /* e->qps_begun when it was put there; 0: it is not */
     struct ve_write_target write_target;
 };
 

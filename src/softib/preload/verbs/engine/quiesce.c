@@ -30,6 +30,7 @@ void ve_quiesce_begin(struct ve_engine *e)
 {
     pthread_mutex_init(&e->qps_lock, NULL);
     e->qps = NULL;
+    e->qps_begun++;
     ve_fences = !barrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) || !barrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
@@ -37,18 +38,22 @@ void ve_quiesce_add(struct ve_qp *q)
 {
     pthread_mutex_lock(&q->e->qps_lock);
     q->next_of_process = q->e->qps;
+    q->previous_of_process = NULL;
+    if (q->e->qps)
+        q->e->qps->previous_of_process = q;
     q->e->qps = q;
+    q->in_qps = q->e->qps_begun;
     pthread_mutex_unlock(&q->e->qps_lock);
 }
 
 void ve_quiesce_drop(struct ve_qp *q)
 {
     pthread_mutex_lock(&q->e->qps_lock);
-    for (struct ve_qp **at = &q->e->qps; *at; at = &(*at)->next_of_process) {
-        if (*at == q) { /* a forked child has none of its parent's */
-            *at = q->next_of_process;
-            break;
-        }
+    if (q->in_qps == q->e->qps_begun) { /* a forked child has none of its parent's */
+        if (q->next_of_process)
+            q->next_of_process->previous_of_process = q->previous_of_process;
+        *(q->previous_of_process ? &q->previous_of_process->next_of_process : &q->e->qps) = q->next_of_process;
+        q->in_qps = 0;
     }
     pthread_mutex_unlock(&q->e->qps_lock);
 }

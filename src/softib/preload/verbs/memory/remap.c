@@ -29,6 +29,7 @@ struct vm_moved { /* one file; while regions use it */
 /* Recursive: a handler of pthread_atfork that is older than ours may deregister while ours holds it. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct vm_region *regions;
+static unsigned begun = 1; /* a forked child begins a list of its own */
 static struct vm_moved *files;
 static unsigned files_n;
 static bool moved_ever; /* a child has something to copy */
@@ -206,6 +207,7 @@ static void in_child(void)
     files = NULL;
     files_n = 0;
     regions = NULL;
+    begun++;
     if (gate[0] >= 0) {
         while (write(gate[1], "", 1) < 0 && errno == EINTR)
             ;
@@ -299,6 +301,9 @@ void vm_region_add(struct vm_region *r, uint64_t from, uint64_t to, bool writes,
     if (from < to)
         share(r, helpers);
     r->next = regions;
+    r->listed = begun;
+    if (regions)
+        regions->previous = r;
     regions = r;
     pthread_mutex_unlock(&lock);
 }
@@ -328,14 +333,14 @@ static void leave_file(struct vm_moved *m)
 void vm_region_drop(struct vm_region *r)
 {
     pthread_mutex_lock(&lock);
-    for (struct vm_region **at = &regions; *at; at = &(*at)->next) {
-        if (*at == r) { /* a forked child has none of its parent's */
-            *at = r->next;
-            if (r->moved)
-                leave_file(r->moved);
-            break;
-        }
+    if (r->listed == begun) { /* a forked child has none of its parent's */
+        if (r->next)
+            r->next->previous = r->previous;
+        *(r->previous ? &r->previous->next : &regions) = r->next;
+        if (r->moved)
+            leave_file(r->moved);
     }
+    r->listed = 0;
     r->moved = NULL;
     pthread_mutex_unlock(&lock);
 }

@@ -29,7 +29,8 @@ struct vm_region {
     enum vm_moves moves;
     enum vm_holder holder;          /* for whose sake it did not move */
     struct vm_moved *moved;
-    struct vm_region *next;
+    struct vm_region *next, *previous;
+    unsigned listed;                /* which list it is in, counted from 1: a forked child begins another; 0: none */
 };
 
 /*
