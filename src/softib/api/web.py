@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, result_of
-from softib.api.progress import Notice
+from softib.api.progress import Notice, Steps, unwatched
 from softib.errors import InputError
 from softib.source import warn
 
@@ -24,14 +24,14 @@ LEAST_S, MOST_S = 0.2, 3600.0
 def serve(
     source: str | os.PathLike[str] | Fabric, *, host: str = "127.0.0.1", port: int | None = None, token: str | None = None,
     every: float = 2.0, jobs: str | os.PathLike[str] | None = None, history: str | os.PathLike[str] | None = None,
-    ready: Callable[[str], None] | None = None, notice: Notice = warn,
+    ready: Callable[[str], None] | None = None, notice: Notice = warn, steps: Steps = unwatched,
 ) -> None:  # fmt: skip
     """Serve ``source`` to browsers and REST clients until Ctrl-C: a running fabric or ``umad:DEVICE``, whose counters are read by MADs every ``every`` seconds, or a file or
     :class:`Fabric`, which is read once.
 
     ``port``: default 8470, 0 a free one. On loopback everybody of this machine may look unless a ``token`` is given; on another ``host`` a token is needed and is made where none
     is given. ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a directory that ``softib exporter --history`` keeps, for the time before the server began. ``ready`` gets
-    the address to open. Nothing can be changed through it. Raises :class:`InputError` and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not installed, or the
+    the address to open, ``steps`` wraps the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError` and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not installed, or the
     address is taken; :class:`PeerError` where nobody answers.
     """
     from softib.web.server import DEFAULT_PORT
@@ -41,7 +41,7 @@ def serve(
         raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
         raise InputError("the token is too short to keep anybody out: at least 16 characters")
-    served = _served(source, every, notice)
+    served = _served(source, every, notice, steps)
     if jobs is not None:
         served.jobs = os.fspath(jobs)
         from softib.analysis.job_files import read_jobs
@@ -54,7 +54,7 @@ def serve(
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
 
 
-def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice) -> Served:
+def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice, steps: Steps) -> Served:
     from softib.monitor.opening import is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
@@ -66,7 +66,8 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
     name = os.fspath(source)
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
         collector = Collector(name, lambda: open_source(name))
-        return Served(name, collector=collector, every_s=every, explain=_explain(name, _sl_of(name), collector))
+        explain = _explain(name, _sl_of(name), collector)
+        return Served(name, collector=collector, every_s=every, explain=explain, steps=steps)
     result = load(name, [], None, notice=notice)
     return Served(result.fabric.name or os.path.basename(name), lambda: _copy(result), explain=_explain("", _no_sl))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from softib.cli import completing
-from softib.cli.output import Compiling, print_notice, show_line
+from softib.cli.output import Steps, print_notice
 from softib.errors import InputError, UnreadableFile
 
 
@@ -49,7 +49,7 @@ def command(
     """
     import softib
 
-    softib.on_compiling(Compiling(show_line))
+    steps = Steps()
     token = None
     if token_file is not None:
         try:
@@ -60,7 +60,7 @@ def command(
             raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
     with contextlib.suppress(KeyboardInterrupt):
         softib.serve(
-            source, host=host, port=port, token=token, every=every, jobs=jobs, history=history, notice=print_notice,
+            source, host=host, port=port, token=token, every=every, jobs=jobs, history=history, notice=print_notice, steps=steps,
             ready=lambda address: click.echo(f"softib: serving {source} at {address}", err=True),
         )  # fmt: skip
     return 0

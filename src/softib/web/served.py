@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -93,7 +94,8 @@ class Now:
 class Served:
     """``read`` reads a source that does not change; ``collector`` one that does (one of both is there). :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` answers why a path of a fabric is as it is (None: it has no tables); ``jobs``: a file of jobs; ``past``: the history of earlier days.
+    ``name`` is for people; ``explain`` answers why a path of a fabric is as it is (None: it has no tables); ``jobs``: a file of jobs; ``past``: the history of earlier days. ``steps`` wraps each phase of
+    the first reading, which takes a while of a large fabric.
     """
 
     name: str
@@ -105,6 +107,7 @@ class Served:
     past: Past | None = None
     keep: int = KEEP
     clock: Callable[[], float] = time.time
+    steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
     recent: Recent = field(init=False)
     _now: Now | None = field(default=None, init=False)
     _remembered: Remembered = field(default_factory=Remembered, init=False)
@@ -163,12 +166,18 @@ class Served:
         assert self._now is not None
         return self._now
 
+    def _step(self, phase: str) -> AbstractContextManager[None]:
+        return self.steps(phase) if self._now is None else nullcontext()
+
     def _round(self, collector: Collector) -> None:
-        one = collector.step()
+        with self._step("ports and counters"):
+            one = collector.step()
         assert collector.watch is not None and collector.watch.round is not None
         at, reading = self.clock(), collector.watch.round.reading
         if self._now is None or collector.due():
-            self._take(collector.read(), at)
+            with self._step("cables and tables"):
+                result = collector.read()
+            self._take(result, at)
         assert self._now is not None
         if one is not None:
             sample = sample_of(one)
@@ -211,7 +220,8 @@ class Served:
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # whoever checks it brings it up where nobody did
-            checks = tuple(checked(self.name, copy).findings)
+            with self._step("checks"):
+                checks = tuple(checked(self.name, copy).findings)
             if checks != now.checks:
                 now = replace(now, checks=checks, version=now.version + 1)
         self._now, self._result = now, result
