@@ -138,7 +138,10 @@ def test_what_cannot_be_served_is_one_line(softib):
             (("--token-file", str(token)), "no token in its first line"),
             (("--host", "203.0.113.9"), "cannot serve on 203.0.113.9"),
             (("--history", str(softib.folder / "none")), "no directory"),
-            (("--history", str(nothing)), "no history in it" if importlib.util.find_spec("duckdb") else "needs pyarrow and duckdb"),
+            (
+                ("--history", str(nothing)),
+                "no history in it" if importlib.util.find_spec("duckdb") else "needs pyarrow and duckdb",
+            ),
             (("--jobs", str(jobs)), "job train has no hosts"),
             (("--every", "0"), "between 0.2 and 3600 seconds"),
         ):

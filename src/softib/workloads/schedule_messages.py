@@ -191,9 +191,7 @@ def _write_handshakes(
         c.opcode[at], c.delay[at] = Opcode.SEND, round(cost.latency_ns * 1000)
 
 
-def _write_stripes(
-    c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]
-) -> None:
+def _write_stripes(c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]) -> None:
     """The pieces of striped READs that go by the rails behind the first."""
     t = np.flatnonzero(sends.striped)
     for k, stripe in enumerate(stripe_rows, 1):
