@@ -8,6 +8,8 @@
 #include "key_table.h"
 #include "modify.h"
 #include "rig.h"
+
+#include <sched.h>
 #include "rng.h"
 
 #include <fcntl.h>
@@ -182,7 +184,7 @@ static void *reads(void *argument)
     while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
         uint64_t now = __atomic_load_n(&r->at[r->n - 1], __ATOMIC_ACQUIRE);
 
-        r->seen += now != 0;
+        __atomic_fetch_add(&r->seen, now != 0, __ATOMIC_RELAXED);
         for (uint32_t i = r->n - 1; i-- > 0;) { /* downwards: so what is read later was written earlier, or is newer */
             uint64_t word = __atomic_load_n(&r->at[i], __ATOMIC_ACQUIRE);
 
@@ -205,6 +207,7 @@ static uint64_t order(struct rig *w, uint32_t rounds, bool there)
 {
     static uint64_t from[1200], to[1200] __attribute__((aligned(64)));
     struct reader r = { .strict = !there };
+    uint64_t seen = 0;
     pthread_t thread;
 
     for (uint32_t round = 0; round < 8; round++) {
@@ -218,15 +221,19 @@ static uint64_t order(struct rig *w, uint32_t rounds, bool there)
         r.n = n;
         r.stop = false;
         MUST(!pthread_create(&thread, NULL, reads, &r));
-        for (uint64_t i = 1; i <= rounds; i++) {
+        r.seen = 0;
+        for (uint64_t i = 1; i <= rounds || (!__atomic_load_n(&r.seen, __ATOMIC_RELAXED) && i <= 100ull * rounds); i++) {
+            if (i > rounds)
+                sched_yield(); /* the reader has not had a processor yet */
             for (uint32_t j = 0; j < n; j++)
                 from[j] = i;
             MUST(!ve_put(&w->e, w->e.w.process, &part, 1, &iov, 1));
         }
         __atomic_store_n(&r.stop, true, __ATOMIC_RELEASE);
         pthread_join(thread, NULL);
+        seen += r.seen;
     }
-    return r.seen;
+    return seen;
 }
 
 int main(int argc, char **argv)
