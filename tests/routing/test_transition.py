@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.transition import transition_loop, transition_stages
-from softib.routing.verify import has_credit_loop
+from softib.routing.transition import SlUse, sl_masks, transition_loop, transition_stages
+from softib.routing.verify import has_credit_loop, verify
 from softib.sm.lft_order import LftUpdate
 from tests.routing.brute import cas, lids, neighbours, walk
 from tests.routing.fabrics import wire
+from tests.routing.lab import irregular
+from tests.routing.torus_lab import Lab
 
 
 def ring(n: int, chords=()):
@@ -79,9 +81,9 @@ def test_what_can_arise_is_known_before(n):
             assert loop is not None or not cyclic(real), (first, second)
             if loop is not None:
                 peer = {(s, p): t for s, near in neighbours(g).items() for p, t in near}
-                assert all(peer[a] == b[0] for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)), (
-                    "a cycle of cables"
-                )
+                assert all(
+                    peer[a[:2]] == b[0] and a[2] == 0 for a, b in zip(loop, [*loop[1:], loop[0]], strict=True)
+                ), "a cycle of cables"
             seen.add((loop is not None, cyclic(real)))
     assert (True, True) in seen and (False, False) in seen, "the test saw both kinds"
 
@@ -124,6 +126,87 @@ def in_stages(g, old, new, stages, discard, rng):
             broken |= cyclic(hold)
     assert (held == new).all()
     return broken
+
+
+def waits_on_vls(g, lft, sls):
+    """(channel, channel) pairs, (switch, port, VL) each, of packets between two hosts; ``sls[source switch, end]``: masks of SLs, SL k on VL k."""
+    links, found = {(s, p) for s, near in neighbours(g).items() for p, _ in near}, set()
+    for a in cas(g):
+        for b in cas(g):
+            mask = int(sls[g.end_switch[a], b]) if a != b else 0
+            for lid in lids(g, b) if mask else ():
+                hops = [h for h in walk(g, lft, int(g.end_switch[a]), lid)[1] if h in links]
+                for vl in (k for k in range(16) if mask >> k & 1):
+                    found.update(pairwise([(*h, vl) for h in hops]))
+    return found
+
+
+def arises(g, old, new, stages, use, rng):
+    """Does a cycle arise on the way? After every Set packets of old SLs follow what stands in the switches; at the end those of new SLs too."""
+    update = LftUpdate(g, old.copy(), new, np.ones(len(old), bool), stages.stage)
+    held, hold, broken = old.copy(), waits_on_vls(g, old, use.before), False
+    while not update.over:
+        if update.drains:
+            hold = waits_on_vls(g, held, use.before)
+        which, image = update.next_round()
+        for i in rng.permutation(len(which)).tolist():
+            switch, block = divmod(int(which[i]), update.blocks)
+            held[switch, 64 * block : 64 * (block + 1)] = image[i]
+            hold = hold | waits_on_vls(g, held, use.before)
+            broken |= cyclic(hold)
+    return broken or cyclic(hold | waits_on_vls(g, new, use.after))
+
+
+def laned(g, engine, data_vls=4):
+    """Tables of an engine that gives paths SLs, and masks of them."""
+    r = route(g, engine, RouteOptions(data_vls=data_vls, nue_max_num_vls=2))
+    every = np.zeros((g.n_switches, len(g.end_lid)), np.uint8)
+    return np.ascontiguousarray(r.lft), sl_masks(g, every if r.path_sl is None else r.path_sl), r.engine == engine
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_cycle_arises_where_paths_have_sls(seed):
+    """Engines that break cycles by SLs, before and after a cable is gone, or one after the other: senders keep their SLs, on the new tables too."""
+    rng, seen = np.random.default_rng(seed), []
+    g = irregular(5 + seed % 3, 3 + seed % 4, 8, seed) if seed % 2 else ring(5 + seed % 3, [(0, 2)] if seed > 3 else ())
+    for first, second in (
+        ("dfsssp", "dfsssp"),
+        ("lash", "lash"),
+        ("dfsssp", "lash"),
+        ("updn", "lash"),
+        ("nue", "dfsssp"),
+    ):
+        for h in (g, failing(g, rng)):
+            (old, before, fine), (new, fresh, also) = laned(g, first), laned(h, second)
+            if not fine or not also or old.shape != new.shape:
+                continue
+            use = SlUse(before, fresh, np.arange(16, dtype=np.uint8))
+            stages = transition_stages(h, old, new, use)
+            cut = waits_on_vls(h, old, before)
+            if stages is None:
+                assert cyclic(cut) or cyclic(waits_on_vls(h, new, fresh))
+                continue
+            real = arises(h, old, new, stages, use, rng)
+            assert stages.left or not real, (first, second)
+            together = transition_loop(h, old, new, use)
+            assert together is not None or not (stages.left or stages.count > 1), "who can go at once goes at once"
+            kept = cyclic(waits_on_vls(h, new, use.after))
+            assert stages.left or not kept, "path records that senders kept are thought of"
+            seen.append((together is not None, stages.count, stages.left > 0, real))
+    assert seen
+    print(sorted(set(seen)))
+
+
+def test_one_vl_is_a_case_of_several():
+    """Masks of one SL for every pair, and the plain call: the same stages."""
+    rng = np.random.default_rng(5)
+    g = ring(6, [(0, 3)])
+    for _ in range(8):
+        old, new = both(g, g, rng.integers(6, size=2))
+        one = np.ones((g.n_switches, len(g.end_lid)), np.uint16)
+        plain, masked = transition_stages(g, old, new), transition_stages(g, old, new, SlUse(one, one, np.arange(16)))
+        assert plain.count == masked.count and (plain.stage == masked.stage).all()
+        assert transition_loop(g, old, new) == transition_loop(g, old, new, SlUse(one, one, np.arange(16)))
 
 
 def both(g, h, roots):
@@ -191,3 +274,21 @@ def test_a_lost_set_keeps_later_stages_back():
             assert (update.held[:, later] == old[:, later]).all()
             return
     raise AssertionError("no change here has stages")
+
+
+@pytest.mark.parametrize("engine", ["torus-2QoS", "dfsssp", "lash", "nue"])
+def test_tables_that_stay_loop_where_the_proof_says_so(engine):
+    """By maps of VLs that depend on input and output port (torus-2QoS), and with all SLs on one VL, where the ring of a torus closes."""
+    lab = Lab(5, 5, 1, hosts=1)
+    g = lab.graph
+    r = route(g, engine, RouteOptions(torus_config=lab.config(), nue_max_num_vls=2))
+    assert r.engine == engine
+    sl2vl = np.arange(16, dtype=np.uint8) % 8 if r.sl2vl is None else np.asarray(r.sl2vl)
+    every = np.zeros((g.n_switches, len(g.end_lid)), np.uint8) if r.path_sl is None else r.path_sl
+    masks = sl_masks(g, every)
+    for table in (sl2vl, np.zeros(16, np.uint8)):
+        proof = verify(g, r.lft, every, table)
+        stages = transition_stages(g, r.lft, r.lft, SlUse(masks, masks, table))
+        assert (stages is None) == (proof.credit_loop is not None)
+        assert stages is None or (stages.count == 0 and not stages.stage.any())
+    assert proof.credit_loop is not None, "on one VL it loops"

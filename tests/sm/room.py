@@ -42,7 +42,7 @@ class Room:
 
     def rest(self) -> None:
         """Until two looks at PortStateChange found nothing."""
-        for _ in range(3):
+        for _ in range(4):
             steps = 0
             while self.step():
                 steps += 1

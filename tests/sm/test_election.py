@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from softib.iba.constants import MgmtClass, PortState, SmpAttr
+from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.smp import PortInfo, SMInfo
 from softib.live.umad_sm.live_master import smp_get
@@ -75,6 +75,31 @@ def test_a_lower_one_stays_standby_and_is_told_no_more_than_that():
     s.start("low")
     s.run(60)
     assert masters(s) == ["high"] and s.state("low") == "STANDBY" and led_by(s, "high")
+
+
+@pytest.mark.parametrize("own", [0, 9], ids=["lower-priority", "same-priority-higher-guid"])
+def test_one_that_ranks_below_the_master_sets_nothing(own):
+    """From its start to its rest, through traps and light sweeps: it asks, and sends SMInfo; its outbox has no other Set."""
+    s = several(high=9, low=own)
+    s.start("high")
+    s.run(1)
+    step, sent = s.sm["low"].step, []
+
+    def watched(now_ps, inbox):
+        outbox, due = step(now_ps, inbox)
+        sent.extend((int(m[3]), int.from_bytes(bytes(m[16:18]), "big")) for m in outbox.mad if m[1] in (0x01, 0x81))
+        return outbox, due
+
+    s.sm["low"].step = watched
+    s.start("low")
+    s.run(30)
+    s.sm["high"].request_sweep()
+    s.run(30)
+    s.sm["low"].request_sweep()
+    s.run(30)
+    assert masters(s) == ["high"] and led_by(s, "high")
+    assert len(sent) > 50, "it did look"
+    assert not [attr for method, attr in sent if method == Method.SET and attr != SmpAttr.SM_INFO]
 
 
 def test_two_masters_that_meet_become_one():

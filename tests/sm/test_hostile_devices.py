@@ -191,6 +191,40 @@ def test_one_percent_loss_on_every_link(seed):
     assert wire.sm.transactor.retried > 0
 
 
+@pytest.mark.parametrize("engine", ["updn", "dfsssp"])
+@pytest.mark.parametrize("hurt", ["every-second-set", "one-percent"])
+def test_tables_that_change_in_stages_while_sets_are_lost(engine, hurt):
+    """Cables of a torus fall and come back, so tables (of dfsssp: SLs too) change in stages; a Set that is lost keeps later stages back, and none is kept for ever."""
+    wire, rng, count = (
+        HostileWire(generate("torus", dims=[4, 4], hosts_per_switch=1), engine=engine),
+        np.random.default_rng(1),
+        [0],
+    )
+    f = wire.fabric
+    wire.run(5)
+    assert wire.converged()
+    switch = int(f.port_node[int(f.port_peer[wire.port])])
+
+    def lost(mad: np.ndarray, node: int) -> bool:
+        if hurt == "one-percent":
+            return rng.random() > 0.99 ** int(mad[7])
+        count[0] += node == switch and is_set(mad)
+        return node == switch and is_set(mad) and count[0] % 2 == 0
+
+    wire.loses = lost
+    if hurt == "one-percent":
+        wire.drops = lost
+    of_switch = f.is_switch[f.port_node]
+    cables = np.flatnonzero(f.linked & of_switch & of_switch[np.maximum(f.port_peer, 0)])
+    for port in rng.choice(cables, 3, replace=False).tolist():
+        for up in (False, True):
+            wire.plane.set_link(port, up, wire.now_ps)
+            wire.sm.request_sweep()
+            wire.run(MINUTE)
+            assert wire.sm.settled and not wire.lost_paths(), (port, up)
+    assert wire.converged() and wire.sm.transactor.retried > 0
+
+
 @pytest.mark.parametrize("latency", ["under-a-timeout", "sometimes-over"])
 def test_answers_that_are_all_late_delay_nobody_for_ever(latency):
     """A loaded machine: every answer takes longer than the discovery waits for a device that nobody knows. A device that answers late is

@@ -198,6 +198,11 @@ def test_faults_leave_what_a_whole_sweep_leaves(kind, engine, seed):
     run_seed(seed, kind, engine)
 
 
+def test_cables_exchanged_while_tables_are_written():
+    """What the manager sent to one leaf by a directed route its twin took, and answered: it knows when it sees the cables, and writes both anew."""
+    run_seed(184, "three-level", "updn")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 200))
 @pytest.mark.parametrize(("kind", "engine"), [("fat-tree", "ftree,updn"), ("three-level", "updn"), ("torus", "minhop")])

@@ -221,3 +221,40 @@ def test_a_credit_loop_between_old_and_new_tables_is_avoided_or_said(discard):
         assert took_ps >= ChangeConfig.drain_ps or not [n for n in notes if "stages" in n], "packets drain"
     assert any(notes for _, notes, _ in states)
     assert made.sweep().tables_change == "unchanged"
+
+
+def test_engines_that_give_paths_sls_say_what_can_arise():
+    """A cable falls and comes back, then the engine is another: each change is judged with the SLs that senders kept, and a loop is said."""
+    made = bring_up(generate("torus", dims=[4, 4], hosts_per_switch=1), config=SmConfig(engine="dfsssp"))
+    fabric, states = made.fabric, []
+    switch = fabric.is_switch[fabric.port_node]
+    cables = np.flatnonzero(fabric.linked & switch & switch[np.maximum(fabric.port_peer, 0)])
+    for port in cables[:9:4].tolist():
+        for up in (False, True):
+            made.plane.set_link(port, up, made.now_ps)
+            report = made.sweep()
+            states.append(report.tables_change)
+            assert report.tables_change in ("acyclic", "loop", "loops-by-itself"), report.tables_change
+            told = [n for n in report.notes if "can wait for each other" in n]
+            assert bool(told) == (report.tables_change == "loop")
+    made.sm.reconfigure(SmConfig(engine="lash", window=4096, chunk=4096))
+    assert made.sweep().tables_change in ("acyclic", "loop")
+    assert made.sweep().tables_change == "unchanged"
+    assert "loop" in states, "SLs change with the tables of a torus"
+
+
+def test_a_manager_that_takes_over_does_not_know_the_sls_of_paths():
+    made = bring_up(generate("torus", dims=[4, 4], hosts_per_switch=1), config=SmConfig(engine="dfsssp"))
+    history = made.sm._runner.sweep.store.sls
+    assert history.known and history.by_pair
+    before = history.before(made.graph)
+    guid = int(made.graph.end_guid[np.flatnonzero(~made.graph.end_is_switch)[0]])
+    history.restarted({guid})
+    column = made.graph.end_guid == guid
+    assert not history.before(made.graph)[:, column].any(), "connections to a port that restarts are gone"
+    assert (history.before(made.graph)[:, ~column] == before[:, ~column]).all()
+    history.forget()
+    port = int(np.flatnonzero(made.fabric.linked & made.fabric.is_switch[made.fabric.port_node])[-1])
+    made.plane.set_link(port, False, made.now_ps)
+    report = made.sweep()
+    assert report.tables_change == "unknown-sls" and history.known

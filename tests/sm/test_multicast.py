@@ -7,23 +7,19 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba import sa
-from softib.iba.constants import LID_MCAST_MIN
+from softib.iba.constants import LID_MCAST_MIN, CapMask
 from softib.iba.notice import Notice, TrapGid
 from softib.iba.sa import JoinState, SaMethod, SaStatus
+from softib.iba.smp import PortInfo, SwitchInfo
 from softib.mad.batch import MadBatch
 from softib.sm.sa.mcmember import broadcast_mgid
 from tests.sm.asking import Asked, H, hosts
+from tests.sm.multicast_lab import FULL, LEVELS, MINE, join, mgid
 
 M, E, R = SaMethod, SaStatus, sa.MCMemberRecord
 BROADCAST = np.frombuffer(broadcast_mgid(0xFFFF), ">u8").astype(np.uint64)
-MINE = np.array([0xFF12_601B_FFFF_0000, 0x0000_0001_FF00_0001], np.uint64)
-LEVELS = {"qkey": 0x1234, "pkey": 0xFFFF, "sl": 0, "flow_label": 0, "tclass": 0}
-FULL, SEND_ONLY = int(JoinState.FULL), int(JoinState.SEND_ONLY)
+SEND_ONLY = int(JoinState.SEND_ONLY)
 KINDS = [{"kind": "fat-tree", "radix": 4, "levels": 3}, {"kind": "torus", "dims": [3, 3], "hosts_per_switch": 1}]
-
-
-def join(a: Asked, port: int, mgid=MINE, state: int = FULL, **more):
-    return a.ask(R, M.SET, frm=port, mgid=mgid, port_gid=a.gid(port), join_state=state, **more)
 
 
 def leave(a: Asked, port: int, mgid=MINE, state: int = FULL):
@@ -177,3 +173,100 @@ def test_who_subscribed_hears_of_groups_and_ports():
     assert (64, a.lid(y), gone) in reports(a.run())
     assert subscribe(a, y, 64, on=0) == 0 and subscribe(a, y, 64, on=0) == E.REQ_INVALID
     assert subscribe(a, y, 257) == E.REQ_DENIED, "keys are told to the trusted alone"
+
+
+def few_mlids(count: int) -> Asked:
+    """A tree whose switches have room for ``count`` MLIDs, of which the partition's broadcast group has one."""
+    fabric = generate("fat-tree", radix=4, levels=3)
+    SwitchInfo.mcast_fdb_cap.set(fabric.switch_info, count)
+    return Asked(fabric)
+
+
+def test_groups_share_mlids_when_none_is_left():
+    """Each member gets every packet of its group once; others who share the MLID may."""
+    a = few_mlids(4)
+    ports = hosts(a).tolist()
+    members = {n: [ports[n], ports[(n + 5) % len(ports)], ports[(3 * n + 7) % len(ports)]] for n in range(9)}
+    mlids = {}
+    for n, some in members.items():
+        for port in some:
+            status, made = join(a, port, mgid(n), **LEVELS)
+            assert status == 0
+            mlids[n] = int(R.mlid.get(made[0]))
+    assert set(mlids.values()) == {0xC001, 0xC002, 0xC003}, "three are left beside the broadcast group's"
+    assert sorted(list(mlids.values()).count(m) for m in set(mlids.values())) == [3, 3, 3], "evenly"
+    for n, some in members.items():
+        reached = {p for k, others in members.items() if mlids[k] == mlids[n] for p in others}
+        for source in some:
+            assert arrivals(a, source, mlids[n]) == dict.fromkeys(reached - {source}, 1)
+
+
+def test_a_group_that_ends_leaves_its_mlid_to_those_who_share_it():
+    a = few_mlids(2)
+    x, y, z = hosts(a)[:3].tolist()
+    for port, n in ((x, 0), (y, 0), (y, 1), (z, 1)):
+        assert join(a, port, mgid(n), **LEVELS)[0] == 0
+    assert arrivals(a, z, 0xC001) == {x: 1, y: 1}
+    assert leave(a, x, mgid(0))[0] == leave(a, y, mgid(0))[0] == 0
+    assert arrivals(a, z, 0xC001) == {y: 1}
+    a.sweep()
+    assert arrivals(a, z, 0xC001) == {y: 1}
+    for port in (y, z):
+        leave(a, port, mgid(1))
+    assert not a.fabric.mft[:, 1].any()
+    status, made = join(a, x, mgid(2), **LEVELS)
+    assert status == 0 and int(R.mlid.get(made[0])) == 0xC001, "free again"
+
+
+def test_only_groups_of_one_partition_and_level_share():
+    """Packets of 4,096 octets are nothing for a group whose links carry 2,048, and another partition's are nobody else's."""
+    a = few_mlids(2)
+    x, y = hosts(a)[:2].tolist()
+    assert join(a, x, mgid(0), **LEVELS)[0] == 0
+    assert join(a, y, mgid(1), **LEVELS, mtu_selector=2, mtu=4)[0] == E.NO_RESOURCES
+    assert join(a, y, mgid(2), **{**LEVELS, "sl": 3})[0] == E.NO_RESOURCES
+    assert join(a, y, mgid(3), **LEVELS)[0] == 0
+
+
+def tops(a: Asked) -> set[int]:
+    return set(SwitchInfo.mcast_fdb_top.get(a.fabric.switch_info).tolist())
+
+
+def test_switches_look_into_their_tables_as_far_as_mlids_are_in_use():
+    """MulticastFDBTop: the end of the block of the highest MLID, as OpenSM's use_mfttop has it for the MLID itself; it falls with the groups."""
+    a = Asked(generate("fat-tree", radix=4, levels=3))
+    x, y = hosts(a)[:2].tolist()
+    assert tops(a) == {0xBFFF}, "nobody is in the broadcast group yet: the tables are empty"
+    for n in range(31):
+        join(a, x, mgid(n), **LEVELS)
+    assert tops(a) == {0xC01F}
+    assert int(R.mlid.get(join(a, y, mgid(31), **LEVELS)[1][0])) == 0xC020
+    assert tops(a) == {0xC03F}
+    assert leave(a, y, mgid(31))[0] == 0
+    assert tops(a) == {0xC01F}
+
+
+def test_what_a_manager_before_left_in_the_tables_is_beyond_the_top():
+    a = Asked(generate("fat-tree", radix=4, levels=2))
+    a.fabric.mft[:, 200] = 0xFFFF
+    a.sweep()
+    assert tops(a) == {0xBFFF}
+    join(a, int(hosts(a)[0]), mgid(0), **LEVELS)
+    assert tops(a) == {0xC01F}
+
+
+def test_a_table_that_ends_before_its_block_does_is_the_limit():
+    a = few_mlids(5)
+    join(a, int(hosts(a)[0]), mgid(0), **LEVELS)
+    assert tops(a) == {0xC004}
+
+
+def test_a_switch_without_the_top_is_left_alone():
+    fabric = generate("fat-tree", radix=4, levels=2)
+    port0 = fabric.node_base[fabric.switch_node[0]]
+    cap = PortInfo.cap_mask.get(fabric.port_info[[port0]]) & (0xFFFFFFFF ^ int(CapMask.MCAST_FDB_TOP))
+    PortInfo.cap_mask.set(fabric.port_info, cap, np.array([port0]))
+    a = Asked(fabric)
+    join(a, int(hosts(a)[0]), mgid(0), **LEVELS)
+    found = SwitchInfo.mcast_fdb_top.get(a.fabric.switch_info)
+    assert found[0] == 0 and (found[1:] == 0xC01F).all()

@@ -138,8 +138,8 @@ def test_an_engine_that_gives_sls_and_vls_is_programmed_without_being_asked(monk
     vls[:] = np.arange(5)[:, None, None]
     vls[..., 9] = 15
 
-    def routed(db, engine, options, store=None):
-        graph, routing = plain(db, engine, options, store)
+    def routed(*given):
+        graph, routing = plain(*given)
         return graph, Routing(routing.engine, routing.lft, sl2vl=vls, ranks=routing.ranks)
 
     plain = sweep.ucast_mgr.route_subnet

@@ -1,9 +1,8 @@
 """``dfsssp``: the tables of sssp, free of credit loops by virtual lanes (J. Domke, T. Hoefler, W. Nagel, "Deadlock-Free
 Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
 
-Paths between CAs are laid on as few VLs as it takes: each on the first without a cycle, or all on VL 0, from where those over the
-weakest dependency of each cycle move to the next VL, whichever of the two uses fewer
-(:mod:`softib.routing.layers`). SL = VL. Paths from CAs to switches' own LIDs (GMPs of management) take the first of these VLs
+Paths between CAs are laid on as few VLs as it takes: each on the first without a cycle, or, where that takes more than there are, all on VL 0,
+from where those over the weakest dependency of each cycle move to the next VL (:mod:`softib.routing.layers`). SL = VL. Paths from CAs to switches' own LIDs (GMPs of management) take the first of these VLs
 where they close no cycle, else VL 0: OpenSM does not order them at all. Only where one VL carries all paths between CAs, those
 that fit in no more get a second. Where one VL is
 enough (trees), ``path_sl`` is None. An SL belongs to a pair of ports, so where several VLs are needed all LIDs of a port (LMC)

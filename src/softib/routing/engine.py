@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,8 @@ DEFAULT_ENGINE = "ftree,updn"
 """What every verb and every manager routes with where nobody names an engine: the engine for trees, and where the fabric is
 none, one that cannot deadlock (docs/decisions/0007)."""
 
+USUAL_DATA_VLS = 8
+
 
 @dataclass(frozen=True)
 class RouteOptions:
@@ -32,7 +34,7 @@ class RouteOptions:
     ``past_roots``: roots of the last tables of this subnet, for an engine that would not know them in a tree with a hole
     (ftree); unlike ``root_guids`` they are only a hint;
     ``proven``: what was proved of the tables before, so that only what changed is;
-    ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more;
+    ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more (0, not said: :data:`USUAL_DATA_VLS`);
     ``nue_max_num_vls``: VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``);
     ``torus_config``: text of a torus-2QoS.conf(5); ``lfts``: text of a dump as of dump_lfts, for engine ``file``
     (OpenSM's ``-U``); ``seed``: for engines that draw.
@@ -43,7 +45,7 @@ class RouteOptions:
     io_guids: tuple[int, ...] = ()
     past_roots: tuple[int, ...] = ()
     proven: ProvenTables | None = field(default=None, compare=False)
-    data_vls: int = 8
+    data_vls: int = 0
     nue_max_num_vls: int = 1
     torus_config: str = ""
     lfts: str = ""
@@ -66,6 +68,8 @@ class Routing:
     ``end_sl2vl`` uint8[16] or None likewise is the map of every CA and router port.
     ``vls`` are the data VLs that links between switches must operate for these tables to be free of credit loops.
 
+    ``tree`` bool[links] of a spanning tree whose turns close no cycle with the paths on any VL (nue's way out).
+
     ``notes`` are lines for people: what the engine found (ranks, roots), what it fell back to.
     """
 
@@ -78,6 +82,7 @@ class Routing:
     notes: list[str] = field(default_factory=list)
     end_sl2vl: np.ndarray | None = None
     vls: int = 1
+    tree: np.ndarray | None = None
 
     def sl(self, switch: int, end: int) -> int:
         """SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph); 0 without :attr:`path_sl`."""
@@ -133,6 +138,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     """
     names = chain(name)
     options = options or RouteOptions()
+    options = options if options.data_vls else replace(options, data_vls=USUAL_DATA_VLS)
     notes: list[str] = []
     partial: list[tuple[int, Routing]] = []
     for n in names:

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.dor import first_links
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
 from softib.routing.layers import NO_LAYER, Layers, add_switches, merged, place_paths
 from softib.routing.quality import most_flows_of_bisections
-from softib.routing.sssp_kernels import spread_paths
+from softib.routing.sssp_kernels import NOT_TAKEN, spread_paths
 from softib.routing.switch_paths import links_table, tables
 from softib.routing.tables import cas_per_switch, destinations_table, min_hops
-from softib.routing.verify import port_map
 
 __all__ = ["route"]
 
@@ -39,7 +37,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     tried: list[tuple[Layers, np.ndarray]] = []
     for paths in (_balanced, _by_port):
         lft = tables(graph, paths(graph, ends, cas))
-        tried.append((place_paths(graph, lft, first, options.data_vls, canon), lft))
+        tried.append((place_paths(graph, lft, first, options.data_vls, canon, both=True), lft))
         if tried[-1][0].used == 1:
             break
     found, lft = _better(graph, tried)
@@ -78,12 +76,12 @@ def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarr
     by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
     ends, switch = ends[by_load].astype(np.int32), switch[by_load]
     dests = destinations_table(graph, switch, np.arange(len(ends) + 1, dtype=np.int32), ends, cas[switch])
-    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
-    weight, recent = np.zeros(len(graph.peer), np.int64), np.zeros(len(graph.peer))
-    spread_paths(links_table(graph), dests, cas, False, 0.0, weight, recent, lft)
+    weight, recent = np.zeros(len(graph.peer)), np.zeros(len(graph.peer))
+    taken = np.full((graph.lft_size, graph.n_switches), NOT_TAKEN, np.uint8)
+    spread_paths(links_table(graph), dests, cas, False, 0.0, weight, recent, taken)
+    by_end = taken[graph.end_lid[ends]].T
     via = np.full((graph.n_switches, graph.n_switches), -1, np.int32)
-    row = np.arange(graph.n_switches)[:, None]
-    via[:, switch] = np.maximum(port_map(graph)[row, lft[:, graph.end_lid[ends]]], -1)
+    via[:, switch] = np.where(by_end == NOT_TAKEN, -1, graph.first[:-1, None] + by_end)
     return via
 
 

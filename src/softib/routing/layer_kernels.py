@@ -5,8 +5,13 @@ Paths are (source row, destination column): packets from switch ``source[i]`` to
 uint8[sources, destinations], 255 = no path. ``routes`` holds ``lft`` and ``at`` as in :mod:`softib.routing.verify_kernels`.
 """
 
+import numpy as np
+
 from softib.jit import kernel, table
-from softib.routing.order_kernels import add_path
+from softib.routing.order_kernels import add_from_the_end
+
+UNTRIED, PLACED, FAILED, NO_PATH = 0, 1, 2, 3
+"""What became of the dependencies from a switch to the destination."""
 
 Paths = table("Paths", "lft at source lid target")
 """What is laid on layers; see the module."""
@@ -33,17 +38,44 @@ def follow(c, paths, i, j, path):
 def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
     """Put on layer ``number`` every path whose ``layer`` is ``wanted``, one after the other, that closes no cycle on it.
 
-    Returns how many are left.
+    Paths to a destination are a tree: what is behind a switch was tried with the first path that passes it. Dependencies are never taken away, so where that
+    closed a cycle no path through the switch fits, and where it did not only what is before the switch is new. Returns how many paths are left.
     """
-    left = 0
+    left, n = 0, paths.lft.shape[0]
+    node, state = np.empty(n, np.int32), np.empty(n, np.uint8)
     for j in range(paths.lid.shape[0]):
+        lid, target = paths.lid[j], paths.target[j]
+        state[:] = UNTRIED
+        state[target] = PLACED
         for i in range(paths.source.shape[0]):
             if layer[i, j] != wanted:
                 continue
-            length = follow(c, paths, i, j, path)
-            if length < 0:
+            s, length, becomes = paths.source[i], 0, UNTRIED
+            while becomes == UNTRIED:
+                becomes = state[s]
+                if becomes == UNTRIED:
+                    e = paths.at[s, paths.lft[s, lid]]
+                    if e < 0 or length == n - 1:
+                        becomes = NO_PATH
+                        state[s] = NO_PATH
+                    else:
+                        path[length], node[length] = c.canon[e], s
+                        length += 1
+                        s = c.peer[e]
+            last = length - 1
+            if becomes == PLACED and length:
+                more = 0
+                if s != target:
+                    path[length] = c.canon[paths.at[s, paths.lft[s, lid]]]
+                    more = 1
+                broken = add_from_the_end(c, vl_state, path, length + more, fresh)
+                if broken >= 0:
+                    becomes, last = FAILED, broken
+            for k in range(last + 1):
+                state[node[k]] = becomes
+            if becomes == NO_PATH:
                 layer[i, j] = 255
-            elif add_path(c, vl_state, path, length, fresh):
+            elif becomes == PLACED:
                 layer[i, j] = number
             else:
                 left += 1

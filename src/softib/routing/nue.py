@@ -67,7 +67,7 @@ def _routed(
         by_tree, lost = by_tree + found[0], lost + found[1]
     used = len(np.unique(sls))
     notes = [f"{used} VL(s); {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"]
-    return Routing("nue", lft, sls if used > 1 else None, vls=used, notes=notes), lost
+    return Routing("nue", lft, sls if used > 1 else None, vls=used, notes=notes, tree=tree), lost
 
 
 def _tree_state(graph: SwitchGraph) -> Any:

@@ -119,16 +119,17 @@ def _reorder(vl_state, ahead, behind):
 
 
 @kernel
-def add_path(c, vl_state, path, length, fresh):
-    """Add the dependencies of a path (channels ``path[:length]``), all or none. Returns whether it is added.
+def add_from_the_end(c, vl_state, path, length, fresh):
+    """Add the dependencies of a path (channels ``path[:length]``), the last one first, all or none. Returns -1 where they are added, else the place of the
+    first channel whose dependency closes a cycle with those behind it.
 
     A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never taken away again.
     """
-    for i in range(length - 1):
+    for i in range(length - 2, -1, -1):
         if vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] == BLOCKED:
-            return False
+            return i
     count = 0
-    for i in range(length - 1):
+    for i in range(length - 2, -1, -1):
         dep = add_dependency(c, vl_state, path[i], path[i + 1])
         if dep == CYCLE:
             for k in range(count):
@@ -139,8 +140,8 @@ def add_path(c, vl_state, path, length, fresh):
                 vl_state.present[dep] = 0
             else:
                 vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] = BLOCKED
-            return False
+            return i
         if dep >= 0:
             fresh[count] = dep
             count += 1
-    return True
+    return -1

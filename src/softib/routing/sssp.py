@@ -14,14 +14,15 @@ import numpy as np
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.sssp_kernels import spread_paths
+from softib.routing.sssp_kernels import NOT_TAKEN, spread_paths, to_ports
 from softib.routing.switch_paths import links_table
 from softib.routing.tables import cas_per_switch, destinations_table
 
 __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
-"""All destinations are routed, then each again with the others' paths as weights (bench/quality.py: more passes gain nothing)."""
+"""All destinations are routed, then each again with the others' paths as weights, until nothing changes (a full tree: the second pass) or so many times
+(bench/quality.py: more passes gain nothing)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -31,13 +32,19 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 def tables(graph: SwitchGraph) -> np.ndarray:
     """uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their PortGUIDs, switches' own LIDs last."""
-    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
-    dests = destinations_table(graph, *_groups(graph))
+    dests, links = destinations_table(graph, *_groups(graph)), links_table(graph)
     cas = cas_per_switch(graph)
     window = float(np.median(cas[cas > 0])) if cas.any() else 0.0
-    weight, recent = np.zeros(len(graph.peer), np.int64), np.zeros(len(graph.peer))
+    weight, recent = np.zeros(len(graph.peer)), np.zeros(len(graph.peer))
+    taken = np.full((graph.lft_size, graph.n_switches), NOT_TAKEN, np.uint8)
     for number in range(PASSES):
-        spread_paths(links_table(graph), dests, cas, number > 0, window, weight, recent, lft)
+        if not spread_paths(links, dests, cas, number > 0, window, weight, recent, taken):
+            break
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    to_ports(links, taken, lft)
+    for offset in range(1 << int(graph.end_lmc.max(initial=0))):
+        ends = np.flatnonzero(offset < 1 << graph.end_lmc.astype(np.int64))
+        lft[graph.end_switch[ends], graph.end_lid[ends].astype(np.int64) + offset] = graph.end_port[ends]
     return lft
 
 

@@ -7,6 +7,7 @@ from softib.jit import kernel
 
 RECENT = 3.0
 """How much more paths of the last destinations weigh than others (bench/quality.py: 1 to 10 differ little)."""
+NOT_TAKEN = 255
 
 
 @kernel
@@ -39,45 +40,47 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 
 @kernel
-def spread_paths(links_of, dests, cas, repeated, window, weight, recent, lft):
-    """Tables by the shortest path of least weight to each destination; the paths made add to the weights.
+def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
+    """Shortest paths of least weight to each destination; the paths made add to the weights. Returns how many entries are not as before.
 
-    ``links_of`` is a LegalHops-like pair (first, peer, out_port); ``dests`` (switch, first, end, counted, lid, lmc, port) as in
+    ``links_of`` is a LegalHops-like pair (first, peer); ``dests`` (switch, first, end, counted, lid, lmc) as in
     :data:`~softib.routing.lft_kernels.Destinations`, groups of one switch each. All shortest paths have equally many links, so
     the least sum of weights decides; ties go to the lowest port. ``cas`` int64[n]: CA ports on each switch.
-    ``dests.counted``: how many times the paths to an end of the group count. ``repeated``: ``lft`` and the weights are of a pass before;
-    each destination's paths are taken away and chosen anew. lft uint8[n, LIDs] out.
+    ``dests.counted``: how many times the paths to an end of the group count. ``repeated``: ``taken`` and the weights are of a pass before;
+    each destination's paths are taken away and chosen anew.
 
-    A link weighs the paths over it, ``weight`` int64[links], and RECENT times those of the last destinations, ``recent``
+    ``taken`` uint8[LIDs, n] out: which of its links a switch takes (``first[s] + taken[lid, s]``), :data:`NOT_TAKEN` for none. A row a LID: the
+    kernel goes destination by destination, and a column of forwarding tables would cost a miss of the cache for every switch.
+
+    A link weighs the paths over it, ``weight`` float64[links] (whole numbers), and RECENT times those of the last destinations, ``recent``
     float64[links], which fade by 1 / ``window`` with each destination (0: they do not count).
     """
-    first, peer, out_port = links_of.first, links_of.peer, links_of.out_port
+    first, peer = links_of.first, links_of.peer
     n = first.shape[0] - 1
     hops = np.empty(n, np.int32)
     order = np.empty(n, np.int32)
     link_first = np.empty(n + 1, np.int32)
     links = np.empty(peer.shape[0], np.int32)
     dist = np.zeros(n, np.float64)
-    taken = np.empty(n, np.int32)
-    flow = np.zeros(n, np.int64)
+    flow = np.zeros(n, np.float64)
     growth = 1.0 if window <= 1 else window / (window - 1.0)
     scale = 1.0  # recent[e] / scale counts now: earlier paths fade as the scale grows
     most = 0
+    changed = 0
     for i in range(dests.lmc.shape[0]):
         most = max(most, 1 << dests.lmc[i])
     for offset in range(most):
         for g in range(dests.switch.shape[0]):
             target = dests.switch[g]
             reached = shortest_links(first, peer, target, hops, order, link_first, links)
-            times = np.int64(dests.counted[g])
+            times = np.float64(dests.counted[g])
             for i in range(dests.first[g], dests.first[g + 1]):
                 end = dests.end[i]
                 if offset >= 1 << dests.lmc[end]:
                     continue
-                lid = dests.lid[end] + offset
+                row = taken[dests.lid[end] + offset]
                 if repeated and times:
-                    _lift(order, reached, link_first, links, links_of, lft[:, lid], times, cas, flow, weight)
-                lft[target, lid] = dests.port[end]
+                    _lift(order, reached, links_of, row, times, cas, flow, weight)
                 lately = RECENT / scale if window > 0 else 0.0
                 dist[target] = 0.0
                 for k in range(1, reached):
@@ -90,8 +93,8 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, lft):
                         if d < least:
                             best, least = e, d
                     dist[s] = least
-                    taken[s] = best
-                    lft[s, lid] = out_port[best]
+                    changed += row[s] != best - first[s]
+                    row[s] = best - first[s]
                 if times == 0:
                     continue
                 scale *= growth
@@ -99,25 +102,34 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, lft):
                     flow[order[k]] = times * cas[order[k]]
                 for k in range(reached - 1, 0, -1):
                     s = order[k]
-                    weight[taken[s]] += flow[s]
-                    recent[taken[s]] += scale * flow[s]
-                    flow[peer[taken[s]]] += flow[s]
+                    e = first[s] + row[s]
+                    weight[e] += flow[s]
+                    recent[e] += scale * flow[s]
+                    flow[peer[e]] += flow[s]
                 if scale > 1e100:
                     recent /= scale
                     scale = 1.0
     recent /= scale
+    return changed
 
 
 @kernel
-def _lift(order, reached, link_first, links, links_of, ports, times, cas, flow, weight):
-    """Take the paths along ``ports`` (of each switch) out of ``weight``."""
+def _lift(order, reached, links_of, row, times, cas, flow, weight):
+    """Take the paths along ``row`` (of each switch) out of ``weight``."""
     for k in range(reached):
         flow[order[k]] = times * cas[order[k]]
     for k in range(reached - 1, 0, -1):
         s = order[k]
-        for j in range(link_first[k], link_first[k + 1]):
-            e = links[j]
-            if links_of.out_port[e] == ports[s]:
-                weight[e] -= flow[s]
-                flow[links_of.peer[e]] += flow[s]
-                break
+        e = links_of.first[s] + row[s]
+        weight[e] -= flow[s]
+        flow[links_of.peer[e]] += flow[s]
+
+
+@kernel
+def to_ports(links_of, taken, lft):
+    """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles; entries that are not taken stay."""
+    for lid in range(0, taken.shape[0], 64):
+        for s in range(taken.shape[1]):
+            for d in range(lid, min(lid + 64, taken.shape[0])):
+                if taken[d, s] != NOT_TAKEN:
+                    lft[s, d] = links_of.out_port[links_of.first[s] + taken[d, s]]

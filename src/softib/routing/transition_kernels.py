@@ -3,56 +3,124 @@
 
 import numpy as np
 
-from softib.jit import inner, kernel
+from softib.jit import inner, kernel, table
 from softib.routing.order_kernels import ADDED, add_dependency
 
 OLD, MIXED, NEW, PASSING = 0, 1, 2, 3
 """Kinds of dependencies: of the old table; of an old link to a switch that has changed; of the new table; of the new table behind such a switch alone."""
 
+Net = table("Net", "at peer out_port peer_port sl2vl vls switch port")
+"""``at`` int32[switches, 256]: link row of a port, negative for none; ``peer``, ``out_port``, ``peer_port`` by link; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]: VL by
+SL, 255 for none (a dimension of 1 holds for every index); ``vls`` int64[1]: VLs of a link; ``switch``, ``port`` int32[sources]: where hosts send into the fabric."""
+SlMasks = table("SlMasks", "before after end")
+"""``before``, ``after`` uint16[n or 1, ends or 1]: bit k says that CAs of the switch send packets of SL k to the end port, by the SLs of before; by those and the new ones;
+``end`` int32[lids]: the destination's column."""
+Tables = table("Tables", "old new")
+"""Forwarding tables uint8[switches, LIDs], before and after."""
+Marks = table("Marks", "old new touched out")
+"""Scratch: ``old``, ``new`` uint16[channels] zeros, ``touched`` int32[1 + 2 channels] (how many, then which), ``out`` int32[3, dependencies of one LID]."""
+
 
 @inner
-def dependencies(old, new, lid, at, peer, sources, seen, out):
-    """Dependencies of packets for ``lid`` while its entries change destination outwards, into ``out`` int32[3, …]: (kind, held link, wanted link).
+def vl_of(net, e, s, came, sl):
+    """VL of packets of SL ``sl`` that came to switch ``s`` by port ``came`` and leave by link ``e``; -1 where they are dropped."""
+    t = net.sl2vl
+    vl = t[s if t.shape[0] > 1 else 0, came if t.shape[1] > 1 else 0, net.out_port[e] if t.shape[2] > 1 else 0, sl]
+    return np.int64(-1) if vl == 255 else np.int64(vl)
 
-    ``at`` int32[switches, 256]: link row of a port, negative for none; ``sources``: switches with hosts; ``seen`` int8[switches] scratch. Returns how many.
+
+@inner
+def _mark(seen, touched, c, sl):
+    """Was the channel met with this SL? It is from now on."""
+    bit = np.uint16(1 << sl)
+    if seen[c] & bit:
+        return True
+    if seen[c] == 0:
+        touched[0] += 1
+        touched[touched[0]] = c
+    seen[c] |= bit
+    return False
+
+
+@inner
+def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
+    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered by port ``came`` and channel ``held`` (-1: from a host). Returns how many dependencies there are."""
+    vls = net.vls[0]
+    while True:
+        e = net.at[s, new[s, lid]]
+        if e < 0:
+            return n
+        vl = vl_of(net, e, s, came, sl) if vls > 1 else np.int64(0)
+        if vl < 0:
+            return n
+        c = e * vls + vl
+        if held >= 0:
+            marks.out[0, n], marks.out[1, n], marks.out[2, n] = kind, held, c
+            n += 1
+        if _mark(marks.new, marks.touched, c, sl):
+            return n
+        kind = NEW if kind == NEW else PASSING
+        held, came, s = c, np.int64(net.peer_port[e]), np.int64(net.peer[e])
+
+
+@inner
+def old_path(lid, sl, s, came, old, new, net, marks, n):
+    """Follow the old table, and from each switch whose entry changes the new one. Returns as :func:`new_path`."""
+    held, vls = np.int64(-1), net.vls[0]
+    while True:
+        if held >= 0 and old[s, lid] != new[s, lid]:
+            n = new_path(MIXED, lid, sl, s, came, held, new, net, marks, n)
+        e = net.at[s, old[s, lid]]
+        if e < 0:
+            return n
+        vl = vl_of(net, e, s, came, sl) if vls > 1 else np.int64(0)
+        if vl < 0:
+            return n
+        c = e * vls + vl
+        if held >= 0:
+            marks.out[0, n], marks.out[1, n], marks.out[2, n] = OLD, held, c
+            n += 1
+        if _mark(marks.old, marks.touched, c, sl):
+            return n
+        held, came, s = c, np.int64(net.peer_port[e]), np.int64(net.peer[e])
+
+
+@inner
+def old_dependencies(old, new, lids, i, net, sls, marks, n):
+    """Dependencies of packets of the SLs of before for ``lids[i]``, on the old table and from it to the new one, behind the first ``n`` of ``marks.out``."""
+    rows, column = sls.before.shape[0] > 1, np.int64(sls.end[i]) if sls.before.shape[1] > 1 else 0
+    for k in range(net.switch.shape[0]):
+        s = np.int64(net.switch[k])
+        mask, sl = np.int64(sls.before[s if rows else 0, column]), 0
+        while mask:
+            if mask & 1:
+                n = old_path(lids[i], sl, s, np.int64(net.port[k]), old, new, net, marks, n)
+            mask >>= 1
+            sl += 1
+    for k in range(1, marks.touched[0] + 1):
+        marks.old[marks.touched[k]] = 0
+        marks.new[marks.touched[k]] = 0
+    marks.touched[0] = 0
+    return n
+
+
+@inner
+def dependencies(old, new, lids, i, net, sls, marks):
+    """Dependencies of packets for ``lids[i]`` while its entries change destination outwards, into ``marks.out``: (kind, held channel, wanted channel).
+
+    Packets of every SL in use walk from every source; a path that meets a channel which a packet of its SL has met goes on as that one did. Returns how many.
     """
     n = 0
-    seen[:] = 0
-    for i in range(sources.shape[0]):
-        s = sources[i]
-        while not seen[s] & 1:
-            seen[s] |= 1
-            a = at[s, old[s, lid]]
-            if a < 0:
-                break
-            t = peer[a]
-            b = at[t, old[t, lid]]
-            if b >= 0:
-                out[0, n], out[1, n], out[2, n] = OLD, a, b
-                n += 1
-            if old[t, lid] != new[t, lid]:
-                b = at[t, new[t, lid]]
-                if b >= 0:
-                    out[0, n], out[1, n], out[2, n] = MIXED, a, b
-                    n += 1
-            s = t
-    for kind in (NEW, PASSING):
-        for i in range(sources.shape[0] if kind == NEW else seen.shape[0]):
-            s = sources[i] if kind == NEW else i
-            if kind == PASSING and not seen[s] & 1:
-                continue
-            while not seen[s] & 2:
-                seen[s] |= 2
-                a = at[s, new[s, lid]]
-                if a < 0:
-                    break
-                t = peer[a]
-                b = at[t, new[t, lid]]
-                if b >= 0:
-                    out[0, n], out[1, n], out[2, n] = kind, a, b
-                    n += 1
-                s = t
-    return n
+    rows, column = sls.after.shape[0] > 1, np.int64(sls.end[i]) if sls.after.shape[1] > 1 else 0
+    for k in range(net.switch.shape[0]):
+        s = np.int64(net.switch[k])
+        mask, sl = np.int64(sls.after[s if rows else 0, column]), 0
+        while mask:
+            if mask & 1:
+                n = new_path(NEW, lids[i], sl, s, np.int64(net.port[k]), np.int64(-1), new, net, marks, n)
+            mask >>= 1
+            sl += 1
+    return old_dependencies(old, new, lids, i, net, sls, marks, n)
 
 
 @inner
@@ -95,29 +163,27 @@ def take_away(c, vl_state, count, a, b):
 
 
 @kernel
-def start_counts(c, vl_state, count, tables, lids, at, sources):
-    """Count the dependencies of ``tables`` uint8[switches, LIDs] into ``count`` int32[dependencies]; False where they have a cycle."""
-    seen, out = np.zeros(tables.shape[0], np.int8), np.empty((3, 4 * tables.shape[0]), np.int32)
+def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
+    """Count the dependencies of ``tables`` uint8[switches, LIDs] with the SLs of before into ``count`` int32[dependencies]; False where they have a cycle."""
     for i in range(lids.shape[0]):
-        n = dependencies(tables, tables, lids[i], at, c.peer, sources, seen, out)
+        n = old_dependencies(tables, tables, lids, i, net, sls, marks, 0)
         for e in range(n):
-            if out[0, e] == OLD:
-                dep = c.dep_first[out[1, e]] + out[2, e] - c.first[c.peer[out[1, e]]]
-                count[dep] += 1
-                vl_state.present[dep] = ADDED
+            dep = c.dep_first[marks.out[1, e]] + marks.out[2, e] - c.first[c.peer[marks.out[1, e]]]
+            count[dep] += 1
+            vl_state.present[dep] = ADDED
     return ordered(c, vl_state, np.empty(c.peer.shape[0], np.int32))
 
 
 @kernel
-def one_stage(c, vl_state, count, old, new, lids, at, sources, number, stage):
+def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
     """Put those of ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number`` as long as no cycle is closed by what has changed, what changes in
     this stage, and what has yet to change. Then what this stage's old entries alone needed is taken away. Returns how many it has."""
-    seen, out = np.zeros(old.shape[0], np.int8), np.empty((3, 4 * old.shape[0]), np.int32)
+    out = marks.out
     placed = 0
     for i in range(lids.shape[0]):
         if stage[i]:
             continue
-        n, fits, e = dependencies(old, new, lids[i], at, c.peer, sources, seen, out), True, 0
+        n, fits, e = dependencies(tables.old, tables.new, lids, i, net, sls, marks), True, 0
         while fits and e < n:
             a, b = out[1, e], out[2, e]
             dep = c.dep_first[a] + b - c.first[c.peer[a]]
@@ -137,8 +203,33 @@ def one_stage(c, vl_state, count, old, new, lids, at, sources, number, stage):
                 take_away(c, vl_state, count, out[1, undone], out[2, undone])
     for i in range(lids.shape[0]):
         if stage[i] == number:
-            n = dependencies(old, new, lids[i], at, c.peer, sources, seen, out)
+            n = dependencies(tables.old, tables.new, lids, i, net, sls, marks)
             for e in range(n):
                 if out[0, e] != NEW:
                     take_away(c, vl_state, count, out[1, e], out[2, e])
     return placed
+
+
+@kernel
+def all_at_once(c, present, old, new, lids, net, sls, marks):
+    """Every dependency while all ``lids`` change together: ``present`` uint8[dependencies] is 1 then."""
+    for i in range(lids.shape[0]):
+        n = dependencies(old, new, lids, i, net, sls, marks)
+        for e in range(n):
+            present[c.dep_first[marks.out[1, e]] + marks.out[2, e] - c.first[c.peer[marks.out[1, e]]]] = 1
+
+
+@kernel
+def lists(c, present, start, targets):
+    """Channel ``a`` waits for ``targets[start[a]:start[a + 1]]``; with an empty ``targets`` only ``start`` int64[channels + 1] is filled."""
+    total = 0
+    for a in range(c.peer.shape[0]):
+        start[a] = total
+        base = c.first[c.peer[a]]
+        for k in range(c.first[c.peer[a] + 1] - base):
+            if present[c.dep_first[a] + k]:
+                if targets.shape[0]:
+                    targets[total] = base + k
+                total += 1
+    start[c.peer.shape[0]] = total
+    return total

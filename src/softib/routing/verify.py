@@ -220,6 +220,18 @@ def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
     return needs
 
 
+def waiting_channels(
+    graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start, targets)``; arguments as of :func:`verify`."""
+    lft = np.ascontiguousarray(lft, np.uint8)
+    lids, ends = destinations(graph)
+    if path_sl is None and sl2vl is None:
+        return _one_vl(graph, port_map(graph), lft, lids, ends)[:2]
+    dropped = np.zeros((2, graph.n_switches + 2), np.int64)
+    return _many_vls(graph, port_map(graph), lft, lids, ends, path_sl, sl2vl, data_vls, dropped)[:2]
+
+
 def lists_of(graph: SwitchGraph, needs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The lists ``(start, targets)`` of :func:`credit_dependencies`, as :func:`find_cycle` takes them."""
     return _lists(graph, needs, 1)
@@ -313,7 +325,7 @@ def _many_vls(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray,
     path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:  # fmt: skip
-    table = _sl2vl_table(graph, sl2vl, data_vls)
+    table = sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
     maps = _sources(graph, path_sl, table)
@@ -339,7 +351,7 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray) 
     return VlMaps(switch, port, row, count.astype(np.int64), group_of_end, sls, sl2vl)
 
 
-def _sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:
+def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:
     """The map as uint8[n or 1, ports or 1, ports or 1, 16]: a dimension of 1 holds for every index."""
     if sl2vl is None:
         sl2vl = np.arange(16) % data_vls

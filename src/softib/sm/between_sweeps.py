@@ -26,7 +26,9 @@ class BetweenSweeps:
         self.runner, self.responder = runner, responder
         self.mastership, self.schedule, self.phase = runner.mastership, runner.schedule, runner.phase
         self.has = runner.mastership.has
-        self.light_sweep = LightSweep(runner.mastership.election, self.has.sa_manager.groups)
+        self.light_sweep = LightSweep(
+            runner.mastership.election, self.has.sa_manager.groups, lambda: self.has.sa_manager.config.use_mfttop
+        )
         self._check_master_lid = False
 
     def wanted(self, now_ps: int) -> str:

@@ -36,12 +36,13 @@ class SmConfig:
     of every end port. ``priority``: of SMInfo. ``sm_key``: of SMInfo; a
     manager with another one is left alone. ``sa_key``: the SM_Key with which SA requests are trusted (OpenSM's default).
 
-    ``mkey_lease``: seconds after a wrong M_Key until a port forgets it, 0 = never; ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1).
+    ``mkey_lease``: seconds after a wrong M_Key until a port forgets it, 0 = never; ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1);
+    ``mkey_lookup``: a port that held another M_Key the last time is asked with that one.
     ``links``: widths and speeds that ports may train to; None leaves them as devices have them. ``flaps``: when ports are isolated; None: never.
     ``changes``: how forwarding tables change.
 
     ``partitions``: None programs none (every device keeps the default one); ``allow_both_pkeys``: a port may be full and
-    limited member at once; ``part_enforce``: which way switch ports towards CAs check P_Keys, "both", "in" (what comes from the CA), "out" or "off". ``no_clients_rereg``: nobody is asked to subscribe anew. ``reassign_lids``: what the caller remembers
+    limited member at once; ``part_enforce``: which way switch ports towards CAs check P_Keys, "both", "in" (what comes from the CA), "out" or "off". ``no_clients_rereg``: nobody is asked to subscribe anew. ``use_mfttop``: switches look no further into their multicast tables than MLIDs are in use. ``reassign_lids``: what the caller remembers
     of LIDs, and what ports hold when it becomes master, is for nothing. ``sweep_interval_ps``: how often switches are
     asked whether something changed, 0 = never (OpenSM: 10 s). A standby polls its master every ``polling_timeout_ps``
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
@@ -64,6 +65,7 @@ class SmConfig:
     mkey: int = 0
     mkey_lease: int = 0
     mkey_protect: int = 0
+    mkey_lookup: bool = True
     sm_key: int = 1
     sa_key: int = 1
     subnet_prefix: int = DEFAULT_GID_PREFIX
@@ -72,6 +74,7 @@ class SmConfig:
     allow_both_pkeys: bool = False
     part_enforce: str = "both"
     no_clients_rereg: bool = False
+    use_mfttop: bool = True
     reassign_lids: bool = False
     sweep_interval_ps: int = 0
     polling_timeout_ps: int = 10 * 10**12

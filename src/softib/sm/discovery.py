@@ -20,6 +20,7 @@ from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.mkeys import MKeys
 from softib.sm.report import SweepReport
 
 __all__ = ["Discovery"]
@@ -38,6 +39,8 @@ class Discovery:
 
     def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False):
         self.db, self.queue, self.report, self.config, self.clears = db, queue, report, config, clears
+        self.mkeys = MKeys(config.mkey)
+        self._keys_tried: dict[int, list[int]] = {}
         self._lids = 0
         self._over = False
         self.distrusted = False
@@ -55,6 +58,10 @@ class Discovery:
     def start(self) -> None:
         """Ask the port that the manager runs on."""
         route = self.db.routes.add_local()
+        if self.mkeys.in_play:
+            key = self.mkeys.of(np.array([self.mkeys.local_guid], np.uint64))
+            self.db.routes.set_mkey(np.array([route]), key)
+            self._keys_tried[LOCAL] = key.tolist()
         self.queue.get(SmpAttr.NODE_INFO, np.array([route], np.int32), np.array([LOCAL]))
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
@@ -63,6 +70,8 @@ class Discovery:
         Raises :class:`LimitError` as soon as more LIDs would be needed than there are.
         """
         self._handlers[attr](tags, data)
+        if attr == SmpAttr.PORT_INFO:
+            self.mkeys.learn(self.db, tags, data)
 
     @property
     def unawaited(self) -> int:
@@ -71,12 +80,14 @@ class Discovery:
 
     def leave_silent(self) -> None:
         """The phase goes on without them."""
+        self._keys_tried.clear()
         self.lost(SmpAttr.NODE_INFO, np.array(sorted(self._unawaited), np.int64), "is not answered")
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
         """Requests that got no answer, or were refused."""
         db = self.db
         if attr == SmpAttr.NODE_INFO:
+            tags = self._with_other_keys(tags)
             self._unawaited.difference_update(tags.tolist())
             for port in tags.tolist():
                 self.report.silent_ports.append((port, why))
@@ -97,6 +108,7 @@ class Discovery:
         good = self._plausible(tags, info)
         tags, info = tags[good], info[good]
         db = self.db
+        self._keys_that_fit(tags, info)
         guid = NodeInfo.node_guid.get(info)
         nodes = db.nodes_of(guid)
         fresh = np.flatnonzero(nodes < 0)
@@ -104,6 +116,7 @@ class Discovery:
             _, first = np.unique(guid[fresh], return_index=True)
             fresh = fresh[np.sort(first)]
             added = db.add_nodes(info[fresh], self._routes_through(tags[fresh]))
+            self.mkeys.enter(db.routes, db.node_route[added], NodeInfo.port_guid.get(info[fresh]))
             self._ask_about(added)
             nodes = db.nodes_of(guid)
         if db.sm_port < 0 and len(info):
@@ -175,6 +188,7 @@ class Discovery:
         route[~by_node_route] = self._routes_through(tags[new[~by_node_route]])
         db.port_route[rows] = route
         db.port_guid[rows] = NodeInfo.port_guid.get(info[new])
+        self.mkeys.enter(db.routes, route, db.port_guid[rows])
         self._count_lids(len(rows) << self.config.lmc)
         self.queue.get(SmpAttr.PORT_INFO, route, rows, db.port_num[rows])
 
@@ -235,7 +249,39 @@ class Discovery:
         rows = rows[~deep]
         db.port_probed[rows] = True
         self._unawaited.update(self._unknown(rows[db.port_state()[rows] == PortState.INIT]))
-        self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows])
+        keys = self.mkeys.behind(db, rows)
+        if keys is not None:
+            self._keys_tried.update((p, [k]) for p, k in zip(rows.tolist(), keys.tolist(), strict=True))
+        self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
+
+    def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
+        """Ask behind ports ``tags``, where nobody answered, with the next M_Key; returns the ports where there is none left to try."""
+        if not self._keys_tried:
+            return tags
+        db, given_up = self.db, []
+        for port in tags.tolist():
+            tried = self._keys_tried.get(port)
+            key = None if tried is None else self.mkeys.next_key(tried)
+            if tried is None or key is None:
+                given_up.append(port)
+                continue
+            tried.append(key)
+            row, keys = np.array([port]), np.array([key], np.uint64)
+            if port == LOCAL:
+                db.routes.set_mkey(np.zeros(1, np.int64), keys)
+                self.queue.get(SmpAttr.NODE_INFO, np.zeros(1, np.int32), row)
+            else:
+                self.queue.get(SmpAttr.NODE_INFO, db.port_route[row], row, 0, db.port_num[row], keys)
+        return np.array(given_up, np.int64)
+
+    def _keys_that_fit(self, tags: np.ndarray, info: np.ndarray) -> None:
+        """Somebody answered to these M_Keys."""
+        if not self._keys_tried:
+            return
+        for port, guid in zip(tags.tolist(), NodeInfo.port_guid.get(info).tolist(), strict=True):
+            tried = self._keys_tried.get(port)
+            if tried is not None:
+                self.mkeys.guess(guid, tried[-1], first=len(tried) == 1)
 
     def _unknown(self, rows: np.ndarray) -> list[int]:
         """Those of ports ``rows`` behind which nobody is known to answer."""

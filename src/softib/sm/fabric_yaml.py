@@ -32,7 +32,7 @@ ENGINE_NUMBERS = ("nue_max_num_vls", "data_vls", "seed")
 ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *ENGINE_NUMBERS)
 """All that makes up :class:`RouteOptions`."""
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
-MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level")
+MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level", "m_key_lookup")
 VALUES = (
     *MKEY,
     *LINK_OPTIONS,

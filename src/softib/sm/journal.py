@@ -19,6 +19,7 @@ class Kind(IntEnum):
     MADE = 7
     PARTITIONS = 8
     ALIAS = 9
+    MKEY = 10
 
 
 class Journal:

@@ -6,6 +6,7 @@ whether a port changed; ``again``: ask some; ``aliases``: write alias GUIDs; ``p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,7 @@ from softib.sm.alias_mgr import queue_aliases
 from softib.sm.database import Database
 from softib.sm.election import Election, SmControl
 from softib.sm.inventory import Inventory, Need
+from softib.sm.mcast_fdb_top import queue_tops
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.subnet import Subnet
@@ -33,6 +35,7 @@ class LightSweep:
 
     election: Election
     groups: McastManager
+    use_mfttop: Callable[[], bool]
     changed: bool = False
     suspects: set[int] = field(default_factory=set)
     accepted: SmControl | None = None
@@ -46,6 +49,7 @@ class LightSweep:
         """Queue what ``task`` sends (``control`` has a call of its own). ``subnet``: what the master's last sweep left; ``need``: for ``read``."""
         if task == "groups" and subnet is not None:
             self.groups.queue_blocks(subnet, queue, everything=False)
+            queue_tops(subnet, queue, self.groups.highest, self.use_mfttop())
         elif task == "read" and subnet is not None and need is not None:
             self.read = Inventory(subnet, need)
             self.read.ask(queue)

@@ -10,6 +10,7 @@ import numpy as np
 
 from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
@@ -17,6 +18,7 @@ from softib.sm.database import Database
 __all__ = [
     "changed",
     "enforce",
+    "fewest_data_vls",
     "linked",
     "queue_config",
     "queue_reread",
@@ -99,8 +101,7 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
     info, peer_info = db.port_info[rows], db.port_info[peer]
     new = wanted[rows]
     P.neighbor_mtu.set(new, np.minimum(P.mtu_cap.get(info), P.mtu_cap.get(peer_info)))
-    vls = np.minimum(P.vl_cap.get(info), P.vl_cap.get(peer_info))
-    P.operational_vls.set(new, np.minimum(np.maximum(vls, 1), config.max_op_vls))
+    P.operational_vls.set(new, _operational_vls(info, peer_info, config.max_op_vls))
     P.local_phy_errors.set(new, config.local_phy_errors)
     P.overrun_errors.set(new, config.overrun_errors)
     external = db.external[rows]
@@ -111,6 +112,20 @@ def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bo
     P.vl_stall_count.set(new, np.where(external, stall, P.vl_stall_count.get(new)))
     wanted[rows] = new
     return wanted
+
+
+def _operational_vls(info: np.ndarray, peer_info: np.ndarray, most: int) -> np.ndarray:
+    """Codes: what both ends of a link can do, at most ``most``."""
+    return np.minimum(np.maximum(np.minimum(P.vl_cap.get(info), P.vl_cap.get(peer_info)), 1), most)
+
+
+def fewest_data_vls(db: Database, most: int) -> int:
+    """Data VLs that every link between switches operates when it is configured, of those that code ``most`` allows (OpenSM's min_data_vls)."""
+    rows = linked(db)
+    peer = db.port_peer[rows]
+    between = db.external[rows] & db.external[peer] & db.has_port_info[rows] & db.has_port_info[peer]
+    codes = _operational_vls(db.port_info[rows[between]], db.port_info[peer[between]], most)
+    return int(DATA_VLS[codes & 7].min(initial=int(DATA_VLS[most & 7])))
 
 
 def _set_end_ports(wanted: np.ndarray, db: Database, ends: np.ndarray, config: SmConfig) -> None:

@@ -156,6 +156,7 @@ class Mastership:
         has.lids.clear()
         has.lids.update(copy.lids)
         has.stores.lft.roots = copy.roots
+        has.stores.mkeys.update(copy.mkeys)
         if self.config.partitions is None and copy.partitions is not None:
             self.config = replace(self.config, partitions=copy.partitions)
         has.sa_manager.restore(copy, self.config)

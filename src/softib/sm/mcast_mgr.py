@@ -1,14 +1,18 @@
 """Multicast: groups, their MLIDs, and one spanning tree each in the switches' forwarding tables (IBA 14.4.3, 14.2.5.12).
 
-A tree is rooted half-way between the two members that are farthest apart (found by two searches), so no member is
-farther from another than needed. Members that only send reach the tree, and nothing is delivered to them.
+Trees are those of :mod:`softib.routing.multicast_trees`, so that copies and unicast packets wait for each other in no cycle. Members
+that only send reach the tree, and nothing is delivered to them.
+
+Groups of one partition share an MLID, and a tree of all their members, when every MLID that the switches have room for is used
+(an HCA delivers by the MGID, so an MLID may be of several groups). Whoever is in one of them alone gets the packets of the
+others at its port, and its HCA drops them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +20,9 @@ from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN, MFT_BLOCK, MFT_PO
 from softib.iba.sa import JoinState
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.routing.multicast_kernels import mark_tree
+from softib.routing.multicast_trees import MulticastTrees
 from softib.sm.journal import Journal, group_key, member_key
-from softib.sm.mcast_kernels import breadth_first, mark_tree
 from softib.sm.sa.subnet import Subnet
 
 __all__ = ["Group", "McastManager", "Member"]
@@ -68,8 +73,9 @@ class McastManager:
         self.journal = journal or Journal()
         self.groups: dict[bytes, Group] = {}
         self.changed: set[int] = set()
-        self._used: set[int] = set()
+        self._of_mlid: dict[int, list[Group]] = {}
         self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
+        self._trees: tuple[Subnet, MulticastTrees] | None = None
 
     # -- groups --
 
@@ -77,22 +83,34 @@ class McastManager:
         """Forget every group; what switches hold is not known any more, another manager may write it."""
         self.groups.clear()
         self.changed.clear()
-        self._used.clear()
+        self._of_mlid.clear()
         self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
-        """A new group with the lowest free MLID; None where ``limit`` MLIDs are used up."""
+        """A new group with the lowest free MLID, or, where ``limit`` MLIDs are used up, one that it shares; None where no group is like it."""
         top = min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
-        mlid = next((m for m in range(LID_MCAST_MIN, top + 1) if m not in self._used), None)
+        group = Group(mgid, 0, **values)  # type: ignore[arg-type]
+        free = (m for m in range(LID_MCAST_MIN, top + 1) if m not in self._of_mlid)
+        mlid = next(free, None) or self._shared(group)
         if mlid is None:
             return None
-        group = Group(mgid, mlid, **values)  # type: ignore[arg-type]
+        group.mlid = mlid
         self.enter(group)
         return group
 
+    def _shared(self, group: Group) -> int | None:
+        """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are those of ``group``: a packet that one group's
+        members may receive, and their links carry, the other's may and do. A partition's own groups share with none."""
+        alike = [
+            (len(groups), mlid)
+            for mlid, groups in self._of_mlid.items()
+            if not any(g.kept for g in groups) and _class_of(groups[0]) == _class_of(group)
+        ]
+        return min(alike)[1] if alike else None
+
     def enter(self, group: Group) -> None:
         """A group that has its MLID already."""
-        self._used.add(group.mlid)
+        self._of_mlid.setdefault(group.mlid, []).append(group)
         self.groups[group.mgid] = group
         self.journal.note(group_key(group.mgid))
         self.note_members(group)
@@ -103,11 +121,13 @@ class McastManager:
             self.journal.note(member_key(group.mgid, guid))
 
     def remove(self, group: Group) -> None:
-        """Remove the group; its MLID is free for another."""
+        """Remove the group; its MLID is free for another where it was its alone."""
         del self.groups[group.mgid]
         self.note_members(group)
         self.journal.note(group_key(group.mgid))
-        self._used.discard(group.mlid)
+        self._of_mlid[group.mlid].remove(group)
+        if not self._of_mlid[group.mlid]:
+            del self._of_mlid[group.mlid]
         self.changed.add(group.mlid)
 
     def remove_ports(self, guids: set[int]) -> list[Group]:
@@ -140,33 +160,46 @@ class McastManager:
         caps = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node])
         return int(caps[caps > 0].min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
 
-    def masks(self, subnet: Subnet, group: Group) -> np.ndarray:
-        """uint16[switches of the graph, 16]: ports that forward ``group``, bit p of position k = port 16k + p."""
+    @property
+    def highest(self) -> int:
+        """The highest MLID of a group that has members; 0: there is none."""
+        return max((mlid for mlid, groups in self._of_mlid.items() if any(g.members for g in groups)), default=0)
+
+    @property
+    def note(self) -> str:
+        """What is wrong with the trees that were made last, "" if nothing is."""
+        return self._trees[1].note if self._trees is not None else ""
+
+    def trees(self, subnet: Subnet) -> MulticastTrees:
+        """Where trees may go in ``subnet``: over switches that forward multicast packets (MulticastFDBCap is not 0)."""
+        sls = tuple(sorted({g.sl for g in self.groups.values()}))
+        if self._trees is None or self._trees[0] is not subnet or self._trees[1].sls != sls:
+            able = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node]) > 0
+            self._trees = subnet, MulticastTrees(subnet.graph, subnet.routing, able, sls)
+        return self._trees[1]
+
+    def masks(self, subnet: Subnet, groups: Sequence[Group]) -> np.ndarray:
+        """uint16[switches of the graph, 16]: ports that forward ``groups``, which share an MLID; bit p of position k = port 16k + p."""
         graph = subnet.graph
-        able, links = _forwarding(subnet)
+        trees = self.trees(subnet)
         out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
-        guids = np.array(sorted(group.members), np.uint64)
+        state: defaultdict[int, int] = defaultdict(int)
+        for group in groups:
+            for guid, member in group.members.items():
+                state[guid] |= member.join_state
+        guids = np.array(sorted(state), np.uint64)
         ends = subnet.ends_of_guid(guids)
         row = subnet.graph_end[ends]
         there = (ends >= 0) & (row >= 0)
-        there[there] &= able[graph.end_switch[row[there]]]
+        there[there] &= trees.able[graph.end_switch[row[there]]]
         row, guids = row[there], guids[there]
         if not len(row):
             return out
         at, port = graph.end_switch[row], graph.end_port[row].astype(np.int64)
         members = np.unique(at).astype(np.int32)
-        n = graph.n_switches
-        hops, parent, queue = (np.empty(n, np.int32) for _ in range(3))
-        source_of = np.repeat(np.arange(n, dtype=np.int32), np.diff(links.first))
-        search = lambda root: breadth_first(links.first, links.peer, root, hops, parent, queue)
-        search(int(members[0]))
-        search(int(members[np.argmax(hops[members])]))
-        root = int(members[np.argmax(hops[members])])
-        for _ in range(int(hops[root]) // 2):
-            root = int(source_of[parent[root]])
-        search(root)
-        mark_tree(parent, source_of, links.out_port, links.peer_port, members, out, np.zeros(n, bool))
-        receives = np.array([bool(group.members[g].join_state & RECEIVES) for g in guids.tolist()])
+        parent = trees.parents(members, groups[0].mlid)
+        mark_tree(parent, trees.source_of, graph.out_port, graph.peer_port, members, out, np.zeros(len(out), bool))
+        receives = np.array([bool(state[g] & RECEIVES) for g in guids.tolist()])
         np.bitwise_or.at(out, (at[receives], port[receives] >> 4), (1 << (port[receives] & 15)).astype(np.uint16))
         return out
 
@@ -184,10 +217,9 @@ class McastManager:
         known = np.array([g in self._written for g in guids])
         written = self._tables(guids, rows)
         wanted = written.copy()
-        by_mlid = {g.mlid: g for g in self.groups.values()}
         for mlid in mlids:
-            group = by_mlid.get(mlid)
-            wanted[:, mlid - LID_MCAST_MIN] = 0 if group is None else self.masks(subnet, group)
+            groups = self._of_mlid.get(mlid, [])
+            wanted[:, mlid - LID_MCAST_MIN] = self.masks(subnet, groups) if groups else 0
         blocks = wanted.shape[1] // MFT_BLOCK
         shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
         # What an unknown switch holds is another manager's: every block with an MLID of ours is written.
@@ -217,24 +249,8 @@ class McastManager:
         return self._written.get(guid, np.zeros((0, POSITIONS), np.uint16))
 
 
-class _Links(NamedTuple):
-    first: np.ndarray
-    peer: np.ndarray
-    out_port: np.ndarray
-    peer_port: np.ndarray
-
-
-def _forwarding(subnet: Subnet) -> tuple[np.ndarray, _Links]:
-    """bool[switches] of those that forward multicast packets (MulticastFDBCap is not 0, IBA 14.2.5.4), and the links between them."""
-    g = subnet.graph
-    able: np.ndarray = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[g.switch_node]) > 0
-    if able.all():
-        return able, _Links(g.first, g.peer, g.out_port, g.peer_port)
-    owner = np.repeat(np.arange(g.n_switches), np.diff(g.first))
-    keep = able[owner] & able[g.peer]
-    first = np.zeros_like(g.first)
-    np.cumsum(np.bincount(owner[keep], minlength=g.n_switches), out=first[1:])
-    return able, _Links(first, g.peer[keep], g.out_port[keep], g.peer_port[keep])
+def _class_of(group: Group) -> tuple[int, ...]:
+    return group.pkey, group.sl, group.mtu, group.rate, group.packet_life_time, group.scope
 
 
 def has_full(group: Group) -> bool:

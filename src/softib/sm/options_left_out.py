@@ -14,10 +14,8 @@ _VALID = "joins are checked as the specification says, always"
 
 LEFT_OUT: dict[str, str] = {
     "guid": _DEVICE,
-    "m_key_lookup": "one M_Key holds for the subnet; guid2mkey is not read",
     "lmc_esp0": "a switch has one LID",
     "sm_sl": "subnet management goes on SL 0",
-    "use_mfttop": "MulticastFDBTop stays as it is",
     "no_partition_enforcement": "OpenSM calls it obsolete; part_enforce off says the same",
     "keep_pkey_indexes": "a key that stands stays where it is, always",
     "sm_assigned_guid": "ports keep their own EUI-64",

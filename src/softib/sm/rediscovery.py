@@ -116,6 +116,7 @@ class Rediscovery(Discovery):
         db, ask, check = self.db, [], {}
         if not self._rerouted:
             self._via, self._rerouted = reroute(db), True
+            self.mkeys.fill(db)
         for node in list(self._left):
             port = self._unproved(node)
             if port == PROVED:
@@ -234,6 +235,7 @@ class Rediscovery(Discovery):
         """Take out the nodes that no cable leads to; rows of the report are the new ones then."""
         db, report = self.db, self.report
         removed = reroute(db) == UNREACHABLE
+        self.mkeys.fill(db)
         if not removed.any():
             return
         node_row, port_row = db.drop_nodes(removed)

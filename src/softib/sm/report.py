@@ -34,7 +34,7 @@ class SweepReport:
     ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are (NodeGUID, port behind which
     a second device has it); ``silent_ports`` (port, why): nothing usable behind a live port; ``mute_ports`` and
     ``mute_nodes``: a device that stopped answering; ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
-    (:mod:`~softib.sm.wrong_answers`). Ports are rows of the manager's database, -1 = its own.
+    (:mod:`~softib.sm.wrong_answers`); ``locked``: ports that hide their M_Key from this manager. Ports are rows of the manager's database, -1 = its own.
     """
 
     nodes: int = 0
@@ -53,6 +53,7 @@ class SweepReport:
     mute_nodes: list[tuple[int, str, str]] = field(default_factory=list)
     wrong_answers: list[tuple[int, str]] = field(default_factory=list)
     not_active: list[int] = field(default_factory=list)
+    locked: list[int] = field(default_factory=list)
     phase_s: dict[str, float] = field(default_factory=dict)
     sls: list[Any] = field(default_factory=list)
     """:class:`~softib.sm.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
@@ -99,6 +100,8 @@ class SweepReport:
         )
         _some(lines, [f"{_where(db, node)}: {attr} {why}" for node, attr, why in self.mute_nodes])
         _some(lines, [f"{db.port_name(port)}: PORT_INFO {why}" for port, why in self.mute_ports])
+        _some(lines, [f"{db.port_name(port)}: holds an M_Key that this manager does not know; name it by m_key, or by the line"
+                      f" '{int(db.port_guid[port]):#018x} KEY' of guid2mkey" for port in self.locked])  # fmt: skip
         named = [(db.node_of(guid), guid, what) for guid, what in dict.fromkeys(self.wrong_answers)]
         _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {what}" for n, guid, what in named])
         _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])

@@ -17,6 +17,7 @@ from softib.mad.transactor import Transactor
 from softib.sm.config import SmConfig
 from softib.sm.inventory import Need
 from softib.sm.journal import Journal
+from softib.sm.link_mgr import fewest_data_vls
 from softib.sm.mcast_mgr import McastManager, has_full
 from softib.sm.notices import Subscriptions, gid_notice, report
 from softib.sm.replication.records import Copied
@@ -94,7 +95,7 @@ class SaManager:
         """A sweep ended. What left the subnet is forgotten, and subscribers get GID In Service and Out of Service notices."""
         known, first = self.known, self.subnet is None
         if first:
-            self._partition_groups()
+            self._partition_groups(subnet)
         self.sa.refresh(subnet, members)
         self._restored = None
         if known is None:
@@ -138,7 +139,7 @@ class SaManager:
         kept = [g for g in self.groups.groups.values() if g.kept]
         for group in kept:
             group.kept = False
-        self._partition_groups()
+        self._partition_groups(self.subnet)
         for group in kept:
             if not has_full(group):
                 self.groups.remove(group)
@@ -151,8 +152,10 @@ class SaManager:
             self.groups.remove(group)
             self.multicast.events.append((67, group.mgid))
 
-    def _partition_groups(self) -> None:
-        """The groups that partitions keep: IPoIB's broadcast group and those of the file."""
+    def _partition_groups(self, subnet: Subnet) -> None:
+        """The groups that partitions keep: IPoIB's broadcast group and those of the file. Where the engine's paths take several VLs they go on
+        the first SL that no path takes (clients give their own groups the broadcast group's SL), unless the file names another."""
+        free = self._free_sl(subnet)
         for partition in self.config.known_partitions:
             for g in partition.groups:
                 mgid = g.mgid or broadcast_mgid(partition.pkey, g.scope)
@@ -160,9 +163,16 @@ class SaManager:
                     self.groups.groups[mgid].kept = True
                 else:
                     self.groups.add(
-                        mgid, 0x3FFF, qkey=g.qkey, mtu=g.mtu, rate=g.rate, pkey=partition.pkey | 0x8000, sl=g.sl, tclass=g.tclass,
+                        mgid, 0x3FFF, qkey=g.qkey, mtu=g.mtu, rate=g.rate, pkey=partition.pkey | 0x8000, sl=g.sl or free, tclass=g.tclass,
                         flow_label=g.flow_label, hop_limit=0 if g.scope == LINK_LOCAL else HOPS_MAX, packet_life_time=self.config.subnet_timeout, kept=True,
                     )  # fmt: skip
+
+    def _free_sl(self, subnet: Subnet) -> int:
+        """An SL whose VL no unicast path takes; 0 where one VL is enough, or none is left."""
+        if subnet.routing.path_sl is None:
+            return 0
+        used = subnet.routing.vls
+        return used if used < fewest_data_vls(subnet.db, self.config.max_op_vls) else 0
 
     # -- questions --
 

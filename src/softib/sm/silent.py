@@ -18,6 +18,7 @@ from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.sm.database import Database
+from softib.sm.mkeys import MKeys
 
 __all__ = ["SilentPorts"]
 
@@ -101,17 +102,17 @@ class SilentPorts:
             del self._timed_out[place]
         return found & self.ports.keys()
 
-    def send(self, db: Database, mkey: int, now_ps: int) -> tuple[MadBatch, int]:
+    def send(self, db: Database, mkeys: MKeys, now_ps: int) -> tuple[MadBatch, int]:
         """What is due, and when to call again."""
         due = [place for place, s in self.ports.items() if s.next_ps <= now_ps]
         if due:
             if not self._transactor.busy:
                 self._queried = []
-            self._ask(db, mkey, due, now_ps)
+            self._ask(db, mkeys, due, now_ps)
         batch, deadline_ps = self._transactor.send(now_ps)
         return batch, min([deadline_ps, *(s.next_ps for s in self.ports.values())], default=NEVER_PS)
 
-    def _ask(self, db: Database, mkey: int, due: list[Place], now_ps: int) -> None:
+    def _ask(self, db: Database, mkeys: MKeys, due: list[Place], now_ps: int) -> None:
         ports, tags = [], []
         for place in due:
             silence = self.ports[place]
@@ -122,9 +123,16 @@ class SilentPorts:
                 ports.append(int(db.node_base[node]) + place[1])
                 tags.append(len(self._queried))
                 self._queried.append(place)
-        queue = RequestQueue(db.routes, mkey)
+        queue = RequestQueue(db.routes, mkeys.default)
         rows = np.array(ports, np.int64)
-        queue.get(SmpAttr.NODE_INFO, db.port_route[rows], np.array(tags, np.int64), 0, db.port_num[rows])
+        queue.get(
+            SmpAttr.NODE_INFO,
+            db.port_route[rows],
+            np.array(tags, np.int64),
+            0,
+            db.port_num[rows],
+            mkeys.behind(db, rows),
+        )
         if len(queue):
             self._transactor.submit(*queue.take(len(queue)))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.sm.ar_mgr import ArStore
 from softib.sm.link_extensions import HeldExtensions
+from softib.sm.mkeys import MKeys
 from softib.sm.pkey_mgr import PkeyTables
 from softib.sm.table_store import TableStore
 from softib.sm.ucast_mgr import LftStore
@@ -30,6 +31,8 @@ class Stores:
     """(NodeGUID, portnum) → width and speed for which its link was trained anew."""
     extensions: HeldExtensions = field(default_factory=dict)
     pkeys: PkeyTables = field(default_factory=dict)
+    mkeys: MKeys = field(default_factory=MKeys)
+    """M_Keys of end ports: nobody forgets them."""
 
     def trust_nothing(self) -> None:
         """A whole sweep asks every device for what it holds and can, where there is a Get for it."""
@@ -47,6 +50,7 @@ class Stores:
         """Another manager writes the tables from now on, or has written them."""
         self.trust_nothing()
         self.lft.tables.clear()
+        self.lft.sls.forget()
         self.qos.clear()
         self.congestion.clear()
         self.ar.clear()

@@ -49,7 +49,8 @@ class SubnetManager:
 
     Public: ``database`` (what MADs answered), ``report`` (of the current or last sweep), ``state``, ``graph`` and ``routing`` (None
     before the first routing), ``phase`` (name, or "" between sweeps), ``sa_manager`` (subnet administration), ``election``,
-    ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before the first step to give known ports theirs).
+    ``lids`` (PortGUID → first and last LID, also of ports that left; fill it before the first step to give known ports theirs),
+    ``mkeys`` (which M_Keys ports hold; likewise).
     """
 
     def __init__(self, config: SmConfig | None = None):
@@ -60,6 +61,8 @@ class SubnetManager:
         self._now_ps = 0
         self._stores = Stores()
         self.lids: Lids = {}
+        self.mkeys = self._stores.mkeys
+        self.mkeys.configure(config.mkey, config.mkey_lookup)
         records = Source(sa.multicast, sa.services, sa.subscriptions, self.lids, self._stores, config, sa.sa.aliases)
         self.replication = Replication(records, sa.journal)
         self.silent = SilentPorts(config.window, config.timeout_ps, config.retries)
@@ -149,7 +152,7 @@ class SubnetManager:
         more, sa_ps = self.sa_manager.send(now_ps)
         query, silent_ps = None, NEVER_PS
         if self.silent.ports and not self.phase and self.state == SmState.MASTER:
-            query, silent_ps = self.silent.send(self.database, self.config.mkey, now_ps)
+            query, silent_ps = self.silent.send(self.database, self.mkeys, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
         full = [b for b in (copies, *replies, more, outbox, query) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)

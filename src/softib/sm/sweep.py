@@ -26,7 +26,9 @@ from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
 from softib.sm.lft_plan import plan_change
 from softib.sm.link_extensions import EXTENSIONS
+from softib.sm.mcast_fdb_top import queue_tops
 from softib.sm.mcast_mgr import McastManager
+from softib.sm.mkeys import hidden
 from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
 from softib.sm.rediscovery import Rediscovery, Resume
@@ -40,7 +42,7 @@ __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
     "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
-    "ar_on", "multicast", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
+    "ar_on", "multicast", "multicast_tops", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
     "retrain",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
@@ -49,7 +51,7 @@ manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
-asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
+asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees, ``multicast_tops`` says how far switches look into them; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
 settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees; ``retrain`` trains links anew whose
 policy is another."""
 
@@ -86,9 +88,14 @@ class Sweep:
         self.fallen: list[tuple[int, int]] = []
         """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
         self.stale = False
+        self.misled = False
+        """Was somebody else asked in the sweep before, so that what it left of devices which this one did not ask is not to be trusted?"""
+        self._resumed = resume is not None
         self.stale_switches: set[int] = set()
         """NodeGUIDs of the switches with such a port."""
         self.discovery = self._discovery(master, resume)
+        stores.mkeys.configure(config.mkey, config.mkey_lookup)
+        self.discovery.mkeys = stores.mkeys
         self._update: LftUpdate | None = None
         self._held: ReadBack | None = None
         self._wanted = np.zeros((0, 64), np.uint8)
@@ -97,7 +104,7 @@ class Sweep:
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active,
-            "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "ports": self._ports,
+            "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "multicast_tops": self._multicast_tops, "ports": self._ports,
             "arm": self._arm, "activate": self._activate, **self.features.enter,
         }  # fmt: skip
 
@@ -132,8 +139,18 @@ class Sweep:
             self.report.wrong_answers += changed_devices(self.before, self.database)
             self.report.wrong_answers += changed_capacities(self.before, self.database)
             self.fallen = fallen_links(self.before, self.database)
-            self.report.notes += changed_neighbours(self.before, self.database)[:SHOWN]
+            moved = changed_neighbours(self.before, self.database)
+            self.report.notes += moved[:SHOWN]
+            if moved:
+                self._forget_tables()
         self.election.ask(self.database, self.queue)
+
+    def _forget_tables(self) -> None:
+        """Cables were exchanged: what the sweep before sent along them, by routes from hop to hop, another device may have taken and answered."""
+        self.stores.clear()
+        for guid in self.database.node_guid[self.database.switches].tolist():
+            self.groups.forget_switch(guid)
+        self.misled = self._resumed
 
     def _lids(self) -> None:
         db = self.database
@@ -144,8 +161,9 @@ class Sweep:
         self.report.count_subnet(db)
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
         self.features.configured(self._wanted)
-        link_mgr.queue_config(db, self.queue, self._wanted, db.end_ports())
+        ends = db.end_ports()
         self.features.queue_link_modes()
+        link_mgr.queue_config(db, self.queue, self._wanted, ends)
 
     def _reregister(self) -> np.ndarray:
         """bool[ports]: ports whose clients shall subscribe and join anew."""
@@ -155,7 +173,7 @@ class Sweep:
 
     def _route(self) -> None:
         self.graph, self.routing = ucast_mgr.route_subnet(
-            self.database, self.config.engine, self.config.options, self.store
+            self.database, self.config.engine, self.config.options, self.store, self.config.max_op_vls
         )
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
@@ -195,7 +213,8 @@ class Sweep:
         assert self.graph is not None and self.routing is not None
         if self._held is not None:
             self._held.finish()
-        plan = plan_change(self.database, self.graph, self.routing, self.store, self.config.changes)
+        self.store.sls.restarted(self.fresh_ends)
+        plan = plan_change(self.database, self.graph, self.routing, self.store, self.config)
         self.report.tables_change = plan.state
         self.report.notes += [plan.note] if plan.note else []
         self._update = ucast_mgr.start_update(
@@ -226,6 +245,11 @@ class Sweep:
     def _multicast(self) -> None:
         assert self.subnet is not None
         self.groups.queue_blocks(self.subnet, self.queue, everything=True)
+
+    def _multicast_tops(self) -> None:
+        assert self.subnet is not None
+        self.report.notes += [self.groups.note] if self.groups.note else []
+        queue_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
 
     def _ports(self) -> None:
         for ports, inbound, outbound in self.features.enforcing:
@@ -262,6 +286,7 @@ class Sweep:
         elif attr == SmpAttr.PORT_INFO:
             self.database.port_info[tags] = data
             if phase == "lids":
+                self.stores.mkeys.written(self.database, tags, PortInfo.mkey.get(self._wanted[tags]))
                 self.report.wrong_answers += wrong_lids(self.database, tags, data)
         elif attr == SmpAttr.SWITCH_INFO:
             self.database.switch_info[tags] = data
@@ -320,6 +345,9 @@ class Sweep:
     def finish(self, built: dict[tuple[int, int], int]) -> None:
         """Fill the report."""
         db, report = self.database, self.report
+        self.stores.mkeys.swept(db)
+        ends = db.end_ports()
+        report.locked = ends[hidden(db.port_info[ends])].tolist()
         self.stale |= bool(self.features.training)
         self.stale_switches |= self.features.training
         rows = link_mgr.linked(db)

@@ -126,7 +126,7 @@ class SweepRunner:
         ):
             self.phase.leave()
             mastership.stand_back(now_ps)
-        elif phase == "managers" and sweep.discovery.distrusted:
+        elif phase == "managers" and (sweep.discovery.distrusted or sweep.misled):
             self.start_over(now_ps)
         elif phase == PHASES[-1] or (self.database.sm_port < 0 and phase != PHASES[0]):
             self._end(now_ps)

@@ -16,9 +16,11 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.proven_tables import ProvenTables
+from softib.sm import link_mgr
 from softib.sm.absent_ends import EndLocations, with_absent
 from softib.sm.database import Database
 from softib.sm.lft_order import LftUpdate
+from softib.sm.sl_history import SlHistory
 
 __all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
 
@@ -34,6 +36,8 @@ class LftStore:
         self.proven = ProvenTables()
         self.refused: dict[int, int] = {}
         """NodeGUID → first LID of a block that the switch refused."""
+        self.sls = SlHistory()
+        """SLs of the paths that were given."""
         self.locations = EndLocations.none()
         """Where hosts are, or were."""
 
@@ -79,12 +83,15 @@ def graph_from(db: Database) -> SwitchGraph:
 
 
 def route_subnet(
-    db: Database, engine: str, options: RouteOptions, store: LftStore | None = None
+    db: Database, engine: str, options: RouteOptions, store: LftStore | None = None, max_op_vls: int = 5
 ) -> tuple[SwitchGraph, Routing]:
-    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these."""
+    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. The engine uses no
+    more VLs than every link between switches has with OperationalVLs of at most code ``max_op_vls``."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
     store.locations = locations
+    vls = link_mgr.fewest_data_vls(db, max_op_vls)
+    options = replace(options, data_vls=min(options.data_vls or vls, vls))
     routing = route(graph, engine, replace(options, past_roots=store.roots, proven=store.proven))
     if routing.engine == "ftree":
         store.roots = routing.roots

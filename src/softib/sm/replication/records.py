@@ -79,6 +79,8 @@ class Source:
         """Records that only a sweep, or other settings, change."""
         lid, here = bytes((Kind.LID,)), self.here
         out = {lid + g.to_bytes(8, "big"): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
+        mkey = bytes((Kind.MKEY,))
+        out |= {mkey + g.to_bytes(8, "big"): k.to_bytes(8, "big") for g, k in self.stores.mkeys.held.items() if k}
         root = bytes((Kind.ROOT,))
         out |= {root + g.to_bytes(8, "big"): b"" for g in self.stores.lft.roots}
         if self.config.partitions is not None:
@@ -124,6 +126,7 @@ class Copied:
     here: list[int] = field(default_factory=list)
     roots: tuple[int, ...] = ()
     made: int = 0
+    mkeys: dict[int, int] = field(default_factory=dict)
     partitions: tuple[Partition, ...] | None = None
     aliases: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
     """(PortGUID, block) → its alias GUIDs, uint64[8]."""
@@ -149,6 +152,8 @@ def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
             _read_lid(int.from_bytes(name, "big"), value, out)
         elif kind == Kind.ROOT and len(name) == 8:
             out.roots += (int.from_bytes(name, "big"),)
+        elif kind == Kind.MKEY and len(name) == len(value) == 8:
+            out.mkeys[int.from_bytes(name, "big")] = int.from_bytes(value, "big")
         elif kind == Kind.ALIAS and len(name) == 9 and len(value) == 8 * GUID_BLOCK:
             out.aliases[int.from_bytes(name[:8], "big"), name[8]] = np.frombuffer(value, ">u8").astype(np.uint64)
         elif kind == Kind.MADE and len(value) == MADE.size:

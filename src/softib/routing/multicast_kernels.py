@@ -42,3 +42,41 @@ def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
             masks[s, here >> 4] |= 1 << (here & 15)
             s = source_of[e]
             masks[s, up >> 4] |= 1 << (up & 15)
+
+
+@kernel(_nrt=False)
+def mark_ancestors(first, peer, position, members, count, seen, queue):
+    """``count`` int32[switches]: of how many ``members`` (int32[k], switches) each switch is above, or is one, by links that lead up (to a smaller
+    ``position``) alone. ``seen`` int32[switches], -1, and ``queue`` int32[switches] are scratch."""
+    for i in range(len(members)):
+        queue[0] = members[i]
+        seen[members[i]] = i
+        n, at = 1, 0
+        while at < n:
+            s = queue[at]
+            at += 1
+            count[s] += 1
+            for e in range(first[s], first[s + 1]):
+                p = peer[e]
+                if position[p] < position[s] and seen[p] != i:
+                    seen[p] = i
+                    queue[n] = p
+                    n += 1
+
+
+@kernel(_nrt=False)
+def descend(first, peer, row, position, root, parent, queue):
+    """``parent`` int32[switches]: the link (``row``) by which each switch is reached first from ``root`` by links that lead down alone; -1: none."""
+    for s in range(len(parent)):
+        parent[s] = -1
+    queue[0] = root
+    n, at = 1, 0
+    while at < n:
+        s = queue[at]
+        at += 1
+        for e in range(first[s], first[s + 1]):
+            p = peer[e]
+            if position[p] > position[s] and parent[p] < 0:
+                parent[p] = row[e]
+                queue[n] = p
+                n += 1
