@@ -23,7 +23,7 @@ class StandIn(threading.Thread):
 
     def __init__(self, fabric, base):
         super().__init__(daemon=True)
-        self.f, self.base, self.plane = fabric, base, AgentPlane(fabric)
+        self.f, self.base, self.plane = fabric, base, AgentPlane(fabric, additional_counters=False)
         self.selector, self.clients, self.running = selectors.DefaultSelector(), {}, True
         self.control = self._socket(f"{base}:ctl")
         self.selector.register(self.control, selectors.EVENT_READ, None)

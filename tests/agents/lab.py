@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 
 from softib.agents.plane import AgentPlane
-from softib.fabric import columns
+from softib.fabric import counters
 from softib.fabric.topologies.registry import generate
 from softib.iba import notice, perf_congestion, perf_extended_speeds, perf_optional
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -16,10 +16,10 @@ from softib.iba.smp import PortInfo, SwitchInfo
 from .smps import SET, ask
 
 GROUPS = {
-    "detail_counters": columns.DETAIL_COUNTERS,
-    "vl_counters": columns.VL_COUNTERS,
-    "sl_counters": columns.SL_COUNTERS,
-    "lane_counters": columns.LANE_COUNTERS,
+    "detail_counters": counters.DETAIL_COUNTERS,
+    "vl_counters": counters.VL_COUNTERS,
+    "sl_counters": counters.SL_COUNTERS,
+    "lane_counters": counters.LANE_COUNTERS,
 }
 
 OPTIONAL = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.counters import COUNTER_NAMES
 from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.perf import PortCounters
 from softib.iba.perf_optional import PortCountersExtended

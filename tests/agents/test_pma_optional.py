@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
+from softib.fabric.topologies.registry import generate
 from softib.iba import perf_congestion, perf_optional
 from softib.iba.class_port_info import ClassPortInfo
+from softib.iba.perf import PortCounters
+from softib.scenario.bring_up import bring_up
 from tests.agents.lab import GROUPS, OPTIONAL, counters_of, place, program, read
 
 from .smps import GET, SET, ask, line
@@ -110,3 +113,47 @@ def test_what_is_advertised(more):
     # 0x5300 is what ConnectX and Quantum report, 0x2 in CapabilityMask2 with the additional counters.
     assert (got["cap_mask"], got["cap_mask2"]) == ((0xD300, 2) if more else (0x5300, 0))
     assert got["resp_time_value"] == 18
+
+
+BY_GENERATION = {
+    ("DDR", "ca"): (0x0100, 0), ("DDR", "switch"): (0x0100, 0),
+    ("FDR", "ca"): (0x1300, 0), ("FDR", "switch"): (0x1300, 0),
+    # perfquery -x of an EDR cluster, see counter_profiles
+    ("EDR", "ca"): (0x5A00, 0), ("EDR", "switch"): (0x5300, 2), ("NDR", "switch"): (0x5300, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("generation", "kind"), BY_GENERATION)
+def test_what_a_generation_advertises_it_has_and_nothing_else(generation, kind):
+    f = generate("fat-tree", radix=4, levels=2, generation=generation)
+    switch = int(f.switch_node[0])
+    host = int(f.port_node[np.flatnonzero(f.linked & ~f.is_switch[f.port_node])[0]])
+    port = int(f.port(host, 1))
+    bring_up(f)
+    plane = AgentPlane(f)
+    node, number = (host, 1) if kind == "ca" else (switch, 1)
+    lid = int(f.lid[port]) if kind == "ca" else int(f.lid[f.port(switch, 0)])
+    row = int(f.port(node, number))
+    f.counters["symbol_error_counter"][row] = 2**40
+    f.counters["port_xmit_wait"][row] = 2**40
+    f.counters["port_rcv_data"][row] = 2**50
+
+    def asked(struct, select=number):
+        data = struct.zeros()
+        if struct is not ClassPortInfo:
+            struct.port_select.set(data, select)
+        status, data = ask(plane, port, klass=4, attr=struct.attr, dlid=lid, data=data)
+        return status, struct.unpack(data[: struct.size].tobytes())
+
+    mask, mask2 = BY_GENERATION[generation, kind]
+    says = asked(ClassPortInfo)[1]
+    assert (says["cap_mask"], says["cap_mask2"]) == (mask, mask2)
+    status, wide = asked(perf_optional.PortCountersExtended)
+    assert (status == 0) == bool(mask & 0x200)
+    if mask & 0x200:
+        assert wide["port_rcv_data"] >= 2**50
+        assert wide["symbol_error_counter"] == wide["port_xmit_wait"] == (2**40 if mask2 else 0)
+    plain = asked(PortCounters)[1]
+    assert plain["symbol_error_counter"] == 0xFFFF
+    assert plain["port_xmit_wait"] == (0xFFFFFFFF if mask & 0x1000 else 0), "32 bits stop there"
+    assert (asked(PortCounters, 255)[0] == 0) == bool(mask & 0x100)

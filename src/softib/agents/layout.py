@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib import __version__
+from softib.agents.counter_profiles import perf_capabilities
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import MAX_HOPS
@@ -23,7 +24,7 @@ FABRIC_FIELDS = (
     "pkeys", "guids", "sl2vl", "op_code", "sample_control", "sample_ps", "sample_count", "class_traps",
     "port_info_ext", "cc_key_info", "cc_log", "cc_port_setting", "cc_ca_setting", "cc_table", "cc_switch_setting",
     "ar_info", "ar_group", "ar_lft", "sharp_of_node", "sharp_cap", "sharp_qp_used", "sharp_qp", "sharp_tree",
-    "sharp_child", "sharp_quota",
+    "sharp_child", "sharp_quota", "fec_histogram", "module_info",
 )  # fmt: skip
 """Columns of the fabric that agents read or write."""
 
@@ -32,6 +33,7 @@ COUNTER_FIELDS = ("counters", "detail_counters", "vl_counters", "sl_counters", "
 FIRMWARE_FIELDS = (
     *COUNTER_FIELDS, "mkey_until", "cc_until", "trained", "notices", "notice_data", "notice_count", "samplers",
     "passed", "touched", "progress", "path", "options", "firmware", "reregisters", "fault", "fault_rate", "rng_state", "overruns",
+    "fec_clock", "perf_caps",
 )  # fmt: skip
 
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
@@ -47,8 +49,10 @@ DataDetails, ``notice_count`` int64[2] (used, lost);
 ``passed`` uint64[ports] MADs of this call not counted yet (sent, received << 32), ``touched`` int32[ports] which ports,
 ``progress`` int64[6] of the MAD that is being routed (ports touched, hops, hops of its request, and how it is lost: see
 :mod:`softib.agents.kernels.route`), ``path`` int64[2 (switches + 64)] ports that it left;
-``options`` int64[3] (MADs count, additional extended counters are advertised, ports that have a fault);
+``options`` int64[2] (MADs count, ports that have a fault);
+``perf_caps`` int64[nodes, 2]: see :mod:`softib.agents.counter_profiles`;
 ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3], ``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`;
+``fec_clock`` int64[ports] until when codewords without an error are counted, ps (0: nobody asked for a histogram);
 ``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`;
 ``firmware`` uint8[3] softib's version, the firmware's version of every device;
 ``reregisters`` uint32[ports] how often a Set asked the clients of an end port to register anew.
@@ -66,7 +70,7 @@ RNG_SEED = 0x9E3779B97F4A7C15
 """Where the random state of bit errors begins; :meth:`softib.agents.link_faults.LinkFaults.seed` sets another."""
 
 
-def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool = False) -> Any:
+def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool | None = None) -> Any:
     """Views of ``fabric`` (no copy: what an agent writes, the fabric has) and fresh firmware state."""
     columns = {name: getattr(fabric, name) for name in FABRIC_FIELDS}
     ports = fabric.sizes.ports
@@ -78,10 +82,12 @@ def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool
     columns["passed"], columns["touched"] = np.zeros(ports, np.uint64), np.zeros(ports, np.int32)
     columns["progress"] = np.zeros(6, np.int64)
     columns["path"] = np.zeros(2 * (fabric.sizes.switches + 1 + MAX_HOPS), np.int64)
-    columns["options"] = np.array([count_mads, additional_counters, 0], np.int64)
+    columns["options"] = np.array([count_mads, 0], np.int64)
+    columns["perf_caps"] = perf_capabilities(fabric, additional_counters)
     columns["firmware"] = np.array([int(n) for n in __version__.split(".")[:3]], np.uint8)
     columns["fault"], columns["fault_rate"] = np.zeros((ports, 7), np.int64), np.zeros((ports, 3))
     columns["overruns"] = np.tile(np.array([-1, 0], np.int64), (ports, 1))
+    columns["fec_clock"] = np.zeros(ports, np.int64)
     columns["rng_state"] = np.array([RNG_SEED], np.uint64)
     columns["reregisters"] = np.zeros(ports, np.uint32)
     columns["mkey_until"] = np.zeros(fabric.sizes.ports, np.int64)

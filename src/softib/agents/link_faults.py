@@ -3,6 +3,7 @@
     faults = LinkFaults(plane)
     faults.cut(port, now_ps)               # no signal: both ends go down and stay down
     faults.noise(port, 1e-9, now_ps)       # the cable makes bit errors
+    faults.attenuate(port, 6, now_ps)      # 6 dB of the light for the port are lost
     faults.limit(port, 1, 1, now_ps)       # it trains at 1X SDR
     faults.slow(port, 0.001, now_ps)       # the port drains 1 Mb/s; overrun=True: and says that it does not
     faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
@@ -40,6 +41,7 @@ from softib.agents.kernels.fault_columns import (
     WAITED,
 )
 from softib.agents.kernels.link_events import fail_port, loss_of_ports, set_link, settle_ports
+from softib.agents.optical_faults import OpticalFaults
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_lanes, supported_speed_codes
@@ -62,6 +64,7 @@ class LinkFaults:
     def __init__(self, plane: AgentPlane):
         self.fabric: Fabric = plane.fabric
         self.tables: Any = plane.tables
+        self.optics = OpticalFaults(plane.fabric)
         self._trained: dict[int, np.ndarray] = {}
         self._lossy = np.zeros(0, np.int64)
 
@@ -89,11 +92,29 @@ class LinkFaults:
         """The cable at ``port`` has raw bit error ratio ``ber`` in both directions; 0 heals it."""
         if not 0 <= ber < 1:
             raise InputError(f"ber: {ber} is not a bit error ratio; from 0 to below 1, such as 1e-9")
-        for end in self._ends(port):
-            self._mark(end, NOISY, ber > 0, now_ps)
-            self.tables.fault_rate[end, BER] = ber
-            self.tables.fault[end, PHY_ERRORS] = 0
+        ends = self._ends(port)
         self.fabric.cable_ber[self.fabric.port_cable[port]] = ber
+        for end in ends:
+            self._noisy(end, now_ps)
+
+    def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
+        """``db`` of the light for ``port`` are lost on the way (a dirty connector, a bend): its module measures less, and what it
+        receives has bit errors; 0 heals it."""
+        self.optics.lose(port, db)
+        self._noisy(port, now_ps)
+
+    def fade(self, port: int, db: float, now_ps: int = 0) -> None:
+        """The laser in ``port`` sends ``db`` less light: its own module measures that, and the other end receives it; 0 heals it."""
+        self.optics.fade(port, db)
+        self._noisy(self._peer(port), now_ps)
+
+    def _noisy(self, end: int, now_ps: int) -> None:
+        """Bit errors of what ``end`` receives: those of the cable and those for want of light."""
+        cable = float(self.fabric.cable_ber[self.fabric.port_cable[end]])
+        ber = min(cable + self.optics.ber(end), 0.5)
+        self._mark(end, NOISY, ber > 0, now_ps)
+        self.tables.fault_rate[end, BER] = ber
+        self.tables.fault[end, PHY_ERRORS] = 0
 
     def limit(self, port: int, lanes: int | None, code: int | None, now_ps: int = 0) -> None:
         """The link trains at ``lanes`` and speed ``code`` at most (None: what it had before). A link that is up goes down

@@ -26,8 +26,9 @@ from softib.agents.kernels.serve import answer, serve
 from softib.agents.layout import Outcome, tables_of
 from softib.agents.link_faults import LinkFaults, plant_at_start
 from softib.errors import InputError, SoftibBug
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
+from softib.fabric.optical_modules import fit_modules
 from softib.iba import notice as wire
 from softib.iba.constants import LID_PERMISSIVE, MAD_SIZE, CapMask, Method, MgmtClass, SmpAttr
 from softib.iba.mad_offsets import CLASS_AT, DATA_AT
@@ -83,12 +84,13 @@ class AgentPlane:
     traps in :meth:`take_notices`.
     """
 
-    def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool = False):
-        """``count_mads``: MADs move the counters of the ports that they pass. ``additional_counters``: advertise the
-        64-bit error counters behind octet 72 of PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped; not for
-        clients of the stock preload library, which loses the last 32 octets of every MAD.
+    def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool | None = None):
+        """``count_mads``: MADs move the counters of the ports that they pass. ``additional_counters``: all devices
+        have the 64-bit error counters behind octet 72 of PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: each what
+        its generation has (:mod:`~softib.agents.counter_profiles`).
         """
         self.fabric = fabric
+        fit_modules(fabric)
         self.tables = tables_of(fabric, count_mads, additional_counters)
         self.faults = LinkFaults(self)
         plant_at_start(self.faults)

@@ -48,7 +48,7 @@ from softib.agents.kernels.pkey import (
 )
 from softib.agents.kernels.rng import roll
 from softib.agents.kernels.route import DLID_MAPPING, INACTIVE, RELAY_ERRORS, XMIT_DISCARDS, end_port
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba.smp import PortInfo
 from softib.jit import kernel
 

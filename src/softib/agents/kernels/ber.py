@@ -33,7 +33,7 @@ from softib.agents.kernels.notice import threshold
 from softib.agents.kernels.rng import grow, poisson, roll
 from softib.agents.kernels.route import LINK_UP, PHYS_AT, end_port
 from softib.agents.kernels.samples import FS_PER_PS, TICK_FS, speed_code
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS, LANE_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS, LANE_COUNTERS
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo, PortInfoExtended
 
@@ -63,6 +63,8 @@ PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
 """RS(544, 514) of PAM4 lanes and RS(528, 514): symbols of a codeword and how many of them it corrects (IEEE 802.3
 clause 91, symbols of 10 bits)."""
 TAIL_TERMS = 40
+LEAST_MEAN = 1e-9
+"""Where fewer codewords are expected none is drawn: each look would cost a random number for nothing."""
 CROSSED, CORRUPTED, NOT_SENT = 0, 1, 2
 MOST_AT_ONCE = 100_000
 """Spoiled packets of applications at most that one look at their counts follows one by one."""
@@ -124,6 +126,48 @@ def wrong_blocks(t, port, lanes, symbols, fixed, lost):
 
 
 @inner
+def codewords_in(t, port, passed):
+    """Codewords that the link into ``port`` carries in ``passed`` picoseconds."""
+    code = speed_code(t, port)
+    length = PAM4_CODE[0] if PAM4[code] else NRZ_CODE[0]
+    return LANE_GBPS[code] * LANES[t.port_info[port, WIDTH_AT]] * passed * 1e-3 / (length * SYMBOL_BITS)
+
+
+@inner
+def clean_codewords(t, port, now):
+    """Count the codewords since the last look in bin 0 of the histogram; :func:`corrected` takes those with errors out again, in the same time."""
+    passed = now - t.fec_clock[port]
+    began = t.fec_clock[port] != 0
+    t.fec_clock[port] = max(now, np.int64(1))
+    if not began or passed <= 0 or t.port_info[port, PHYS_AT] >> 4 != LINK_UP:
+        return
+    if corrects(t, port, speed_code(t, port)):
+        t.fec_histogram[port, 0] += np.uint64(codewords_in(t, port, passed))
+
+
+@inner
+def corrected(t, port, ber, length, fixes, codewords):
+    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many more; counts them in the histogram.
+
+    (corrected symbols, corrected codewords, lost ones).
+    """
+    q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
+    p, symbols, fixed = math.exp(length * math.log1p(-q)), np.int64(0), np.int64(0)
+    for k in range(1, fixes + 1):
+        p *= (length - k + 1) / k * q / (1.0 - q)
+        mean = codewords * p
+        if mean > LEAST_MEAN:
+            n = poisson(t, mean)
+            symbols += k * n
+            fixed += n
+            t.fec_histogram[port, k] += np.uint64(n)
+    lost = poisson(t, codewords * codeword(ber, length, fixes)[2])
+    if t.fec_clock[port] != 0:
+        t.fec_histogram[port, 0] -= np.uint64(fixed + lost)
+    return symbols, fixed, lost
+
+
+@inner
 def idle(t, port, passed):
     """Errors of ``passed`` picoseconds of symbols on the link into ``port``."""
     code, lanes = speed_code(t, port), LANES[t.port_info[port, WIDTH_AT]]
@@ -133,12 +177,8 @@ def idle(t, port, passed):
         wrong_bits(t, port, code, lanes, poisson(t, bits * ber))
         return
     length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
-    codewords = bits / (length * SYMBOL_BITS)
-    symbols, fixed, lost = codeword(ber, length, fixes)
-    blocks = poisson(t, codewords * fixed)
-    # No block is corrected without a symbol, and none has more than the code can correct.
-    count = poisson(t, codewords * symbols)
-    wrong_blocks(t, port, lanes, min(max(count, blocks), blocks * fixes), blocks, poisson(t, codewords * lost))
+    symbols, fixed, lost = corrected(t, port, ber, length, fixes, bits / (length * SYMBOL_BITS))
+    wrong_blocks(t, port, lanes, symbols, fixed, lost)
 
 
 @inner
@@ -166,6 +206,8 @@ def lost_updates(t, port):
 @inner
 def settle(t, port, now):
     """Bring the counters of ``port`` up to ``now``."""
+    if t.fec_clock[port] != 0:
+        clean_codewords(t, port, now)
     if t.options[FAULTY] == 0:
         return
     row = t.fault[port]

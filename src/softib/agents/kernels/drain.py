@@ -26,7 +26,7 @@ from softib.agents.kernels.mad_traffic import add
 from softib.agents.kernels.rng import grow
 from softib.agents.kernels.route import SWITCH
 from softib.agents.kernels.samples import FS_PER_PS, TICK_FS, speed_code
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfo
 

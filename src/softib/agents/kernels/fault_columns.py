@@ -12,7 +12,7 @@ from softib.agents.kernels.mad_traffic import MAD_DWORDS
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 
-FAULTY = 2
+FAULTY = 1
 """Element of ``options``: ports that have a fault."""
 BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
 """Columns of ``fault``: what is wrong; until when its counters are right (ps); local physical errors not made good yet;

@@ -16,7 +16,7 @@ from softib.agents.kernels.notice import threshold
 from softib.agents.kernels.rng import grow, poisson, roll
 from softib.agents.kernels.route import end_port
 from softib.agents.kernels.samples import FS_PER_PS, TICK_FS, speed_code
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS, VL_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS, VL_COUNTERS
 from softib.iba.smp import PortInfo
 
 UPDATE_SYMBOLS, WATCHDOG_SYMBOLS = 65_536, 400_000

@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import inner
 from softib.agents.kernels.route import TOUCHED
-from softib.fabric.columns import COUNTER_NAMES, SL_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, SL_COUNTERS
 
 MAD_DWORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
 """PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 octets; VCRC and link delimiters do not count."""

@@ -11,7 +11,7 @@ import numpy as np
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
 from softib.agents.kernels.notice import notice
 from softib.agents.kernels.route import HOPS, REQUEST_HOPS, end_port
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba.notice import TrapBadKey as B
 from softib.iba.notice import TrapBadSwitchPKey as W

@@ -15,7 +15,7 @@ from softib.agents.kernels.counters import counters_of
 from softib.agents.kernels.mad_traffic import fold
 from softib.agents.kernels.route import end_port
 from softib.agents.kernels.samples import samples_control, samples_result
-from softib.fabric import columns
+from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.iba import constants as c
 from softib.iba import perf, perf_congestion, perf_extended_speeds, perf_optional
 from softib.iba.class_port_info import ClassPortInfo
@@ -31,11 +31,8 @@ CLASS_PORT_INFO, PORT_COUNTERS, PORT_COUNTERS_EXT, EXT_SPEEDS, SW_VL_CONGESTION 
 )  # fmt: skip
 SAMPLES_CONTROL, SAMPLES_RESULT = perf.PortSamplesControl.attr, perf.PortSamplesResult.attr
 CAP_MASK_AT, CAP_MASK2_AT = ClassPortInfo.cap_mask.byte, ClassPortInfo.cap_mask2.byte
-CAPABILITIES = int(
-    perf.CapMask.ALL_PORT_SELECT | perf.CapMask.EXTENDED_WIDTH | perf.CapMask.PORT_XMIT_WAIT
-    | perf.CapMask.RSFEC_COUNTERS
-)  # fmt: skip
-QP1_DROPPED = int(perf.CapMask.QP1_DROPPED)
+ALL_PORT_SELECT, XMIT_WAIT = int(perf.CapMask.ALL_PORT_SELECT), int(perf.CapMask.PORT_XMIT_WAIT)
+EXTENDED = int(perf.CapMask.EXTENDED_WIDTH | perf.CapMask.EXTENDED_WIDTH_NO_IETF)
 ADDITIONAL = int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS)
 RESP_TIME = 18  # 1.07 s, as adapters report
 TRAP_AT, TRAP_OCTETS = ClassPortInfo.trap_gid.byte, 32
@@ -43,6 +40,7 @@ PORT_SELECT_AT = DATA_AT + perf.PortCounters.port_select.byte
 SELECT_AT = DATA_AT + perf.PortCounters.counter_select.byte
 SELECT2_AT = DATA_AT + perf.PortCounters.counter_select2.byte
 EXT_SELECT2_AT = DATA_AT + perf_optional.PortCountersExtended.counter_select2.byte
+XMIT_WAIT_AT = DATA_AT + perf.PortCounters.port_xmit_wait.byte
 EXT_SPEEDS_SELECT_AT = DATA_AT + perf_extended_speeds.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (
@@ -63,9 +61,15 @@ _EXT_SELECTED = (
     "port_xmit_constraint_errors", "port_rcv_constraint_errors", "local_link_integrity_errors",
     "excessive_buffer_overrun_errors", "vl15_dropped", "port_xmit_wait", "qp1_dropped",
 )  # fmt: skip
-EXT_BASIC = 8
+EXT_BASIC, EXT_COUNTERS, BASIC = 8, len(_EXT_SELECTED), 16
 
-GROUPS = (columns.COUNTERS, columns.DETAIL_COUNTERS, columns.VL_COUNTERS, columns.SL_COUNTERS, columns.LANE_COUNTERS)
+GROUPS = (
+    COUNTERS,
+    DETAIL_COUNTERS,
+    VL_COUNTERS,
+    SL_COUNTERS,
+    LANE_COUNTERS,
+)
 """Where counters live: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``, ``lane_counters``."""
 NO_OP_CODE = -1
 
@@ -130,9 +134,22 @@ def selection(m, attribute):
 
 
 @inner
-def counting(t, m, row, first, last, is_set):
-    """Get or Set of one attribute of ``ATTRIBUTES`` on ports ``first``…``last``."""
-    group, begin, end, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 3], ATTRIBUTES[row, 4]
+def counted_fields(t, m, node, attribute, row):
+    """Where the counters of ``ATTRIBUTES[row]`` end that ``node`` has; the others are zero."""
+    begin, end = ATTRIBUTES[row, 2], ATTRIBUTES[row, 3]
+    if attribute == PORT_COUNTERS_EXT and t.perf_caps[node, 1] & ADDITIONAL == 0:
+        clear(m, EXT_SELECT2_AT + 4 + 8 * EXT_BASIC, 8 * (EXT_COUNTERS - EXT_BASIC))
+        return begin + EXT_BASIC
+    if attribute == PORT_COUNTERS and t.perf_caps[node, 0] & XMIT_WAIT == 0:
+        clear(m, XMIT_WAIT_AT, 4)
+        return begin + BASIC
+    return end
+
+
+@inner
+def counting(t, m, row, first, last, is_set, end):
+    """Get or Set of one attribute of ``ATTRIBUTES``, as far as field ``end``, on ports ``first``…``last``."""
+    group, begin, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 4]
     selected = selection(m, ATTRIBUTES[row, 0])
     if op != NO_OP_CODE:
         if is_set:
@@ -159,9 +176,7 @@ def perf_agent(t, m, ingress, now):
     is_switch = t.node_type[node] == SWITCH
     fold(t)
     if attribute == CLASS_PORT_INFO:
-        more = t.options[1] != 0
-        cap_mask = CAPABILITIES | (QP1_DROPPED if more else 0)
-        return class_port_info(t, m, end, 0, 1, cap_mask, ADDITIONAL if more else 0, is_set)
+        return class_port_info(t, m, end, 0, 1, t.perf_caps[node, 0], t.perf_caps[node, 1], is_set)
     if attribute == SAMPLES_RESULT:
         return BAD_ATTRIBUTE if is_set else samples_result(t, m, end, now)
     row = -1
@@ -170,10 +185,13 @@ def perf_agent(t, m, ingress, now):
             row = i
     if (row < 0 and attribute != SAMPLES_CONTROL) or (attribute == SW_VL_CONGESTION and not is_switch):
         return BAD_ATTRIBUTE
+    cap_mask = t.perf_caps[node, 0]
+    if attribute == PORT_COUNTERS_EXT and cap_mask & EXTENDED == 0:
+        return BAD_ATTRIBUTE
     base, n = np.int64(t.node_base[node]), np.int64(t.node_nports[node])
     number = np.int64(m[PORT_SELECT_AT])
     first, last = base + number, base + number
-    if number == ALL_PORTS and row >= 0:
+    if number == ALL_PORTS and row >= 0 and cap_mask & ALL_PORT_SELECT:
         first, last = base + 1, base + n
     elif number > n or (number == 0 and not is_switch):
         return BAD_FIELD
@@ -181,5 +199,5 @@ def perf_agent(t, m, ingress, now):
         settle(t, port, now)
     if row < 0:
         return samples_control(t, m, end, first, now, is_set)
-    counting(t, m, row, first, last, is_set)
+    counting(t, m, row, first, last, is_set, counted_fields(t, m, node, attribute, row))
     return OK

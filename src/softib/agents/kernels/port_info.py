@@ -8,7 +8,7 @@ from softib.agents.kernels.big_endian import clear, copy, get8, get16, inner, sa
 from softib.agents.kernels.fault_columns import BITS, CUT, DEAD
 from softib.agents.kernels.notice import notice
 from softib.agents.kernels.training import agree
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba.mad_offsets import DATA_AT, MKEY_AT
 from softib.iba.port_states import INVALID, STATE_AFTER_SET

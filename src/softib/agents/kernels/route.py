@@ -10,7 +10,7 @@ by LID: its port 0), or -1 when it is lost on the way. The ports by which it lef
 import numpy as np
 
 from softib.agents.kernels.big_endian import get16, inner, put16
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
 from softib.iba.ar import GROUP_MASK, ARInfo
 from softib.iba.constants import DR_DIRECTION

@@ -13,7 +13,7 @@ import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get8, get16, get32, inner, put16, put32
 from softib.agents.kernels.mad_traffic import fold
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.perf import PortSamplesControl as S

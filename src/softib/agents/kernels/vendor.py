@@ -1,13 +1,14 @@
 # mypy: ignore-errors
-"""Mellanox' vendor class 0x0a: the attributes whose layout vendstat publishes, read-only."""
+"""Mellanox' vendor class 0x0a: the attributes whose layout vendstat and mstflint publish, read-only."""
 
 import numpy as np
 
 from softib.agents.kernels.big_endian import clear, copy, get16, get32, inner, put16, put32
 from softib.agents.kernels.mad_traffic import fold
-from softib.fabric.columns import COUNTER_NAMES
+from softib.agents.kernels.registers import access_register
+from softib.fabric.counters import COUNTER_NAMES
 from softib.iba import constants as c
-from softib.iba import mlnx
+from softib.iba import mlnx, mlnx_registers
 from softib.iba.mad_offsets import ATTR_AT, METHOD_AT, MODIFIER_AT
 
 GET = int(c.Method.GET)
@@ -21,6 +22,9 @@ HW_AT, DEVICE_AT, UPTIME_AT, FW_AT, PSID_AT, SW_AT = (
     G.hw_revision.byte, G.device_id.byte, G.uptime.byte, G.fw_major.byte, G.psid.byte, G.sw_major.byte,
 )  # fmt: skip
 EXT_AT, EXT_SIZE = SW_AT - 1, X.size
+ACCESS_REGISTER, CAPABILITY_AT, CAPABLE = (
+    mlnx_registers.ACCESS_REGISTER, mlnx_registers.CAPABILITY_AT, mlnx_registers.CAPABLE,
+)  # fmt: skip
 EXT_DEVICES = np.array(mlnx.EXT_FW_DEVICES, np.int64)
 PSID = np.frombuffer(b"SOFTIB".ljust(16, b"\0"), np.uint8)
 RECORD, MAX_RECORDS = mlnx.ConfigSpaceRecord.size, 18
@@ -47,6 +51,7 @@ def general_info(t, m, node, now):
                 put32(m, DATA + EXT_AT + 4 * j, np.int64(t.firmware[j]))
             at = DATA + SW_AT + EXT_SIZE
     copy(m, at, t.firmware, 0, 3)
+    put32(m, DATA + CAPABILITY_AT, CAPABLE)
     return OK
 
 
@@ -78,6 +83,8 @@ def vendor_agent(t, m, ingress, now):
     fold(t)
     if attribute == CONFIG_SPACE:
         return config_space(t, m, node, get32(m, MODIFIER_AT))
+    if attribute == ACCESS_REGISTER:
+        return access_register(t, m, node, get32(m, MODIFIER_AT), now)
     if attribute != CLASS_PORT_INFO and attribute != GENERAL_INFO and attribute != COUNTER_GROUPS:
         return BAD_ATTRIBUTE
     clear(m, DATA, 232)
