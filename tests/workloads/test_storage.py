@@ -100,6 +100,52 @@ def test_a_target_serves_no_faster_than_its_devices(star):
     assert fluid.run(star, m).end_ps / 1e12 == pytest.approx(7 * (8 << 20) * 8 / 20e9, rel=0.02)
 
 
+def two_jobs(tmp_path, first: str, second: str, layer: str) -> dict[str, dict]:
+    """What each of two jobs of clients 0-2 and 3-5 took."""
+    file = tmp_path / "w.yaml"
+    lines = (
+        f"- {{pattern: storage, name: {n}, hosts: {h}, {more}}}"
+        for n, h, more in (("a", "0-2", first), ("b", "3-5", second))
+    )
+    file.write_text("\n".join(["jobs:", *lines]))
+    fabric = softib.generate("fat-tree", m=(8,), w=(1,), p=(1,))
+    return {row["job"]: row for row in softib.simulate(fabric, read(file), layer=layer).to_json()["jobs"]}
+
+
+@pytest.mark.parametrize("layer", ["fluid", "packet"])
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_jobs_that_share_a_target_share_its_devices(tmp_path, layer, operation):
+    """Two jobs of three clients each on one target: together its devices' rate, each half of it; with a target each all of it. One that moves half as much ends when it
+    has had as much as the other one, which has all from then on."""
+    of = f"size: 4MiB, block: 256KiB, device_rate: 20, operation: {operation}"
+    ps = 3 * (4 << 20) * 8 / 20e9 * 1e6
+    shared = two_jobs(tmp_path, f"{of}, targets: 7", f"{of}, targets: 7", layer)
+    assert [shared[j]["ended_us"] for j in "ab"] == pytest.approx([2 * ps, 2 * ps], rel=0.03)
+    apart = two_jobs(tmp_path, f"{of}, targets: 6", f"{of}, targets: 7", layer)
+    assert [apart[j]["ended_us"] for j in "ab"] == pytest.approx([ps, ps], rel=0.03)
+    uneven = two_jobs(tmp_path, f"{of}, targets: 7", f"{of.replace('4MiB', '2MiB')}, targets: 7", layer)
+    assert [uneven[j]["ended_us"] for j in "ab"] == pytest.approx([1.5 * ps, ps], rel=0.06)
+
+
+@pytest.mark.parametrize("layer", ["fluid", "packet"])
+@pytest.mark.parametrize("operation", ["read", "write"])
+def test_a_target_serves_no_more_requests_than_its_processors_do(tmp_path, layer, operation):
+    """Small requests of six clients in two jobs: 200,000 a second of a target, whoever asks; on two targets by stripes twice as many."""
+    of = f"size: 1MiB, block: 4KiB, device: memory, target_iops: 200000, operation: {operation}, stripe: 4KiB"
+    for targets, together in (("[7]", 200_000), ("[6, 7]", 400_000)):
+        took = two_jobs(tmp_path, f"{of}, targets: {targets}", f"{of}, targets: {targets}", layer)
+        for job in took.values():
+            assert job["requests"]["per_s"] == pytest.approx(together / 2, rel=0.03)
+
+
+@pytest.mark.parametrize("layer", ["fluid", "packet"])
+def test_clients_of_striped_targets_have_the_sum_of_their_rates(tmp_path, layer):
+    """N:M: six clients over two targets of 10 Gb/s each move 20 Gb/s."""
+    of = "size: 6MiB, block: 256KiB, stripe: 256KiB, device_rate: 10, operation: write"
+    one = two_jobs(tmp_path, f"{of}, targets: [6, 7]", f"{of}, targets: [6, 7]", layer)
+    assert max(j["ended_us"] for j in one.values()) == pytest.approx(6 * (6 << 20) * 8 / 20e9 * 1e6, rel=0.04)
+
+
 @pytest.mark.parametrize("clients", [1, 4])
 def test_reads_of_many_targets_share_the_links_of_the_clients(star, clients):
     """Incast of reads: striped over the other hosts, a client gets what its own link carries."""
@@ -205,6 +251,8 @@ def test_sockets_ask_for_what_they_read():
         ("storage:1MB,opcode=read", "its protocol says what is sent"),
         ("storage:1MB,operation=reed", "'read' or 'write'"),
         ("storage:1MB,protocol=rdma,device-time=1us", "leave device-time out"),
+        ("storage:1MB,protocol=rdma,target-iops=5", "leave target-iops out"),
+        ("storage:1MB,target-iops=0", "greater than or equal to 1"),
         ("storage:1MB,device=memory,device-rate=4", "leave device-rate out"),
         ("storage:1MB,in-capsule=99999", "less than or equal to 16384"),
         ("storage:1TB,block=1", "at most 20,000,000"),

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.columns import COUNTER_NAMES, CableMedium
+from softib.fabric.columns import CableMedium
+from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType, PhysState, PortState
@@ -74,7 +75,7 @@ def links(f: Fabric) -> dict[str, Any]:
 
 
 def counters(f: Fabric) -> dict[str, Any]:
-    """One row a port with its PerfMgt counters (:data:`softib.fabric.columns.COUNTER_NAMES`): data in 4-byte words, wait in
+    """One row a port with its PerfMgt counters (:data:`softib.fabric.counters.COUNTER_NAMES`): data in 4-byte words, wait in
     ticks, the rest in events."""
     names = np.array(f.node_names(), object)
     return {

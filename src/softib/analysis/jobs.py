@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.analysis.job_files import ScheduledJob
-from softib.diags.view import HCA_NAME
+from softib.diags.view import adapter_of
 from softib.sim import static
 from softib.sim.static_network import Network, port_gbps
 
@@ -67,8 +67,8 @@ class JobLinks:
         f, out = self.fabric, []
         for port in self.port[self.network.n_links + self.jobs[job].ends].tolist():
             node = int(f.port_node[port])
-            hit = HCA_NAME.match(f.node_name(node))
-            out.append((hit["host"] if hit else f.node_name(node), int(f.node_guid[node]), int(f.port_num[port])))
+            both = adapter_of(f.node_name(node))
+            out.append((both[0] if both else f.node_name(node), int(f.node_guid[node]), int(f.port_num[port])))
         return out
 
     def links_of(self, job: int) -> list[str]:
@@ -195,8 +195,7 @@ def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> t
     rails: list[str] = []
     for end, n in enumerate(node.tolist()):
         name = fabric.node_name(int(n))
-        hit = HCA_NAME.match(name)
-        host, adapter = (hit["host"], hit["hca"]) if hit else (name, "")
+        host, adapter = adapter_of(name) or (name, "")
         rails.append(adapter)
         for known in dict.fromkeys((name, host, host.partition(".")[0])):
             ends.setdefault(known, []).append(end)

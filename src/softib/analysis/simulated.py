@@ -195,11 +195,9 @@ def simulated(
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, ask = found.fabric, ask or Ask()
-    if workload.faults and (ask.ports or ask.trace is not None):
-        raise InputError(
-            "frames and timelines of a run with faults are not written down; leave the faults or these out"
-        )
-    plane, hosts = Plane(fabric, scale=ask.scale), hosts_of(fabric)
+    if workload.faults and ask.trace is not None:
+        raise InputError("the timeline of a message is not written down in a run with faults; leave one of them out")
+    plane, hosts = Plane(fabric, scale=ask.scale, aggregates=workload.reduces), hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
     made, jobs = workload.messages(hosts, seed)
@@ -216,25 +214,24 @@ def simulated(
         plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), fallback=fallback
     )
     if workload.faults:
-        return _failing(frame, found, made, progress)
+        return _failing(frame, found, made, ask, progress)
     return run_messages(frame, made, layer, ask, progress)
 
 
 def _failing(
-    like: Simulated, found: Routed, made: Messages, progress: Callable[[int, int, int], None] | None
+    like: Simulated, found: Routed, made: Messages, ask: Ask, progress: Callable[[int, int, int], None] | None
 ) -> Simulated:
     """``made`` while the workload's faults happen."""
     from softib.analysis.failing import run_failing
     from softib.sim.packet import PacketOptions
 
     shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
-    failures = run_failing(found, like.workload, made, PacketOptions(seed=like.seed, **like.options), shown)
+    sample_ps = ask.sample_ps or (_interval_ps(like.plane, made, like.plane.lay(made)) if ask.samples else 0)
+    watched = _with_peers(like.plane, ask.ports)
+    wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, watch_ports=watched, **like.options)
+    failures = run_failing(found, like.workload, made, wanted, shown)
     outcome = failures.outcome
-    cores = int(like.options.get("cores", 0))
-    alone = [f"{cores} cores were asked for, one did the run: faults happen on one clock"] if cores > 1 else []
-    return replace(
-        like, messages=made, outcome=outcome, notes=[*like.fallback, *alone, *outcome.notes], failures=failures
-    )
+    return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=failures)
 
 
 _NOTHING: Any = None
@@ -305,13 +302,19 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
 
 def _watched(plane: Plane, hosts: Hosts, m: Messages, laid: Laid, ask: Ask) -> dict[str, Any]:
     """``watch_ports`` and ``watch_messages`` of :class:`~softib.sim.packet.PacketOptions`."""
-    peer = plane.fabric.port_peer
-    ports = {p for port in ask.ports for p in (port, int(peer[port])) if p >= 0}
     if ask.trace is None:
-        return {"watch_ports": tuple(sorted(ports))}
+        return {"watch_ports": _with_peers(plane, ask.ports)}
     row = message_row(ask.trace, names_of(plane, hosts), m)
-    ports |= set((laid.port[laid.channel[laid.first[row] : laid.first[row + 1]]] >> 4).tolist())
+    ports = set(_with_peers(plane, ask.ports)) | set(
+        (laid.port[laid.channel[laid.first[row] : laid.first[row + 1]]] >> 4).tolist()
+    )
     return {"watch_ports": tuple(sorted(ports)), "watch_messages": (row,)}
+
+
+def _with_peers(plane: Plane, ports: tuple[int, ...]) -> tuple[int, ...]:
+    """``ports`` and the other ends of their cables, ascending."""
+    peer = plane.fabric.port_peer
+    return tuple(sorted({p for port in ports for p in (port, int(peer[port])) if p >= 0}))
 
 
 def _repeated_on_other_ports(outcome: Outcome, wanted: Any, run: Callable[[Any], Outcome]) -> Outcome:

@@ -56,15 +56,13 @@ def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Mess
 
 
 def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
-    """``made`` with the messages of its all-reduces over the trees that aggregation nodes hold. Raises :class:`InputError` for another layer
-    than the packet layer, and where no tree joins the hosts."""
+    """``made`` with the messages of its all-reduces over the trees that aggregation nodes hold: pieces in the packet layer, streams in the others. Raises
+    :class:`InputError` where no tree joins the hosts."""
     if not made.reductions:
         return made
     from softib.scenario.aggregation import aggregation_messages
     from softib.sim.messages import joined
 
-    if layer != "packet":
-        raise InputError("only packets know aggregation nodes; add --layer packet")
     for reduction in made.reductions:
-        made = joined(made, aggregation_messages(found.fabric, plane.ends, reduction))
+        made = joined(made, aggregation_messages(found.fabric, plane.ends, reduction, streams=layer != "packet"))
     return made

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from softib.workloads.quantities import Rate, Size, Time
 
@@ -34,7 +34,7 @@ class Job(BaseModel):
     seed: Annotated[int, Field(ge=0)] | None = Field(None, description="of random draws; default: that of the run")
     rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
-        "write", description="what a work request asks for"
+        "write", description="what a work request asks for; transport ud: send, which is all it has"
     )
     transport: Literal["rc", "uc", "ud"] = Field("rc", description="service of the queue pairs")
     receives: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
@@ -42,6 +42,14 @@ class Job(BaseModel):
         description="receives that a destination keeps posted on a queue pair (sends, packet layer); 0: always enough",
     )
     repost: Time = Field(0, description="how long after a send arrived its receive is posted again")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _datagrams_are_sent(cls, given: Any) -> Any:
+        """UD has no other operation, so nobody has to name it."""
+        if isinstance(given, dict) and given.get("transport") == "ud":
+            return {"opcode": "send", **given}
+        return given
 
 
 class Repeated(Job):

@@ -35,6 +35,9 @@ class Gpus(Job):
     gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
         None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"
     )
+    per_process: Number = Field(
+        1, description="GPUs that one process drives (nccl-tests -g): it launches them one after another"
+    )
     release: Literal["2.8", "2.30"] = Field("2.30", description="of NCCL, whose constants choose")
 
 

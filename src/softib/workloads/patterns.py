@@ -28,8 +28,10 @@ NONE = np.zeros(0, np.int64)
 class Part:
     """Messages between rows of :class:`~softib.workloads.hosts.Hosts`. ``waits[k]`` waits for ``needs[k]`` (rows of this part); ``start_ps`` is added to
     the job's, and so is ``sl`` and ``opcode`` where they are None; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`, and ``rate_gbps``, where it is not the job's; ``members``: hosts of
-    the multicast group that all of it goes to; ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric;
-    ``requests`` int64[k, 2]: rows that ask and rows that answer."""
+    the multicast group that all of it goes to; ``reduces``: hosts of an all-reduce, whose messages follow from the trees of a fabric, or a row for
+    each of several that share the job's octets evenly (rails); ``streams``: by streaming trees whatever the job says;
+    ``requests`` int64[k, 2]: rows that ask and rows that answer; ``serves`` int64 by row: what of its host a computation takes that all jobs share, such as
+    a target's devices (0: nothing, its processor is the job's own)."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -45,7 +47,9 @@ class Part:
     rate_gbps: Any = None
     members: np.ndarray | None = None
     reduces: np.ndarray | None = None
+    streams: bool = False
     requests: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    serves: Any = 0
 
 
 @dataclass(frozen=True)

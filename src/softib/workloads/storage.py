@@ -4,7 +4,8 @@ A request of ``nvme-of`` is what NVMe over Fabrics does over RDMA (NVM Express, 
 command capsule; for a read the target's devices bring the data, which the target WRITEs into the client's memory; for a write the target READs it from there
 (a small one travels with the command); the target SENDs a response capsule. ``rdma`` is the data alone, WRITEs and READs of the client.
 
-Devices of a target serve requests one after another at their common rate; the time of a request beside its octets passes for several at once. READs of a target and
+Devices of a target serve requests one after another at their common rate, whichever client or job they are of; the time of a request beside its octets passes for several
+at once. Its processors may have a rate, too: so many requests a second (``target_iops``). READs of a target and
 its responses are queue pairs of their own here: a real one posts both to one queue pair in the order in which they get ready.
 """
 
@@ -34,13 +35,15 @@ STAGES = 8
 
 @dataclass(frozen=True)
 class Cost:
-    """ps of a request: of devices (``device_ps`` beside ``ps_per_byte``), of the processors of client and target."""
+    """ps of a request: of devices (``device_ps`` beside ``ps_per_byte``), of the processors of client and target; ``served_ps`` between two requests that the target's
+    processors serve."""
 
     device_ps: int
     ps_per_byte: float
     client_ps: int
     target_ps: int
     in_capsule: int
+    served_ps: int
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,14 @@ def _check(job: OfStorage) -> None:
         raise InputError(
             f"{pattern} takes no opcode, transport, receives or repost: its protocol says what is sent, over RC"
         )
-    devices = {"in_capsule", "device", "device_time", "device_rate", "target_time"} & job.model_fields_set
+    devices = {
+        "in_capsule",
+        "device",
+        "device_time",
+        "device_rate",
+        "target_time",
+        "target_iops",
+    } & job.model_fields_set
     if job.protocol == "rdma" and devices:
         raise InputError(
             f"{pattern}: protocol=rdma has no target program, so leave {min(devices).replace('_', '-')} out"
@@ -140,6 +150,7 @@ def _cost(job: OfStorage, read: bool) -> Cost:
         ps(job.client_time, "client_us"),
         ps(job.target_time, "target_us"),
         round(known["in_capsule"]) if job.in_capsule is None else job.in_capsule,
+        round(1e12 / job.target_iops) if job.target_iops else 0,
     )
 
 
@@ -165,13 +176,22 @@ def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarr
     else:
         carried = 0 if read else np.where(r.octets <= cost.in_capsule, r.octets, 0)
         ask = rows.add(r.order, r.src, r.dst, ("ask", r.pair), COMMAND + carried, Opcode.SEND, cost.client_ps)
-        ended = (_read if read else _write)(rows, cost, r, ask)
+        ended = (_read if read else _write)(rows, cost, r, _served(rows, cost, r, ask))
     rows.request(ask, ended)
     depth = min(job.queue_depth, each)
     rows.wait(ask[: depth * n], begun[client[: depth * n]])
     rows.wait(ask[depth * n :], ended[: (each - depth) * n])
     last = len(r.pair) - 1 - np.unique(r.pair[::-1], return_index=True)[1]
     return {"client": client[last], "row": ended[last]}
+
+
+def _served(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
+    """The rows after which the target's processors have taken the requests that ``ask`` brings; these themselves where they have no rate."""
+    if not cost.served_ps:
+        return ask
+    taken = rows.add(r.order, r.dst, r.dst, ("processor", r.target), 1, Opcode.COMPUTE, cost.served_ps)
+    rows.wait(taken, ask)
+    return taken
 
 
 def _read(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:

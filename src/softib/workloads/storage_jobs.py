@@ -39,6 +39,10 @@ class OfStorage(Job):
     device_rate: Rate | None = Field(None, description="of all devices of a target together, in Gb/s")
     client_time: Time | None = Field(None, description="of a client's processor for a request")
     target_time: Time | None = Field(None, description="of a target's processor for a request")
+    target_iops: Number | None = Field(
+        None,
+        description="requests a second that the processors of a target serve, of all its clients and jobs; default no limit",
+    )
 
 
 class Storage(OfStorage):

@@ -14,6 +14,8 @@ __all__ = ["BARRIER_OCTETS", "Rows", "barrier"]
 BARRIER_OCTETS = 8
 """Octets of a message of a barrier."""
 ID_BITS = 40
+OF_HOST = {"device": 1, "processor": 2}
+"""Kinds of line that a host has once, for all jobs: ``Part.serves``."""
 
 
 class Rows:
@@ -78,10 +80,11 @@ class Rows:
         sorted_columns = {name: column[order] for name, column in columns.items()}
         waits, needs = (np.concatenate([np.zeros(0, np.int64), *found]) for found in (self._waits, self._needs))
         qp = np.unique(sorted_columns["qp"], return_inverse=True)[1]
+        shared = np.array([OF_HOST.get(kind, 0) for kind in self._kinds], np.int64)
         return Part(
             sorted_columns["src"], sorted_columns["dst"], sorted_columns["size"], qp, place[waits], place[needs],
             opcode=sorted_columns["opcode"], delay_ps=sorted_columns["delay"],
-            requests=place[np.concatenate(self._requests)],
+            requests=place[np.concatenate(self._requests)], serves=shared[sorted_columns["qp"] >> ID_BITS],
         )  # fmt: skip
 
 

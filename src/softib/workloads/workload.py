@@ -88,7 +88,9 @@ class Workload:
     def reduces(self) -> bool:
         """Has it an all-reduce by the switches?"""
         return any(
-            getattr(job, "pattern", "") == "aggregation" or getattr(job, "algorithm", "") == "sharp"
+            getattr(job, "pattern", "") == "aggregation"
+            or getattr(job, "algorithm", "") == "sharp"
+            or getattr(job, "sharp", False)
             for job in self.jobs
         )
 
@@ -183,15 +185,20 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
     number = np.cumsum([part.members is not None for _, part in parts])
     group = column([n if part.members is not None else 0 for n, (_, part) in zip(number, parts, strict=True)])
     reductions = tuple(
-        Reduction(hosts.end[part.reduces], job.size, getattr(job, "tree", "") == "streaming", job.start + int(np.max(part.start_ps)), PATH_SL if job.sl is None else job.sl, k)
-        for k, (job, part) in enumerate(parts) if part.reduces is not None
+        Reduction(
+            hosts.end[members], max(-(-job.size // len(np.atleast_2d(part.reduces))), 1), part.streams or getattr(job, "tree", "") == "streaming",
+            job.start + int(np.max(part.start_ps)), PATH_SL if job.sl is None else job.sl, k,
+            NO_LIMIT if part.rate_gbps is None else float(np.max(part.rate_gbps, initial=NO_LIMIT)),
+        )
+        for k, (job, part) in enumerate(parts) if part.reduces is not None for members in np.atleast_2d(part.reduces)
     )  # fmt: skip
     sl = lambda job, part: PATH_SL if (s := job.sl if part.sl is None else part.sl) is None else s
     return messages(
         hosts.end[column([part.src for _, part in parts])], hosts.end[column([part.dst for _, part in parts])],
         column([part.size for _, part in parts]),
         start_ps=column([np.asarray(part.start_ps, np.int64) + job.start for job, part in parts]),
-        qp=np.concatenate([part.qp + b for (_, part), b in zip(parts, lines, strict=False)]),
+        qp=_lines(column([part.serves for _, part in parts]), column([part.src for _, part in parts]),
+                  np.concatenate([part.qp + b for (_, part), b in zip(parts, lines, strict=False)])),
         opcode=column([Opcode[job.opcode.upper().replace("-", "_")] if part.opcode is None else part.opcode for job, part in parts]),
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
@@ -200,6 +207,16 @@ def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
         requests=np.concatenate([part.requests + b for (_, part), b in zip(parts, begin, strict=False)]),
         delay_ps=column([part.delay_ps for _, part in parts]), job=column(np.arange(len(parts))), first=first, needs=needs[order],
     )  # fmt: skip
+
+
+def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
+    """``qp``, where what a host has once for all jobs is one processor: the requests of all of them wait for it in the order in which they come."""
+    shared = serves > 0
+    if shared.any():
+        key = host[shared].astype(np.int64) << 8 | serves[shared]
+        qp = qp.copy()
+        qp[shared] = int(qp.max()) + 1 + np.unique(key, return_inverse=True)[1]
+    return qp
 
 
 def _names(parts: list[tuple[Job, Part]]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ def test_nine_in_ten_predictions_are_within_their_bars(shared_data: Path) -> Non
         pytest.skip("shared/reference/measured.csv is absent")
     rows = nccl.rows()
     assert len(rows) == 115
-    assert _share(rows) > 0.9
+    assert _share(rows) > 0.95
     assert _share(rows, 1 << 26) == 1.0  # bus bandwidth of large ones: all
 
 
@@ -30,5 +30,5 @@ def test_larger_clusters_that_no_parameter_was_fitted_to(shared_data: Path) -> N
     rows = nccl.held_out()
     of = lambda name, nodes: [r for r in rows if r.dataset.startswith(name) and r.nodes == nodes]
     assert _share(of("A-ABCI-A", 4)) == 1.0
-    assert _share(of("A-ABCI-V", 8)) > 0.8
+    assert _share(of("A-ABCI-V", 8)) > 0.7
     assert _share(of("A-ABCI-A", 8)) > 0.7

@@ -107,3 +107,31 @@ def test_pat_takes_the_logarithm_of_steps_and_moves_no_more_than_a_ring(collecti
         level[i] = 1 + max((level[k] for k in made.needs[made.first[i] : made.first[i + 1]]), default=0)
     assert level.max() == (n - 1).bit_length()
     assert set(np.bincount(made.src, made.octets).tolist()) == {(n - 1) * 4096.0}
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 4), (2, 8), (5, 4)])
+def test_a_tree_in_turn_hands_nothing_down_before_all_is_up(nodes: int, gpus: int) -> None:
+    """LL and Simple of NCCL 2.8.4: the root's first result leaves when the last chunk of the channel has arrived; and the sum is right."""
+    machine = Machine("test", GPUS["A100"], gpus, max(1, gpus // 2), 200.0)
+    made = plan_of(
+        Collective.ALL_REDUCE, Choice(Algorithm.TREE, Protocol.SIMPLE, serial=True), 40_000, machine, nodes, WORK
+    )
+    place = np.empty(len(made), np.int64)
+    place[topological(made)] = np.arange(len(made))
+    for channel in np.unique(made.channel):
+        here = made.channel == channel
+        assert place[here & made.adds].max() < place[here & ~made.adds].min()
+    state = execute(made, Collective.ALL_REDUCE)
+    assert all(held == Counter(dict.fromkeys(range(made.ranks), 1)) for held in state.values())
+
+
+@pytest.mark.parametrize("gpus", [2, 4, 8])
+def test_nvls_puts_on_nvlink_what_the_formula_says(gpus: int) -> None:
+    """A GPU gives the NVSwitch all its data and its sum, S (1 + 1/n), and takes its share of the sum and all others' shares, S; a ring gives 2 (n - 1) / n S."""
+    size = 64 << 20
+    machine = Machine("test", GPUS["H100"], gpus, gpus, 400.0)
+    made = plan_of(Collective.ALL_REDUCE, Choice(Algorithm.NVLS, Protocol.SIMPLE), size, machine, 1)
+    gives = np.bincount(made.src, made.octets, minlength=gpus + 1)[:gpus]
+    takes = np.bincount(made.dst, made.octets, minlength=gpus + 1)[:gpus]
+    assert gives.mean() == pytest.approx(size * (1 + 1 / gpus), rel=0.01)
+    assert takes.mean() == pytest.approx(size, rel=0.01)

@@ -28,6 +28,18 @@ def test_latencies_are_those_of_nccl_s_own_source() -> None:
     )
 
 
+def test_bandwidths_of_2_8_4_are_those_of_its_source() -> None:
+    """tuning.cc and search.cc of 2.8.4 by hand, ABCI's node A on two nodes: 4 channels before they are doubled, 24 GB/s each (tree: 42 inside a node), 16.9 at most
+    for LL128, 22.5 for a tree; the tree's correction at 1 MiB is 0.6, and an algorithm's bandwidth half of a tree's, 16/30 of a ring's."""
+    a = machine_of("abci-a")
+    at = lambda algorithm, protocol, size: expected_us(
+        Collective.ALL_REDUCE, Choice(algorithm, protocol), size, a, 2, "2.8"
+    )
+    assert at("tree", "ll128", 1 << 20) == pytest.approx(38.9 + (1 << 20) / (4 * 16.9 * 0.5 * 0.6 * 1e3))
+    assert at("ring", "ll128", 1 << 20) == pytest.approx(71.2 + (1 << 20) / (4 * 16.9 * 16 / 30 * 1e3))
+    assert at("tree", "simple", 1 << 20) == pytest.approx(448 + (1 << 20) / (4 * 22.5 * 0.5 * 0.5 * 1e3))
+
+
 def test_small_ones_take_trees_and_large_ones_rings() -> None:
     kinds = [str(choose(Collective.ALL_REDUCE, 1 << k, A100, 16)) for k in (3, 20, 33)]
     assert kinds[0] == "tree ll" and kinds[2].startswith("ring")

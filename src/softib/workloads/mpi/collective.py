@@ -9,6 +9,7 @@ from softib.errors import InputError, LimitError, UnknownName
 from softib.workloads.mpi import allreduce, personal, point, rooted, scattering
 from softib.workloads.mpi.cost import Costs
 from softib.workloads.mpi.decision import Choice, choose
+from softib.workloads.mpi.han import HAN, SEGMENT, takes_han
 from softib.workloads.mpi.program import Program
 
 __all__ = ["ALGORITHMS", "program_of"]
@@ -41,10 +42,10 @@ SQUARE = {
 
 
 def program_of(
-    collective: str, size: int, ranks: int, costs: Costs, *, algorithm: str = "", segment: int = 0, version: str = "4.1", iterations: int = 1,
+    collective: str, size: int, ranks: int, costs: Costs, *, algorithm: str = "", segment: int = 0, version: str = "4.1", iterations: int = 1, each: int = 1,
 ) -> tuple[Program, Choice]:  # fmt: skip
     """The program of ``ranks`` ranks, and what was chosen. ``size`` octets of the vector, or of a rank's block (allgather, alltoall, gather, scatter), or of the message
-    (``latency``, ``bandwidth``); the element is of 4 octets where ``size`` is a multiple of it, as OSU's floats are.
+    (``latency``, ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 octets where ``size`` is a multiple of it, as OSU's floats are.
 
     Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for fewer than two ranks, :class:`LimitError` for too many operations.
     """
@@ -61,6 +62,8 @@ def program_of(
     known = ALGORITHMS[collective]
     if ranks < 2:
         raise InputError(f"mpi-{collective.replace('_', '-')} of {ranks} rank: it takes at least two")
+    if algorithm == "han" or (not algorithm and takes_han(collective, version, ranks, each)):
+        return _han(p, collective, size, each, version, iterations, costs.call_ns)
     if algorithm and algorithm not in known:
         raise UnknownName(f"algorithm of {collective}", algorithm, known)
     chosen = Choice(algorithm, segment) if algorithm else choose(collective, size, ranks, version, element)
@@ -76,3 +79,27 @@ def program_of(
             p.compute(p.every, costs.call_ns)
         known[chosen.algorithm](p, size // element, segment or chosen.segment)
     return p, chosen
+
+
+def _han(
+    p: Program, collective: str, size: int, each: int, version: str, iterations: int, call_ns: float
+) -> tuple[Program, Choice]:
+    """The same by HAN. Raises :class:`InputError` where Open MPI's HAN does not run it."""
+    why = ""
+    if collective not in HAN:
+        why = f"softib's HAN has {', '.join(HAN)}"
+    elif version == "4.0":
+        why = "Open MPI 4.0 has no HAN; take version 4.1 or 5.0"
+    elif each < 2 or p.ranks <= each or p.ranks % each:
+        why = f"HAN takes several ranks on each of several hosts, as many on each; there are {p.ranks:,} with {each} a host"
+    if why:
+        raise InputError(f"mpi-{collective.replace('_', '-')} by han: {why}")
+    if p.ranks * 24 * max(-(-size // SEGMENT), 1) * iterations > MAX_STEPS:
+        raise LimitError(
+            f"{collective} by han of {p.ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
+        )
+    for _ in range(iterations):
+        if call_ns:
+            p.compute(p.every, call_ns)
+        HAN[collective](p, size // p.element, each)
+    return p, Choice("han", SEGMENT)

@@ -1,6 +1,6 @@
 """Which algorithm Open MPI takes when nobody says (``coll_tuned_decision_fixed.c``): the rules of 4.0, and those of 4.1, which 5.0 still has.
 
-Version 5.0 asks its component HAN first where ranks share hosts; HAN is not modelled, so that 5.0 here means coll/tuned alone.
+Version 5.0 asks its component HAN first where ranks share hosts (:mod:`softib.workloads.mpi.han`): these are coll/tuned's rules.
 """
 
 from __future__ import annotations

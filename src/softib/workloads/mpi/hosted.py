@@ -51,7 +51,8 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> Part:
         return _sharp(job, rows[:: job.rails][:ranks], collective)
     costs = costs_of(job.machine, job.size, job.ranks_per_host)
     program, chosen = program_of(
-        collective, job.size, ranks, costs, algorithm=job.algorithm, segment=job.segment or 0, version=job.version, iterations=job.iterations
+        collective, job.size, ranks, costs, algorithm=job.algorithm, segment=job.segment or 0, version=job.version, iterations=job.iterations,
+        each=job.ranks_per_host,
     )  # fmt: skip
     host, stripes = rails_of(rows, ranks, job.ranks_per_host, job.rails)
     name = f"{what} {chosen.algorithm}"

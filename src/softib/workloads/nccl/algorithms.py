@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.plan import Plan, Rows
 from softib.workloads.nccl.switches import collnet, nvls, through_tree
-from softib.workloads.nccl.trees import double_tree
+from softib.workloads.nccl.trees import ROOT, double_tree
 from softib.workloads.nccl.tuning import Choice, steps_of
 from softib.workloads.nccl.work import Work, work_of
 
@@ -32,7 +33,7 @@ def plan_of(
         raise InputError(f"{collective} of one GPU; it takes at least two")
     cut = work or work_of(collective, by, size, machine, nodes)
     makers: dict[Algorithm, Callable[[Collective, Work, int, Machine, int], Plan]] = {
-        Algorithm.RING: _ring, Algorithm.TREE: _tree, Algorithm.PAT: _pat, Algorithm.P2P: _pairs, Algorithm.COLLNET: collnet, Algorithm.NVLS: nvls,
+        Algorithm.RING: _ring, Algorithm.TREE: partial(_tree, serial=by.serial), Algorithm.PAT: _pat, Algorithm.P2P: _pairs, Algorithm.COLLNET: collnet, Algorithm.NVLS: nvls,
         Algorithm.NVLS_TREE: nvls,
     }  # fmt: skip
     return makers[by.algorithm](collective, cut, size, machine, nodes)
@@ -79,43 +80,46 @@ def _ring(collective: Collective, work: Work, size: int, machine: Machine, nodes
     return rows.plan()
 
 
-def _tree(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
+def _tree(collective: Collective, work: Work, size: int, machine: Machine, nodes: int, *, serial: bool = False) -> Plan:
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n)
     trees = double_tree(nodes)
+    first_down: dict[int, list[int]] = {}
+    last_up: dict[int, list[int]] = {}
     for loop, octets in enumerate(chunks_of(work, size, 1)):
         for channel in range(work.channels):
             heads = ring_order(machine, nodes, channel).reshape(nodes, gpus)
-            _up_and_down(
-                rows,
-                heads,
-                trees[channel * 2 // machine.channels(nodes) % 2],
-                octets,
-                channel,
-                loop,
-                loop * work.channels + channel,
-            )
+            tree = trees[channel * 2 // machine.channels(nodes) % 2]
+            up, down = _up_and_down(rows, heads, tree, octets, channel, loop, loop * work.channels + channel)
+            last_up[channel] = up
+            first_down.setdefault(channel, down)
+    for channel, downs in first_down.items() if serial else ():
+        rows.need(np.repeat(downs, len(last_up[channel])), np.tile(last_up[channel], len(downs)))
     return rows.plan()
 
 
 def _up_and_down(
     rows: Rows, heads: np.ndarray, parents: list[int], octets: int, channel: int, loop: int, block: int
-) -> None:
-    """One chunk up the tree and down again. ``heads[node]``: the chain of a node, its head first."""
+) -> tuple[list[int], list[int]]:
+    """One chunk up the tree and down again; what arrives at the root, and what leaves it. ``heads[node]``: the chain of a node, its head first."""
     nodes, gpus = heads.shape
+    at_root: tuple[list[int], list[int]] = ([], [])
     waits: list[list[int]] = [[] for _ in range(nodes)]
     for g in range(gpus - 1, 0, -1):
         at = rows.add(heads[:, g], heads[:, g - 1], octets, channel, loop, True, block)
         if g < gpus - 1:
             rows.need(at, [w[0] for w in waits])
         waits = [[int(r)] for r in at]
-    waits = through_tree(rows, heads[:, 0], parents, waits, octets, channel, loop, block)
+    waits = through_tree(rows, heads[:, 0], parents, waits, octets, channel, loop, block, at_root)
     for g in range(1, gpus):
         at = rows.add(heads[:, g - 1], heads[:, g], octets, channel, loop, False, block)
         for v in range(nodes):
             if waits[v]:
                 rows.need(at[v], waits[v])
+        if g == 1:
+            at_root[1].append(int(at[parents.index(ROOT)]))
         waits = [[int(r)] for r in at]
+    return at_root
 
 
 def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:

@@ -28,7 +28,7 @@ def machine_of_job(job: Gpus, nics: int) -> Machine:
     if given:
         raise InputError(f"{job.pattern} takes no {given[0]}: NCCL decides what is sent")  # type: ignore[attr-defined]
     changes: dict[str, Any] = {"nics": nics}
-    for name in ("gpus", "gpudirect", "sharp"):
+    for name in ("gpus", "gpudirect", "sharp", "per_process"):
         value = getattr(job, name, None)
         if value is not None:
             changes[name] = value

@@ -40,7 +40,7 @@ def large_ring(run: Run, plane: Plane, ends: np.ndarray) -> LargeRing:
     m, v, work, nodes = run.machine, run.values, run.work, run.nodes
     n = m.gpus * nodes
     inside, across = rates_of(run.by, m, nodes, work, v)
-    hops = hops_of(run.by, m, nodes, v)
+    hops = hops_of(run.by, m, nodes, v, work.channels)
     rails = min(work.channels, m.nics)
     of_rail = np.arange(work.channels) % m.nics
     src, dst = run.adapters[:, :rails].T, np.roll(run.adapters[:, :rails], -1, axis=0).T

@@ -14,7 +14,17 @@ from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
 from softib.workloads.nccl.work import Work, work_of
 from softib.workloads.parameters import Section, section
 
-__all__ = ["SWITCHED", "Hops", "hops_of", "nic_gbytes", "payload_of", "predicted_us", "rates_of", "switched_us"]
+__all__ = [
+    "SWITCHED",
+    "Hops",
+    "hops_of",
+    "host_us",
+    "nic_gbytes",
+    "payload_of",
+    "predicted_us",
+    "rates_of",
+    "switched_us",
+]
 
 ORDER = tuple(Protocol)
 SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
@@ -25,6 +35,8 @@ SPEEDUP = (1.0, 1.0, 1.8, 2.0)
 """What a channel moves on Hopper and Blackwell over Ampere (perChMaxRingLL128Bws: 20, 36.7, 40)."""
 LL_AMD = 22.5 / 39.0
 """LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
+BROADCAST_THREADS = 192 / 640
+"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4)."""
 HEADERS = 4096 / 4178
 """Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
@@ -46,8 +58,8 @@ def nic_gbytes(m: Machine, v: Section) -> float:
     return min(wire, v[f"gpudirect_{m.gpudirect}_share"] * m.nic_gbps / 8) if m.gpudirect != "pix" else wire
 
 
-def hops_of(by: Choice, m: Machine, nodes: int, v: Section) -> Hops:
-    """Latencies of one hop: NCCL's constants, times how much longer they were measured to take."""
+def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
+    """Latencies of one hop: NCCL's constants, times how much longer they were measured to take; and what a launch with so many channels takes."""
     i = ORDER.index(by.protocol)
     a = Algorithm.RING if by.algorithm == Algorithm.P2P else by.algorithm
     r = RELEASES["2.8"] if a in RELEASES["2.8"].base else RELEASES["2.30"]
@@ -63,7 +75,7 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section) -> Hops:
         across += 2 * v["bounce"]
     elif m.gpudirect != "pix":
         across += v[f"gpudirect_{m.gpudirect}"]
-    return Hops(v[m.launch] + r.base[a][i], inside, across)
+    return Hops(v[m.launch] + r.base[a][i] + (channels - 1) * v["channel"], inside, across)
 
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
@@ -74,6 +86,8 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
     ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
     later = SPEEDUP[m.gpu.index]
     threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
+    if by.algorithm == Algorithm.TREE and by.protocol != Protocol.SIMPLE and not by.serial:
+        threads *= BROADCAST_THREADS
     payload = payload_of(by)
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
     if by.algorithm in SWITCHED:
@@ -110,13 +124,14 @@ def predicted_us(
     """µs of ``size`` octets on ``nodes`` machines; the size is nccl-tests' (all-gather and reduce-scatter: of the whole vector)."""
     v = section("nccl") if values is None else values
     work = work_of(collective, by, size, machine, nodes)
-    hops, (inside, across) = hops_of(by, machine, nodes, v), rates_of(by, machine, nodes, work, v)
+    hops, (inside, across) = hops_of(by, machine, nodes, v, work.channels), rates_of(by, machine, nodes, work, v)
+    host = host_us(collective, machine, nodes, v)
     if by.algorithm == Algorithm.P2P:
-        return _pairs_us(collective, size, machine, nodes, hops, (inside, across))
+        return max(host, _pairs_us(collective, size, machine, nodes, hops, (inside, across)))
     path, moved, shared = _shape(collective, by, machine, nodes)
     busiest = across if nodes == 1 else min(across, _nic_share(by, machine, work, v) / shared)
     latency = path[0] * hops.inside + path[1] * hops.across
-    if by.protocol == Protocol.LL:
+    if by.protocol == Protocol.LL and by.algorithm == Algorithm.RING:
         latency += sum(path) * v["ll_line"] * min(1.0, size / (ranks_of(by, machine, nodes) * LEAST_LINES))
     first = work.chunks[0][0]
     stored = (
@@ -124,7 +139,17 @@ def predicted_us(
     )  # lines go on one by one inside a node
     fill = max(stored * first / inside + path[1] * first / across, moved * first / busiest)
     rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / busiest
-    return hops.launch + latency + (fill + rest) / 1e3
+    return max(host, hops.launch + latency + (fill + rest) / 1e3)
+
+
+def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
+    """µs of processor time until a process has launched a collective on all GPUs that it drives, one after another (``machine.per_process``). Where programs launch
+    collective after collective, as nccl-tests does, the GPUs run one while the processor launches the next: each takes the longer of the two."""
+    v = section("nccl") if values is None else values
+    peers = (
+        machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
+    )
+    return machine.per_process * (v["host_launch"] + 2 * peers * v["host_pair"])
 
 
 def _pairs_us(
@@ -163,7 +188,8 @@ def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[
         return (steps - rounds * between, rounds * between), moved, 1.0
     if a in (Algorithm.TREE, Algorithm.NVLS_TREE):
         inside = 2 * (m.gpus - 1) if a == Algorithm.TREE else 1
-        return (inside, 2 * depth), 1.0, (1.0 if nodes <= 2 else 2.0)
+        passes = 2.0 if by.serial else 1.0
+        return (inside, 2 * depth), passes, (1.0 if nodes <= 2 else 2.0) / passes
     if a == Algorithm.COLLNET:
         return (2 * min(1, m.gpus - 1), 1), 1.0, 1.0
     if a == Algorithm.NVLS:  # NCCL's constants are of the whole operation

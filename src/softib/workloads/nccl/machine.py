@@ -45,7 +45,7 @@ class Machine:
     """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the link); ``amd``: the processor's vendor; ``gpudirect``
     as in :data:`GPUDIRECT`; ``ll128``: does NCCL allow LL128 between nodes (GPU and NIC behind one PCIe switch); ``sharp``: do the switches
     reduce; ``nic_gbytes``: what GPUs and a NIC exchange, where it was measured (0: from the link and ``gpudirect``); ``launch``: name of the
-    parameter of launch and host overhead."""
+    parameter of launch and host overhead; ``per_process``: GPUs that one process drives (nccl-tests' ``-g``)."""
 
     name: str
     gpu: Gpu
@@ -58,10 +58,15 @@ class Machine:
     sharp: bool = False
     nic_gbytes: str = ""
     launch: str = "launch"
+    per_process: int = 1
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= MAX_GPUS or not 1 <= self.nics <= MAX_GPUS:
             raise InputError(f"{self.gpus} GPUs and {self.nics} NICs in a node; it has 1 to {MAX_GPUS:,} of each")
+        if not 1 <= self.per_process <= self.gpus:
+            raise InputError(
+                f"{self.per_process} GPUs a process on nodes of {self.gpus}; a process drives 1 to all of a node"
+            )
         if not self.nic_gbps > 0:
             raise InputError(f"a NIC of {self.nic_gbps} Gb/s; its rate is more than 0")
         if self.gpudirect not in GPUDIRECT:

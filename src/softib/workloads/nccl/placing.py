@@ -6,7 +6,7 @@ latency of a hop less what the network itself takes, and goes at most at the cha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,16 @@ from softib.errors import InputError
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import plan_of
 from softib.workloads.nccl.constants import Algorithm, Collective
-from softib.workloads.nccl.law import SWITCHED, hops_of, nic_gbytes, payload_of, predicted_us, rates_of, switched_us
+from softib.workloads.nccl.law import (
+    SWITCHED,
+    hops_of,
+    host_us,
+    nic_gbytes,
+    payload_of,
+    predicted_us,
+    rates_of,
+    switched_us,
+)
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.plan import Plan
 from softib.workloads.nccl.tuning import Choice, steps_of
@@ -82,7 +91,51 @@ def part_of(run: Run, detail: str = "auto") -> Part:
     """The messages of ``run``: every chunk, or one flow a connection."""
     if detail == "auto":
         detail = "chunks" if _transfers(run) <= CHUNKED else "flows"
-    return chunk_part(run) if detail == "chunks" else flow_part(run)
+    if _over_trees(run):
+        return _tree_part(run)
+    return _launched(run, chunk_part(run)) if detail == "chunks" else flow_part(run)
+
+
+def _over_trees(run: Run) -> bool:
+    """Do the switches between nodes reduce?"""
+    return run.nodes > 1 and (
+        run.by.algorithm == Algorithm.COLLNET or (run.by.algorithm == Algorithm.NVLS and run.machine.sharp)
+    )
+
+
+def _tree_part(run: Run) -> Part:
+    """An all-reduce over the aggregation tree of each rail, each with an even share of the octets. It begins when launch, NVLink and the latency of the whole operation are
+    over (which the law counts with the network's), and a GPU gives its adapter at most what all channels of it move."""
+    m, v, work = run.machine, run.values, run.work
+    _, across = rates_of(run.by, m, run.nodes, work, v)
+    rate = min(across * max(1, -(-work.channels // m.nics)), nic_gbytes(m, v) * v["nic_share"])
+    took = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
+    start = max(0.0, took - run.size / m.nics / (rate * 1e3))
+    none = np.zeros(0, np.int64)
+    return Part(
+        none,
+        none,
+        none,
+        none,
+        start_ps=round(start * 1e6),
+        rate_gbps=rate * 8,
+        reduces=run.adapters.T.copy(),
+        streams=True,
+    )
+
+
+def _launched(run: Run, part: Part) -> Part:
+    """``part``, which ends no sooner than a process has launched the collective on all its GPUs (they run the one before meanwhile)."""
+    host = host_us(run.collective, run.machine, run.nodes, run.values)
+    if run.machine.per_process == 1:
+        return part
+    n, first = len(part.src), int(run.adapters[0, 0])
+    wide = lambda column, value: np.append(np.broadcast_to(np.asarray(column), n), value)
+    return replace(
+        part, src=np.append(part.src, first), dst=np.append(part.dst, first), size=wide(part.size, 1), qp=np.append(part.qp, part.qp.max(initial=0) + 1),
+        start_ps=wide(part.start_ps, 0), opcode=wide(part.opcode, int(Opcode.COMPUTE)), delay_ps=wide(part.delay_ps, round(host * 1e6)),
+        rate_gbps=wide(part.rate_gbps, 0.0),
+    )  # fmt: skip
 
 
 def _transfers(run: Run) -> int:
@@ -98,7 +151,7 @@ def chunk_part(run: Run) -> Part:
     work = run.work
     plan = plan_of(run.collective, run.by, run.size, run.machine, run.nodes, work)
     v, m = run.values, run.machine
-    hops, (inside, across) = hops_of(run.by, m, run.nodes, v), rates_of(run.by, m, run.nodes, work, v)
+    hops, (inside, across) = hops_of(run.by, m, run.nodes, v, work.channels), rates_of(run.by, m, run.nodes, work, v)
     payload = payload_of(run.by)
     host = np.concatenate([run.host, _of_switches(run, plan)])
     node = np.concatenate([np.arange(plan.ranks) // m.gpus, np.full(plan.extra, -1)])

@@ -99,9 +99,10 @@ def _all_then(
 
 
 def through_tree(
-    rows: Rows, owner: np.ndarray, parents: list[int], ready: list[list[int]], chunk: int, channel: int, loop: int, block: int
+    rows: Rows, owner: np.ndarray, parents: list[int], ready: list[list[int]], chunk: int, channel: int, loop: int, block: int,
+    at_root: tuple[list[int], list[int]] | None = None,
 ) -> list[list[int]]:  # fmt: skip
-    """One chunk up a tree of nodes and down; what each node waits for then."""
+    """One chunk up a tree of nodes and down; what each node waits for then. ``at_root`` takes what arrives at the root, and what leaves it."""
     depth = [0] * len(parents)
     for v in range(len(parents)):
         at = v
@@ -115,10 +116,15 @@ def through_tree(
             for w in waits[v]:
                 rows.need(row, w)
             waits[parents[v]].append(int(row[0]))
+    root = parents.index(ROOT)
+    if at_root is not None:
+        at_root[0].extend(waits[root])
     for v in reversed(order):
         if parents[v] != ROOT:
             row = rows.add(owner[parents[v]], owner[v], chunk, channel, loop, False, block)
             for w in waits[parents[v]]:
                 rows.need(row, w)
+            if at_root is not None and parents[v] == root:
+                at_root[1].append(int(row[0]))
             waits[v] = [int(row[0])]
     return waits

@@ -22,15 +22,21 @@ __all__ = ["NVLS_SHARE", "Choice", "choose", "expected_us", "steps_of"]
 
 NVLS_SHARE = (0.0, 0.0, 0.85, 0.74)
 """Of NVLink's bandwidth that adding up in the NVSwitch reaches, by GPU (nvlsEfficiency)."""
+OLD_MOST = 235.0
+"""GB/s of a collective on A100 at most (2.8.4)."""
+OLD_SPEEDS = (42.0, 30.0, 24.0, 21.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0)
+"""GB/s of a channel that the search of 2.8.4 tries."""
 NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a collective runs by."""
+    """What a collective runs by. ``serial``: a tree whose threads reduce all chunks up, then hand all results down (LL and Simple of 2.8.4); else some do one and
+    some the other."""
 
     algorithm: Algorithm
     protocol: Protocol
+    serial: bool = False
 
     def __str__(self) -> str:
         return f"{self.algorithm} {self.protocol}"
@@ -75,7 +81,7 @@ def choose(
                 why = "LL128 takes GPU and NIC behind one PCIe switch"
             took = math.inf if why else expected_us(collective, Choice(a, p), size, machine, nodes, release)
             if took < best:
-                best, found = took, Choice(a, p)
+                best, found = took, Choice(a, p, RELEASES[release].old and a == Algorithm.TREE and p != Protocol.LL128)
     if found is None:
         raise InputError(f"{collective} with {protocol} on {nodes} × {machine.name}: no algorithm is left")
     return found
@@ -114,7 +120,7 @@ def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, re
         and p == Protocol.SIMPLE
         and nodes > 1
         and c == Collective.ALL_REDUCE
-        and size / (m.channels(nodes) * ranks) >= 64
+        and size >= ranks * (4096 if r.old else 64 * m.channels(nodes))
     ):
         latency *= r.plateau
     return latency + size / (1000 * bandwidth) if bandwidth > 0 else math.inf
@@ -124,6 +130,12 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
     """GB/s of algorithm bandwidth."""
     channels, ranks = m.channels(nodes), nodes * m.gpus
     ring = channels * m.channel_gbytes(nodes)
+    trees = ring
+    if r.old:  # the search's channels: they are doubled after it
+        channels //= 2
+        trees = _tree_gbytes(m, nodes, ring)
+        if m.gpu.index == 1:
+            ring, trees = min(ring, OLD_MOST), min(trees, OLD_MOST)
     gpu, several = m.gpu.index, 0 if nodes == 1 else 1 if nodes == 2 else 2
     ll_max = r.ll_max[gpu if nodes == 1 else int(m.amd)][several]
     ll128 = channels * r.ll128_bw[min(gpu, len(r.ll128_bw) - 1)]
@@ -131,8 +143,9 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
     if a == Algorithm.RING:
         bus = (min(ll_max, ring * r.ll_share), min(ring * 0.92, ll128), ring)[i]
     elif a == Algorithm.TREE:
-        bus = min(ring * 0.92, tree)
-        bus = (min(bus / 3.8, ll_max), min(bus * (7 / 9 if nodes == 1 else 120 / 128), ll128), bus)[i]
+        bus = min(trees * 0.92, tree)
+        ll128_share = 7 / 9 if nodes == 1 else 0.915 if r.old else 120 / 128
+        bus = (min(bus / 3.8, ll_max), min(bus * ll128_share, ll128), bus)[i]
     elif a in (Algorithm.NVLS, Algorithm.NVLS_TREE):
         inside = m.gpu.nvlink_gbytes * NVLS_SHARE[gpu] * (2.0 if c == Collective.ALL_REDUCE else (m.gpus - 1) / m.gpus)
         bus = (
@@ -151,6 +164,18 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
         return bus
     steps = ranks if c == Collective.BROADCAST else steps_of(c, ranks)
     return bus * (ranks / steps if a in (Algorithm.RING, Algorithm.NVLS, Algorithm.NVLS_TREE) else 0.5)
+
+
+def _tree_gbytes(m: Machine, nodes: int, ring: float) -> float:
+    """GB/s of all channels of a tree as 2.8.4's search has it: on two nodes the next faster speeds inside a node, up to twice the network's, as NVLink allows."""
+    if nodes != 2:
+        return ring
+    each = ring / max(m.channels(nodes) // 2, 1)
+    found = each
+    for speed in reversed(OLD_SPEEDS):
+        if found < 2 * each and speed > found and speed * (m.channels(nodes) // 2) <= m.gpu.nvlink_gbytes:
+            found = speed
+    return found / each * ring
 
 
 def _latency(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Release) -> float:

@@ -1,0 +1,134 @@
+"""What a fabric costs: a book of prices, and the items of a fabric. Every price has a range and a source; an item without a price is named, never guessed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from softib.errors import InputError
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+
+__all__ = ["CostBook", "Price", "Range", "price_of", "read_book"]
+
+
+class Range(BaseModel):
+    """A price from ``low`` to ``high``, and whose it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    low: float = Field(ge=0)
+    high: float = Field(ge=0)
+    source: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
+        return self
+
+
+class CablePrice(Range):
+    """Of a cable of at most ``up_to_m`` metres, both ends with it."""
+
+    up_to_m: float = Field(gt=0)
+
+
+class CostBook(BaseModel):
+    """Prices by network: a generation, or ``ethernet-400`` for RoCE and TCP at 400 Gb/s."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    currency: str = Field(min_length=1)
+    date: str = Field(min_length=1)
+    adapters: dict[str, Range] = Field(default_factory=dict)
+    switch_ports: dict[str, Range] = Field(default_factory=dict)
+    cables: dict[str, list[CablePrice]] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Price:
+    """``low`` and ``high`` of a whole fabric; ``missing``: items that the book has no price for, without which there is none (both 0)."""
+
+    low: float
+    high: float
+    missing: tuple[str, ...]
+    short: int = 0
+    """Cables whose length nobody knows: they count as the shortest."""
+
+    @property
+    def middle(self) -> float:
+        """Mean of both ends."""
+        return (self.low + self.high) / 2
+
+
+def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
+    """The book at ``path``, or softib's own. Raises :class:`InputError`, one line: what is wrong where."""
+    import yaml
+
+    if path is None:
+        where, text = (
+            "prices.yaml",
+            resources.files("softib.analysis").joinpath("prices.yaml").read_text(encoding="utf-8"),
+        )
+    else:
+        where = os.fspath(path)
+        try:
+            with open(where, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{where}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise InputError(
+            f"{where}{f':{mark.line + 1}' if mark else ''}: no YAML: {getattr(error, 'problem', error)}"
+        ) from None
+    if not isinstance(data, Mapping):
+        raise InputError(f"{where}: prices are a mapping with currency, date, adapters, switch_ports and cables")
+    try:
+        return CostBook.model_validate(data)
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        raise InputError(
+            f"{where}: {'.'.join(str(p) for p in first['loc'])}: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        ) from None
+
+
+def price_of(book: CostBook, fabric: Fabric, network: str) -> Price:
+    """What ``fabric``, built of ``network``, costs: adapters by ports of hosts that are linked, switches by their linked ports, cables by their length.
+    Aggregation nodes are inside their switches. A cable without a known length counts as the shortest."""
+    f = fabric
+    inside = np.zeros(f.sizes.ports, bool)
+    aggregation = f.node_base[f.sharp_node] + 1
+    inside[aggregation] = True
+    inside[f.port_peer[aggregation[f.port_peer[aggregation] >= 0]]] = True
+    used = (f.port_peer >= 0) & ~inside
+    switch = f.switch_of_node[f.port_node] >= 0
+    low = high = 0.0
+    missing: list[str] = []
+
+    def add(count: int, price: Range | None, what: str) -> None:
+        nonlocal low, high
+        if price is None and count:
+            missing.append(f"{network} {what}")
+        elif price is not None:
+            low, high = low + count * price.low, high + count * price.high
+
+    add(int((used & ~switch).sum()), book.adapters.get(network), "adapter")
+    add(int((used & switch).sum()), book.switch_ports.get(network), "switch port")
+    known = sorted(book.cables.get(network, ()), key=lambda c: c.up_to_m)
+    cable = np.unique(f.port_cable[used & (f.port_cable >= 0)])
+    lengths, counts = np.unique(np.nan_to_num(f.cable_length_m[cable]), return_counts=True)
+    for metres, count in zip(lengths.tolist(), counts.tolist(), strict=True):
+        add(count, next((c for c in known if metres <= c.up_to_m), None), f"cable of {metres:g} m")
+    short = int(np.isnan(f.cable_length_m[cable]).sum())
+    return Price(0.0, 0.0, tuple(missing), short) if missing else Price(low, high, (), short)

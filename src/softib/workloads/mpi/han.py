@@ -1,0 +1,183 @@
+"""Open MPI's hierarchical collectives (``coll/han``): inside each host by coll/tuned, between the first ranks of the hosts by libnbc, segment after segment.
+
+Facts of ``ompi/mca/coll/han`` of 5.0.5: priority 35 in 5.0 (above tuned's 30, so it is asked first), 0 in 4.1 (never asked), not there in 4.0; segments of 64 KiB; below
+tuned, above libnbc; without simple algorithms, so that the parts of neighbouring segments overlap as its tasks t0 to t3 do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from softib.workloads.mpi.decision import choose
+from softib.workloads.mpi.program import Data, Program
+from softib.workloads.mpi.rooted import BCASTS, REDUCES, segments
+
+__all__ = ["HAN", "SEGMENT", "takes_han"]
+
+SEGMENT = 65_536
+"""Octets of a segment (coll_han_bcast_segsize, …_reduce_segsize, …_allreduce_segsize)."""
+LIBNBC_SMALL = 65_536
+"""Octets from which libnbc's chains are used."""
+FEW = 4
+"""Processes up to which libnbc broadcasts linearly."""
+
+
+def takes_han(collective: str, version: str, ranks: int, each: int) -> bool:
+    """Does Open MPI ``version`` ask HAN for this, where nobody says otherwise: several ranks on each of several hosts, all alike?"""
+    return version == "5.0" and collective in HAN and each > 1 and ranks > each and ranks % each == 0
+
+
+class _Last:
+    """Rows that the members of a view did last: ``p.last`` by their number in it."""
+
+    def __init__(self, whole: np.ndarray, members: np.ndarray):
+        self._whole, self._members = whole, members
+
+    def _at(self, key: Any) -> Any:
+        return (self._members[key[0]], key[1]) if isinstance(key, tuple) else self._members[key]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        return np.asarray(self._whole[self._at(key)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._whole[self._at(key)] = value
+
+    @property
+    def T(self) -> np.ndarray:
+        """Columns."""
+        return np.asarray(self._whole[self._members].T)
+
+    def copy(self) -> np.ndarray:
+        """As an array of its own."""
+        return self._whole[self._members].copy()
+
+
+class View:
+    """A communicator of some ``members`` of a program, whose buffers begin ``offset`` elements later: what an algorithm needs of a :class:`Program`."""
+
+    def __init__(self, program: Program, members: np.ndarray, offset: int):
+        self.program, self.members, self.offset = program, members, offset
+        self.ranks, self.every, self.element, self.version = (
+            len(members),
+            np.arange(len(members)),
+            program.element,
+            program.version,
+        )
+        self.last = _Last(program.last, members)
+
+    def _moved(self, data: Data) -> Data:
+        return Data(np.where(data.offset < 0, data.offset, data.offset + self.offset), data.count)
+
+    def send(self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
+        """As :meth:`Program.send`."""
+        return self.program.send(self.members[rank], self.members[to], self._moved(data), needs)
+
+    def receive(self, rank: np.ndarray, source: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
+        """As :meth:`Program.receive`."""
+        return self.program.receive(self.members[rank], self.members[source], self._moved(data), needs)
+
+    def exchange(
+        self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`Program.exchange`."""
+        return self.program.exchange(
+            self.members[rank], self.members[to], self._moved(out), self.members[source], self._moved(into)
+        )
+
+    def reduce(self, rank: np.ndarray, receives: np.ndarray, data: Data) -> np.ndarray:
+        """As :meth:`Program.reduce`."""
+        return self.program.reduce(self.members[rank], receives, self._moved(data))
+
+    def copy(self, rank: np.ndarray, count: Any) -> None:
+        """As :meth:`Program.copy`."""
+        self.program.copy(self.members[rank], count)
+
+    def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:
+        """As :meth:`Program.wait`."""
+        self.program.wait(self.members[rank], needs)
+
+
+class _Levels:
+    """The two levels of ``p``: ``each`` ranks on a host, of which the first is its leader."""
+
+    def __init__(self, p: Program, each: int, count: int):
+        self.p, self.each = p, each
+        self.hosts = np.arange(p.ranks).reshape(-1, each)
+        self.leaders = self.hosts[:, 0].copy()
+        self.pieces = segments(count, SEGMENT, p.element)
+
+    def below(self, table: dict[str, Callable[..., None]], collective: str, piece: int) -> None:
+        """A collective in each host, as tuned chooses it; its ranks wait for it."""
+        at, count = self.pieces[piece]
+        by = choose(collective, count * self.p.element, self.each, self.p.version, self.p.element)
+        for members in self.hosts:
+            table[by.algorithm](View(self.p, members, at), count, by.segment)
+
+    def reduce_up(self, piece: int) -> None:
+        """libnbc's ireduce to the first leader (nbc_ireduce.c)."""
+        at, count = self.pieces[piece]
+        n = len(self.leaders)
+        if n > 2 and count >= 1 << (n.bit_length() - 1):
+            name = "rabenseifner"
+        else:
+            name = "binomial" if n > FEW or count * self.p.element < LIBNBC_SMALL else "chain"
+        REDUCES[name](View(self.p, self.leaders, at), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
+
+    def broadcast_up(self, piece: int) -> None:
+        """libnbc's ibcast from the first leader (nbc_ibcast.c)."""
+        at, count = self.pieces[piece]
+        octets = count * self.p.element
+        name = "linear" if len(self.leaders) <= FEW else "binomial" if octets < LIBNBC_SMALL else "chain"
+        BCASTS[name](View(self.p, self.leaders, at), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
+
+    def task(self, started: Sequence[Callable[[], None]], blocking: Sequence[Callable[[], None]]) -> None:
+        """What is ``started`` begins when the task does, and the leaders wait for all of it, and for what is ``blocking``, in its end."""
+        begin, ends = self.p.last[self.leaders].copy(), []
+        for start in started:
+            self.p.last[self.leaders] = begin
+            start()
+            ends += list(self.p.last[self.leaders].T.copy())
+        self.p.last[self.leaders] = begin
+        for run in blocking:
+            run()
+        if started:
+            self.p.wait(self.leaders, [*ends, *self.p.last[self.leaders].T.copy()])
+
+
+def _pipelined(
+    levels: _Levels, started: dict[int, Callable[[int], None]], blocking: dict[int, Callable[[int], None]]
+) -> None:
+    """Tasks t = 0, 1 …: each part with number k works on segment t - k."""
+    n = len(levels.pieces)
+    of = lambda parts, t: [partial(part, t - k) for k, part in parts.items() if 0 <= t - k < n]
+    for t in range(n + max(*started, *blocking)):
+        levels.task(of(started, t), of(blocking, t))
+
+
+def allreduce(p: Program, count: int, each: int) -> None:
+    """Reduce in each host, reduce to the first leader, broadcast to the leaders, broadcast in each host (mca_coll_han_allreduce_intra)."""
+    at = _Levels(p, each, count)
+    _pipelined(
+        at, {2: at.broadcast_up, 1: at.reduce_up},
+        {0: lambda s: at.below(REDUCES, "reduce", s), 3: lambda s: at.below(BCASTS, "bcast", s)},
+    )  # fmt: skip
+
+
+def reduce(p: Program, count: int, each: int) -> None:
+    """Reduce in each host, and to the first leader (mca_coll_han_reduce_intra)."""
+    at = _Levels(p, each, count)
+    _pipelined(at, {1: at.reduce_up}, {0: lambda s: at.below(REDUCES, "reduce", s)})
+
+
+def bcast(p: Program, count: int, each: int) -> None:
+    """Broadcast to the leaders, and in each host (mca_coll_han_bcast_intra)."""
+    at = _Levels(p, each, count)
+    _pipelined(at, {0: at.broadcast_up}, {1: lambda s: at.below(BCASTS, "bcast", s)})
+
+
+HAN: dict[str, Callable[[Program, int, int], None]] = {"allreduce": allreduce, "reduce": reduce, "bcast": bcast}
+"""Collectives that are modelled by HAN; its all-gather, gather, scatter and barrier are not: tuned's stand for them."""

@@ -1,0 +1,80 @@
+"""HAN: the right sums, who runs it, and what crosses the network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import softib
+from softib.errors import InputError
+from softib.workloads.mpi.collective import program_of
+from softib.workloads.mpi.cost import costs_of
+from softib.workloads.mpi.han import SEGMENT
+from tests.workloads.mpi.execute import execute
+
+COSTS = costs_of("default", 8, 4)
+
+
+def made(collective: str, ranks: int, each: int, count: int, **given):
+    return program_of(collective, 4 * count, ranks, COSTS, each=each, **{"algorithm": "han", "version": "5.0", **given})
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "reduce", "bcast"])
+@pytest.mark.parametrize(("hosts", "each"), [(2, 2), (3, 4), (5, 3), (8, 2)])
+def test_every_contribution_counts_once(
+    monkeypatch: pytest.MonkeyPatch, collective: str, hosts: int, each: int
+) -> None:
+    """Executed on symbols in random orders that the dependencies allow; several segments under way at once."""
+    monkeypatch.setattr("softib.workloads.mpi.han.SEGMENT", 16)
+    ranks = hosts * each
+    for count in (1, 4, 23):
+        start = np.zeros((ranks, count, ranks), np.int64)
+        start[np.arange(ranks), :, np.arange(ranks)] = 1
+        for seed in (0, 1):
+            end = execute(made(collective, ranks, each, count)[0], start, seed)
+            if collective == "bcast":
+                assert (end == start[0]).all()
+            else:
+                assert (end[: ranks if collective == "allreduce" else 1] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("version", "each", "runs"), [("5.0", 4, "han"), ("4.1", 4, ""), ("4.0", 4, ""), ("5.0", 1, "")]
+)
+def test_5_0_asks_han_first_where_ranks_share_hosts(version: str, each: int, runs: str) -> None:
+    """Priorities of coll_han_component.c: 35 in 5.0, 0 in 4.1; tuned's is 30."""
+    chosen = made("allreduce", 16, each, 1000, algorithm="", version=version)[1].algorithm
+    assert (chosen == "han") is bool(runs)
+
+
+def test_only_leaders_use_the_network() -> None:
+    """What crosses the network does not depend on the ranks of a host."""
+    for each in (2, 8):
+        s = made("allreduce", 4 * each, each, 8 * SEGMENT // 4)[0].schedule("x")
+        from softib.workloads.schedule import Kind
+
+        across = (s.kind == Kind.SEND) & (s.rank // each != s.peer // each)
+        assert set((s.rank[across] % each).tolist()) == {0}
+        sent = np.bincount(s.rank[across], s.size[across], minlength=4 * each)
+        # Four leaders: a scattering reduction 3 S in all and a gathering 1 S (the root takes part in the first alone), a linear broadcast of 3 S by the root.
+        assert sent.sum() == 7 * 8 * SEGMENT
+        assert sent.max() == sent[0] == 3.75 * 8 * SEGMENT
+
+
+def test_large_vectors_leave_a_host_by_one_rank_alone() -> None:
+    """8 hosts with 16 ranks each, 16 MiB: tuned's ring has 128 ranks that share the adapters, HAN's leaders reduce and broadcast whole vectors, and are slower."""
+    tree = softib.generate("fat-tree", radix=8, levels=2)
+    at = lambda version: (
+        softib.simulate(tree, f"mpi-allreduce:16MiB,ranks-per-host=16,version={version},hosts=0-7").simulated_us
+    )
+    assert at("5.0") > 1.2 * at("4.1")
+
+
+@pytest.mark.parametrize(("collective", "given", "says"), [
+    ("allgather", {}, "softib's HAN has allreduce, reduce, bcast"), ("allreduce", {"version": "4.0"}, "4.0 has no HAN"),
+    ("allreduce", {"each": 1}, "several ranks on each of several hosts"), ("bcast", {"each": 16}, "several ranks on each"),
+])  # fmt: skip
+def test_what_han_does_not_run_is_one_line(collective: str, given: dict, says: str) -> None:
+    with pytest.raises(InputError, match=says) as refused:
+        made(collective, 16, given.pop("each", 4), 10, **given)
+    assert "\n" not in str(refused.value)
