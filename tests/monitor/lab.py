@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 from softib.agents.plane import AgentPlane
+from softib.fabric.columns import CableMedium
 from softib.fabric.default_port import default_port
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import Method, MgmtClass
@@ -100,10 +101,12 @@ QUICK = Pace(timeout_ps=5 * 10**9)
 
 
 class Lab:
-    def __init__(self, additional: bool = False):
+    def __init__(self, additional: bool = False, optical: bool = False, pace: Pace = QUICK):
         self.fabric = fabric_up()
+        if optical:
+            self.fabric.cable_medium[:], self.fabric.cable_length_m[:] = CableMedium.MULTIMODE, 20.0
         self.wire, self.clock = Wire(self.fabric, additional), Clock()
-        self.poller = Poller(self.wire, QUICK, now_ns=self.clock)
+        self.poller = Poller(self.wire, pace, now_ns=self.clock)
 
     def round(self):
         self.clock.ns += 10**9

@@ -8,33 +8,12 @@ import pytest
 from softib.errors import UnknownName
 from softib.iba.smp import PortInfo
 from softib.monitor.exporter.names import SERVICE, metrics
-from softib.monitor.exporter.ratios import ErrorRatios, upper_bound
+from softib.monitor.exporter.ratios import upper_bound
 from softib.monitor.exporter.text import PortText
-from softib.monitor.increase import between
 from tests.monitor.lab import Lab, port_of, row_of
+from tests.monitor.scraping import labels, scraped
 
 parser = pytest.importorskip("prometheus_client.parser", reason="prometheus-client is not installed")
-
-
-def scraped(lab, scheme="treydock", before=None):
-    one = lab.round()
-    ratios = ErrorRatios(len(one.reading))
-    rose = None if before is None else between(before, one.reading)
-    if rose is not None:
-        ratios.add(rose)
-    text = PortText(one.targets.ports, scheme).text(one.reading, rose, ratios).decode()
-    families = {f.name: f for f in parser.text_string_to_metric_families(text)}
-    samples = {(s.name, tuple(sorted(s.labels.items()))): s.value for f in families.values() for s in f.samples}
-    assert len(samples) == text.count("\n") - text.count("\n#") - 1  # no line is there twice
-    return one, families, samples
-
-
-def labels(lab, port):
-    """The PortGUID, of a switch's ports that of port 0, as ``ibnetdiscover --ports`` prints it."""
-    f = lab.fabric
-    node = int(f.port_node[port])
-    agent = int(f.node_base[node]) if f.is_switch[node] else port
-    return tuple(sorted({"guid": f"{int(f.port_guid[agent]):#018x}", "port": str(int(f.port_num[port]))}.items()))
 
 
 def test_values_are_the_fabric_s_and_data_is_in_bytes():
@@ -90,7 +69,7 @@ def test_guilbaults_names_have_both_ends():
 
 @pytest.mark.parametrize("scheme", ["treydock", "guilbaults"])
 def test_every_metric_is_declared(scheme):
-    lab = Lab()
+    lab = Lab(optical=True)
     before = lab.round().reading
     _, families, _ = scraped(lab, scheme, before)
     known = {m.name.removesuffix("_total"): m for m in metrics(scheme)}

@@ -130,3 +130,10 @@ def test_files_without_counters_are_one_line(tmp_path, text):
 def test_a_prometheus_that_is_down_is_one_line():
     with pytest.raises(softib.PeerError, match="no Prometheus answers"):
         softib.observe("http://127.0.0.1:9/")
+
+
+def test_a_slider_over_a_prometheus_that_is_down_is_one_line(tmp_path):
+    pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
+    with pytest.raises(softib.PeerError, match="no Prometheus answers") as error:
+        softib.serve(softib.generate("fat-tree", radix=4, levels=2), history="http://127.0.0.1:9/")
+    assert "\n" not in str(error.value)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from softib.diags.manager_health import ManagerRound
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, UnreadableFile
 from softib.monitor.history import HOUR_NS, History
@@ -115,3 +116,35 @@ def test_an_empty_directory_and_one_that_cannot_be_written_are_one_line(tmp_path
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
         History(tmp_path / "file").append(ports(), interval(BEGIN))
+
+
+def test_what_the_manager_did_is_kept_beside_the_ports(tmp_path):
+    history, kept = History(tmp_path), []
+    history.append(ports(), interval(BEGIN))
+    for i in range(3):
+        kept.append(
+            ManagerRound(
+                BEGIN + i * 10**9,
+                2**63 + 7,
+                3,
+                "MASTER",
+                i < 2,
+                True,
+                i < 2,
+                0.001,
+                0.002,
+                i,
+                0.0,
+                10,
+                0,
+                0.5,
+                "sm HCA-1",
+            )
+        )
+        history.append_manager(kept[-1])
+    assert History(tmp_path).manager_rounds() == kept
+    assert history.ask("select count(*), max(sa_wait_s), min(guid) from manager where not answered") == [
+        (1, 0.5, 2**63 + 7)
+    ]
+    history.compact(BEGIN + 40 * 24 * HOUR_NS)
+    assert History(tmp_path).manager_rounds() == []

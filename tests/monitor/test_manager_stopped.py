@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+import softib
 from softib.monitor.opening import open_source
 from softib.monitor.watch import Watch
 from tests.live.serving import wait_for
@@ -57,9 +58,17 @@ def test_a_stopped_manager_is_stalled_and_the_network_is_not(managed):
         assert not master.answers or master.stalled
         (master,) = watch.manager.managers.values()
         assert master.stalled and not master.answers and watch.manager.sa_answer_s != watch.manager.sa_answer_s
+        seen = softib.observe(watch.opened.name, rounds=3, every=0.1)
+        assert [r.answered for r in seen.managers] == [False] * 3 and all(
+            r.port_answered and r.sa_answered is False for r in seen.managers
+        )
+        (stall,) = [f for f in softib.diagnose(seen) if f.code.startswith(("sm-", "sa-"))]
+        assert stall.code == "sm-stalled" and f"LID {master.lid}" in stall.message
         os.killpg(sm.pid, signal.SIGCONT)
         assert wait_for(lambda: (watch.step(), not next(iter(watch.manager.managers.values())).stalled)[1], 30)
         (master,) = watch.manager.managers.values()
         assert master.answers and master.missed == 0
+        seen = softib.observe(watch.opened.name, rounds=3, every=0.1)
+        assert not [f for f in softib.diagnose(seen) if f.code.startswith(("sm-", "sa-"))]
     finally:
         watch.opened.close()

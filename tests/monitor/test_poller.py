@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from softib.iba.constants import Method, MgmtClass
+from softib.iba.mlnx import GeneralInfo
 from softib.iba.smp import PortInfo
 from softib.monitor.increase import between
 from softib.monitor.series import merged_ports, observations_of
@@ -223,7 +224,8 @@ def test_firmware_and_boards_of_mellanox_devices_are_asked_and_others_left_alone
     leaf = np.array([name == "leaf-1" for name in lab.poller.targets.ports.node])
     assert set(text["device"][leaf].tolist()) == {"SOFTIB"} and len(set(text["firmware"][leaf].tolist())) == 1
     assert text["firmware"][leaf][0].count(".") == 2 and set(text["firmware"][~leaf].tolist()) == {""}
-    assert sum(klass == int(MgmtClass.VENDOR_MLNX) for klass, _, _ in lab.wire.asked) == 1
+    of_vendor = [(attr, lid) for klass, attr, lid in lab.wire.asked if klass == int(MgmtClass.VENDOR_MLNX)]
+    assert sum(attr == GeneralInfo.attr for attr, _ in of_vendor) == 1 and len({lid for _, lid in of_vendor}) == 1
 
 
 def test_flow_control_errors_are_read_where_a_link_recovered(lab):

@@ -125,6 +125,32 @@ def test_a_real_server(server):
     assert set(seen.ports.rate_gbps.tolist()) == {200.0}
 
 
+def test_the_server_is_the_history_of_a_slider(server):
+    """``softib serve one --history http://…``: times, loads, errors and the map of each, under the NodeGUIDs of the fabric."""
+    pytest.importorskip("fastapi", reason="fastapi is not installed (the extra serve)")
+    from softib.web.past_server import PastServer
+
+    time.sleep(45)  # errors are told by steps of 15 s, of which there must be two
+    past = PastServer(server.url)
+    times = past.times()
+    assert len(times) >= 1 and times == sorted(times)
+    sample = past.at(times[-1])
+    assert (
+        sample is not None
+        and len(sample.guid) == 32
+        and (sample.load >= 0).sum() == 32
+        and (sample.wait >= 0).sum() == 32
+    )
+    assert sample.errors.astype(int).sum() > 0 and (sample.errors > 0).sum() <= 4  # the planted cable's ends
+    then = past.maps.at(times[-1])
+    assert then is not None and len(then.map.edge) == 16 and then.drawn < 0 and past.maps.at(times[-1] - 1) is not None
+    names = then.seen.fabric.node_names()
+    assert {n for n in names if n.startswith("leaf")} == {"leaf-1", "leaf-2", "leaf-3", "leaf-4"}
+    leaf = int(then.seen.fabric.node_guid[names.index("leaf-1")])
+    told = past.of_port(leaf, 3, 0.0, 9e9)
+    assert len(told) == 0 or all(load >= 0 for _, load, _, _ in told if load == load)
+
+
 @pytest.mark.skipif(not TREYDOCK.is_file(), reason="SOFTIB_TREYDOCK_RULES names no file")
 def test_treydock_s_published_rules_have_data(server):
     time.sleep(3)

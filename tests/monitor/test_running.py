@@ -41,6 +41,12 @@ def test_rounds_see_the_bad_cable_and_no_other(running):
     assert (
         float(re.search(r"^softib_sa_requests_total (\S+)$", text, re.M)[1]) >= 1 and "softib_sa_busy_total 0.0" in text
     )
+    waits = [float(v) for v in re.findall(r'^softib_sa_wait_seconds_bucket\{le="[^"]+"\} (\S+)$', text, re.M)]
+    assert (
+        waits == sorted(waits)
+        and waits[-1] >= 1
+        and float(re.search(r"^softib_sa_wait_seconds_count (\S+)$", text, re.M)[1]) == waits[-1]
+    )
     if shutil.which("ibnetdiscover"):  # treydock's exporter takes its labels from there
         lines = [
             one.split() for one in running("run", "--node", "host-0001", "--", "ibnetdiscover", "--ports").splitlines()

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 import softib as library
+from softib.monitor.history import History
 from softib.web.app import VENDOR
+from tests.monitor.lab import fabric_up
 from tests.render.browser import CHROMIUM, Browser
+from tests.web.kept_days import keep, without
 from tests.web.panning import DRAWN, camera, pan, serving, until
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
@@ -223,3 +226,53 @@ def test_a_rack_that_is_clicked_shows_its_switch_and_comes_near(large) -> None:
         page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
     until(page, f"document.querySelector('#node h2')?.textContent === '{name}'", "its switch")
     until(page, "softib.map.scene.level === 0", "its hosts")
+
+
+@pytest.mark.slow
+def test_the_slider_shows_the_map_of_earlier_days(tmp_path: Path) -> None:
+    """A cable that was pulled ten minutes later: it is there at the left end, black after, and the page says which time is shown."""
+    pytest.importorskip("duckdb", reason="duckdb is not installed (the extra monitor)")
+    whole, history = fabric_up(), History(tmp_path / "past")
+    first = keep(history, whole, 0)
+    for minute in (10, 11):
+        keep(history, without(whole, ("host-0003", 1)), minute)
+    (tmp_path / "one.yaml").write_text("generation: NDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n")
+    down = "softib.map.down.reduce((a, b) => a + b, 0)"
+    with (
+        serving(str(tmp_path / "one.yaml"), "--history", str(tmp_path / "past")) as address,
+        Browser(tmp_path, webgl=True) as page,
+    ):
+        page.go(address)
+        until(page, DRAWN, "the map")
+        now = page.run("softib.state.drawn")
+        assert now >= 0 and page.run(down) == 0
+        slide = "((s) => {{ s.value = {}; s.dispatchEvent(new Event('input')); }})(document.getElementById('time')); 0"
+        page.run(slide.format(0))
+        until(page, f"softib.state.drawn === {-int(first * 1e3)}", "the map of the first day")
+        assert page.run(down) == 0 and page.run("softib.map.doc.name.length") == 14
+        page.run(slide.format(1))
+        until(
+            page,
+            f"softib.state.drawn < 0 && softib.state.drawn !== {-int(first * 1e3)} && {down} === 1",
+            "the pulled cable, black",
+        )
+        assert "now" not in page.run("document.getElementById('clock').textContent")
+        page.run(slide.format(2))
+        until(page, f"softib.state.drawn === {now}", "the end of the slider: now")
+        assert page.complaints() == []
+
+
+def test_a_graphics_card_gets_more_to_draw(page: Browser) -> None:
+    """No graphics card is here: a context that says that it is one is believed, and the processor's own is not."""
+    assert page.run("softib.map.plenty") == 1
+    page.run("""
+        const asked = WebGL2RenderingContext.prototype.getParameter;
+        WebGL2RenderingContext.prototype.getParameter = function (name) {
+            return name === 0x9246 ? "ANGLE (NVIDIA, NVIDIA H200 Direct3D11)" : asked.call(this, name);
+        };
+        softib.map.draw(softib.map.doc);
+        WebGL2RenderingContext.prototype.getParameter = asked;
+        0""")
+    assert page.run("softib.map.plenty") == 5
+    until(page, "softib.map.graph.order > 0", "the map")
+    assert page.complaints() == []

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from softib.diags.labels import Labels, NodeClass
-from softib.diags.view import HCA_NAME, FabricView
+from softib.diags.view import FabricView, adapter_of
 
 __all__ = ["Absent", "free_rows", "missing_names"]
 
@@ -52,8 +52,8 @@ class Absent:
     @property
     def host(self) -> str:
         """The host of an adapter (``host mlx5_0``), else the whole name."""
-        match = HCA_NAME.match(self.name)
-        return match.group("host") if match else self.name
+        both = adapter_of(self.name)
+        return both[0] if both else self.name
 
 
 def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Absent]:
@@ -156,8 +156,8 @@ def _counts(view: FabricView, node: int, peer: int) -> bool:
 
 
 def _host(view: FabricView, node: int) -> str:
-    match = HCA_NAME.match(view.names[node])
-    return match.group("host") if match else view.names[node]
+    both = adapter_of(view.names[node])
+    return both[0] if both else view.names[node]
 
 
 def _cables(view: FabricView, node: int, peer: int) -> int:

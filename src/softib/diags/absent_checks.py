@@ -13,7 +13,7 @@ from softib.diags.finding import Finding, Severity
 from softib.diags.rails import system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.rules import mode
-from softib.diags.view import HCA_NAME
+from softib.diags.view import adapter_of
 
 ABSENT_SWITCH = code(
     "absent-switch", Severity.WARNING, "a switch is not there: its neighbours in name or cabling are, its ports on their peers "
@@ -145,8 +145,8 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
 
 
 def _host_name(name: str) -> str:
-    match = HCA_NAME.match(name)
-    return match.group("host") if match else name
+    both = adapter_of(name)
+    return both[0] if both else name
 
 
 def _lacks(

@@ -16,6 +16,7 @@ from softib.diags import (  # noqa: F401
     sm_checks,
     structure_checks,
 )
+from softib.diags import manager_health as _manager_health  # noqa: F401  (declares its codes)
 from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401
 from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (declares their codes)
 from softib.diags.cabling_plan.compare import compare

@@ -20,10 +20,22 @@ from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
 from softib.routing.parts import components
 
-__all__ = ["HCA_NAME", "FabricView", "components"]
+__all__ = ["FabricView", "adapter_of", "components"]
 
-HCA_NAME = re.compile(r"^(?P<host>.+?)[ _-]+(?P<hca>[A-Za-z]+[A-Za-z0-9]*[_-]\d+)\s*$")
-"""``host mlx5_0``: what a host's adapter calls itself."""
+_FAMILY = r"(?:hca|nic|rail|mlx\d*|mthca|hfi\d*|qib|ipath|ibdev|cx\d*)"
+_HCA_NAME = re.compile(
+    rf"^(?P<host>\S+?)(?:\s+(?P<hca>[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z]+)*[_-]?\d[A-Za-z0-9]*)|[_-]+(?P<joined>{_FAMILY}(?:[_-]bond)?[_-]?\d+|ib(?:\d+|[ps]\d+\w*)))\s*$",
+    re.IGNORECASE,
+)
+"""What a host's adapter calls itself: ``host mlx5_0``, ``node-12 ibp11s0f0``, ``host HCA-1`` (any word with a number behind a space), or ``gpu-01-hca-2`` (behind a hyphen only what is
+called as adapters are: the last part of ``dgx-host-0001`` is the host's). :func:`adapter_of` gives both parts."""
+
+
+def adapter_of(name: str) -> tuple[str, str] | None:
+    """(host, adapter) of a node that is called as an adapter of a host is; None for any other name."""
+    m = _HCA_NAME.match(name)
+    return None if m is None else (m["host"], m["hca"] or m["joined"])
+
 
 _LANES = np.zeros(256, np.int64)
 for _bit, _lanes in LANES_BY_BIT.items():
@@ -61,7 +73,7 @@ class FabricView:
     def adapters(self) -> dict[int, tuple[str, str]]:
         """Node → (host, adapter) of every CA that is called as ``host mlx5_0`` is."""
         rows = np.flatnonzero(self.is_host).tolist()
-        return {n: (m["host"], m["hca"]) for n in rows if (m := HCA_NAME.match(self.names[n]))}
+        return {n: both for n in rows if (both := adapter_of(self.names[n]))}
 
     def location(self, port: int) -> Location:
         """The place of a port row."""

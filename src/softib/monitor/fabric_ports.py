@@ -12,6 +12,7 @@ from softib.fabric.columns import NO_TEMPERATURE
 from softib.fabric.formats.ibdiagnet.db_csv_columns import FEC_NAMES
 from softib.fabric.model import Fabric
 from softib.iba.smp import PortInfo
+from softib.monitor.module_levels import module_levels
 from softib.monitor.targets import lanes_of, rate_gbps
 
 __all__ = ["MODULE_TEXTS", "optics", "ports_of", "rows_of"]
@@ -73,4 +74,7 @@ def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
         "lanes": lanes,
         "lane_gbps": lane_gbps,
     }  # fmt: skip
+    if f.module_info[rows].any():
+        measured = module_levels(f.module_info[rows])
+        found |= {name: values for name, values in measured.items() if name != "module_temperature_c"}
     return {name: values for name, values in found.items() if not np.isnan(values).all()}

@@ -17,7 +17,7 @@ import numpy as np
 
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, UnknownFormat
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.fabric.formats.base import Problem, Problems
 from softib.fabric.formats.counters_text import read_counters
 from softib.fabric.formats.ibdiagnet import db_csv_columns as names
@@ -38,6 +38,8 @@ UNREAD = np.uint64(2**64 - 1)
 """Stands in a fabric's counters where a file said nothing."""
 COMMON = 0.5
 """Two files are of one fabric when at least this share of the smaller one's devices is in both."""
+PHY_BER, RAW_BER = "PHY_DB16", ("field12", "field13")
+"""Section of ``--get_phy_info`` whose unnamed columns 12 to 17 are mantissa and exponent of the raw, effective and symbol bit error ratio (so public readers of such files take them)."""
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
 NARROW = {
     name: f.mask
@@ -193,7 +195,7 @@ def _from_fabric(f: Fabric, rows: np.ndarray, reading: Reading) -> None:
 
 def _db_csv(file: str, reading: Reading) -> int | None:
     """PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time that RUN_INFO states."""
-    wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO")
+    wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO", PHY_BER)
     quiet = Problems("")
     sections, _ = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet)
     pm = sections.get("PM_INFO")
@@ -214,6 +216,8 @@ def _db_csv(file: str, reading: Reading) -> int | None:
         level = np.full(len(reading), np.nan)
         level[rows] = ticks.column("Tick", quiet)[at] + 1.0
         reading.level["tick_symbols"] = level
+    if PHY_BER in sections:
+        _raw_ber(sections[PHY_BER], reading)
     run = sections.get("RUN_INFO")
     if run is None or not run.has("Date") or not run.rows:
         return None
@@ -221,10 +225,26 @@ def _db_csv(file: str, reading: Reading) -> int | None:
     return None if m is None else int(datetime.fromisoformat(f"{m[1]}T{m[2]}+00:00").timestamp()) * 10**9
 
 
-def _rows_in(s: Section, reading: Reading) -> tuple[np.ndarray, np.ndarray]:
+def _raw_ber(s: Section, reading: Reading) -> None:
+    """The bit error ratio before FEC: mantissa and exponent, as register PPCNT has them."""
+    mantissa, exponent = RAW_BER
+    if not s.has("NodeGuid", "PortNum", mantissa, exponent):
+        return
+    quiet = Problems("")
+    at, rows = _rows_in(s, reading, "NodeGuid", "PortNum")
+    m, e = s.column(mantissa, quiet)[at], s.column(exponent, quiet)[at]
+    good = (m >= 0) & (e >= 0) & (e < 256)
+    level = np.full(len(reading), np.nan)
+    level[rows[good]] = m[good] * 10.0 ** -e[good].astype(np.float64)
+    reading.level["pre_fec_ber"] = level
+
+
+def _rows_in(
+    s: Section, reading: Reading, guid_column: str = "NodeGUID", port_column: str = "PortNumber"
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the section whose port is in ``reading``, and the rows of those ports there."""
     quiet = Problems("")
-    guid, number = s.column("NodeGUID", quiet, np.uint64), s.column("PortNumber", quiet)
+    guid, number = s.column(guid_column, quiet, np.uint64), s.column(port_column, quiet)
     row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
     found = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
     at = np.flatnonzero(found >= 0)

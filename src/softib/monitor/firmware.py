@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.iba.constants import MgmtClass
 from softib.iba.mlnx import EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
+from softib.iba.mlnx_registers import CAPABILITY_AT, CAPABLE
 from softib.monitor.requests import PacedGets, vendor_gets
 from softib.monitor.targets import Targets
 
@@ -16,14 +17,19 @@ MELLANOX = "0x0002c9"
 EXT_AT = GeneralInfo.sw_major.byte - 1
 
 
-def with_firmware(targets: Targets, gets: PacedGets) -> Targets:
-    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of devices that told; others keep "" and their DeviceID."""
+def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarray]:
+    """``targets`` whose ports have ``text["firmware"]`` and ``text["device"]`` (the PSID) of devices that told; others keep "" and their DeviceID. Beside them: agents
+    that let their registers be read (bool[e])."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
     wanted = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
     firmware, psid = np.full(len(t.end_lid), "", object), np.full(len(t.end_lid), "", object)
 
+    registers = np.zeros(len(t.end_lid), bool)
+
     def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+        masks = mad[:, VENDOR_DATA + CAPABILITY_AT : VENDOR_DATA + CAPABILITY_AT + 4].astype(np.int64)
+        registers[wanted[tags]] = (masks << np.array([24, 16, 8, 0])).sum(axis=1) & CAPABLE > 0
         for end, data in zip(wanted[tags].tolist(), mad[:, VENDOR_DATA:], strict=True):
             firmware[end] = _version(data)
             psid[end] = bytes(GeneralInfo.psid.get(data)).split(b"\0")[0].decode("ascii", "replace").strip()
@@ -34,7 +40,7 @@ def with_firmware(targets: Targets, gets: PacedGets) -> Targets:
         batch = vendor_gets(int(MgmtClass.VENDOR_MLNX), attr, t.end_lid[wanted])
         gets.run(batch, t.end_device[wanted], len(t.device_guid), heard)
     device = np.where(psid[t.end] != "", psid[t.end], t.ports.text["device"])
-    return t.with_text("firmware", firmware[t.end]).with_text("device", device)
+    return t.with_text("firmware", firmware[t.end]).with_text("device", device), registers
 
 
 def _version(data: np.ndarray) -> str:

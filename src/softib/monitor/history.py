@@ -1,20 +1,23 @@
 """Intervals kept as Parquet files, and asked with DuckDB.
 
 A directory holds ``rounds/`` (one file a round, written beside and renamed, so a crash in the middle of writing loses that round alone) and ``hours/`` (the rounds of a full hour in one file, of
-which the parts are removed once it is complete; a part whose hour stands already is not read). ``ports/`` has the ports as they were at a time. Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``,
+which the parts are removed once it is complete; a part whose hour stands already is not read). ``ports/`` has the ports as they were at a time, ``manager/`` what rounds showed of the subnet manager. Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``,
 ``begin_ns``, ``end_ns``, one a counter (NULL where its increase is not known), and ``level_…``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.diags.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
 from softib.monitor.increase import Interval
@@ -53,9 +56,9 @@ class History:
             for name in ("rounds", "hours", "ports"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             now = int(interval.end_ns.max(initial=0)) or time.time_ns()
-            if ports is not self._ports:
+            if self._ports is None or not _same_ports(ports, self._ports):
                 self._write(_table_of_ports(ports), self.folder / "ports" / f"{now:019d}.parquet")
-                self._ports = ports
+            self._ports = ports
             self._write(_table_of(interval, now), self.folder / "rounds" / f"{now:019d}.parquet")
             hour = now // HOUR_NS
             if hour != self._hour:
@@ -63,6 +66,32 @@ class History:
                 self.compact(now)
         except OSError as error:
             raise InputError(f"{self.folder}: the history cannot be written: {error.strerror or error}") from None
+
+    def append_manager(self, one: ManagerRound) -> None:
+        """Keep what a round showed of the subnet manager, in ``manager/``, a file a day (written anew: it is small). Raises :class:`InputError` where it cannot be written."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        folder = self.folder / "manager"
+        path = folder / f"{one.time_ns // (24 * HOUR_NS):07d}.parquet"
+        row = pyarrow.Table.from_pylist([asdict(one)], schema=_manager_schema())
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            rows = [parquet.read_table(path), row] if path.exists() else [row]
+            self._write(pyarrow.concat_tables(rows), path)
+        except (OSError, pyarrow.ArrowInvalid) as error:
+            raise InputError(f"{folder}: the history cannot be written: {error}") from None
+
+    def manager_rounds(self) -> list[ManagerRound]:
+        """What rounds showed of the subnet manager, oldest first; none where nothing of it was kept."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        rows: list[dict[str, Any]] = []
+        for path in sorted((self.folder / "manager").glob("*.parquet")):
+            with contextlib.suppress(pyarrow.ArrowInvalid, OSError):
+                rows += parquet.read_table(path).to_pylist()
+        return [ManagerRound(**row) for row in rows]
 
     def _write(self, table: pyarrow.Table, path: Path) -> None:
         """Whole or not at all: written under another name, flushed to the disk, renamed."""
@@ -98,6 +127,9 @@ class History:
             oldest = now_ns - int(self.keep_days * 24 * HOUR_NS)
             for path in (self.folder / "hours").glob("*.parquet"):
                 if (int(path.stem) + 1) * HOUR_NS < oldest:
+                    path.unlink(missing_ok=True)
+            for path in (self.folder / "manager").glob("*.parquet"):
+                if (int(path.stem) + 1) * 24 * HOUR_NS < oldest:
                     path.unlink(missing_ok=True)
             stale = [p for p in sorted((self.folder / "ports").glob("*.parquet")) if int(p.stem) < oldest]
             for path in stale[:-1]:  # the newest of them still names what came after it
@@ -136,6 +168,11 @@ class History:
             connection.execute(
                 f"create view intervals as select * from read_parquet({_quoted(files)}, union_by_name=true)"
             )
+            managers = [str(p) for p in sorted((self.folder / "manager").glob("*.parquet"))]
+            if managers:
+                connection.execute(
+                    f"create view manager as select * from read_parquet({_quoted(managers)}, union_by_name=true)"
+                )
             connection.execute(f"create view ports as select * from read_parquet({_quoted(ports)}, union_by_name=true)")
         except duckdb.Error as error:
             raise UnreadableFile(f"{self.folder}: {str(error).splitlines()[0]}") from None
@@ -180,6 +217,21 @@ class History:
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         return _interval(columns, slice(0, table.num_rows))
 
+    def topologies(self) -> np.ndarray:
+        """Clock times from which each kept state of the ports and cables held, oldest first (int64[k] in nanoseconds): it is kept anew when it changed."""
+        return np.array(sorted(int(p.stem) for p in (self.folder / "ports").glob("*.parquet")), np.int64)
+
+    def ports_of(self, since_ns: int) -> ObservedPorts:
+        """The ports that held from ``since_ns`` (one of :meth:`topologies`) on. Raises :class:`UnreadableFile` where they are gone meanwhile."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
+        path = self.folder / "ports" / f"{since_ns:019d}.parquet"
+        try:
+            return _ports_of(parquet.read_table(path))
+        except (OSError, pyarrow.ArrowInvalid) as error:
+            raise UnreadableFile(f"{path}: {error}") from None
+
     def _all_ports(self) -> ObservedPorts:
         import pyarrow.parquet as parquet
 
@@ -188,6 +240,26 @@ class History:
         for table in tables[1:]:
             ports = merged_ports(ports, _ports_of(table))
         return ports
+
+
+def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
+    """The same ports, names, LIDs, cables, rates and texts?"""
+    return a is b or (
+        len(a) == len(b) and a.node == b.node and set(a.text) == set(b.text)
+        and all(bool(np.array_equal(getattr(a, n), getattr(b, n))) for n in ("node_guid", "portnum", "peer", "lid", "rate_gbps"))
+        and all(bool((a.text[n] == b.text[n]).all()) for n in a.text)
+    )  # fmt: skip
+
+
+def _manager_schema() -> pyarrow.Schema:
+    import pyarrow
+
+    kinds = {
+        "int": pyarrow.int64(), "str": pyarrow.string(), "bool": pyarrow.bool_(), "float": pyarrow.float64(), "bool | None": pyarrow.bool_(),
+    }  # fmt: skip
+    return pyarrow.schema(
+        [(f.name, pyarrow.uint64() if f.name == "guid" else kinds[str(f.type)]) for f in fields(ManagerRound)]
+    )
 
 
 def _quoted(paths: Sequence[str]) -> str:

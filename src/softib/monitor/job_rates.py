@@ -9,7 +9,7 @@ import numpy as np
 
 from softib.analysis.job_files import ScheduledJob
 from softib.diags.observations import ObservedPorts
-from softib.diags.view import HCA_NAME
+from softib.diags.view import adapter_of
 from softib.monitor.exporter.ratios import wait_ratio
 from softib.monitor.increase import Interval
 from softib.monitor.ranking import ERRORS
@@ -62,8 +62,8 @@ def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for row in np.flatnonzero(~ports.switch).tolist():
         name = ports.node[row]
-        hit = HCA_NAME.match(name)
-        host = hit["host"] if hit else name
+        both = adapter_of(name)
+        host = both[0] if both else name
         for known in dict.fromkeys((name, host, host.partition(".")[0])):
             found.setdefault(known, []).append(row)
     return found

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from softib.diags.manager_health import ManagerRound
 from softib.errors import SoftibError
 from softib.iba.constants import CapMask, SmpAttr
 from softib.iba.mad_offsets import DATA_AT
@@ -28,6 +30,8 @@ CLASS_PORT_INFO = 0x01
 """The one attribute that every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
 """A master whose ActCount stood still for so long while its port answered works no longer (three of OpenSM's light sweeps of 10 s)."""
+KEPT = 120
+"""Rounds that are remembered."""
 MISSED = 3
 """Rounds in a row in which a master's port answered everything but SMInfo, from which on it is taken for stalled: a process that hangs answers none."""
 
@@ -56,7 +60,8 @@ class Manager:
 @dataclass
 class ManagerWatch:
     """Follows the managers of the subnet that ``poller`` reads. ``reported``: what the daemon of a running fabric says of its own manager (its ``status``), {} elsewhere;
-    ``answer_s``: how long the last SMInfo took (NaN: none came), ``sa_answer_s`` the last query of the master's subnet administration; ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its report of a light sweep has none)."""
+    ``answer_s``: how long the last SMInfo took (NaN: none came), ``sa_answer_s`` the last query of the master's subnet administration; ``sweep_s``: seconds by phase of the last sweep that the daemon told of (its report of a light sweep has none);
+    ``rounds``: what the last rounds showed of the master."""
 
     opened: Opened
     poller: Poller
@@ -64,8 +69,11 @@ class ManagerWatch:
     reported: dict[str, Any] = field(default_factory=dict)
     answer_s: float = float("nan")
     sa_answer_s: float = float("nan")
+    sa_answered: bool | None = None
     sweep_s: dict[str, float] = field(default_factory=dict)
+    rounds: deque[ManagerRound] = field(default_factory=lambda: deque(maxlen=KEPT))
     _moved: dict[int, tuple[int, float]] = field(default_factory=dict)
+    _waits: tuple[int, float] = (0, 0.0)
 
     def step(self) -> None:
         """Ask every manager for its SMInfo, and the daemon for its status."""
@@ -88,6 +96,48 @@ class ManagerWatch:
             with contextlib.suppress(SoftibError):
                 self.reported = self.opened.status()
                 self.sweep_s = self.reported.get("sm", {}).get("report", {}).get("phase_s") or self.sweep_s
+        self.rounds.append(self._round())
+
+    def _master(self) -> tuple[int, int, str]:
+        """(PortGUID, LID, node) of the master: who says so, else whom the ports' PortInfo names."""
+        masters = [m for m in self.managers.values() if m.state == "MASTER" and m.answers]
+        lid = masters[0].lid if masters else self.poller.master_lid
+        ports = self.poller.targets.ports
+        rows = np.flatnonzero(ports.lid == lid) if lid else np.zeros(0, np.int64)
+        known = next((g for g, m in self.managers.items() if m.lid == lid), 0) if lid else 0
+        return (
+            known or (int(ports.node_guid[rows[0]]) if len(rows) else 0),
+            lid,
+            ports.node[rows[0]] if len(rows) else "",
+        )
+
+    def _round(self) -> ManagerRound:
+        guid, lid, node = self._master()
+        one = next((m for m in self.managers.values() if m.lid == lid), None)
+        last, t = self.poller.last, self.poller.targets
+        well = last is not None and len(last) == len(t) and bool((last.answered & (t.ports.lid == lid)).any())
+        heard = (
+            np.bincount(t.device, last.answered, len(t.device_guid)) > 0
+            if last is not None and len(last) == len(t)
+            else np.ones(len(t.device_guid), bool)
+        )
+        return ManagerRound(
+            self.poller.now_ns(), guid, lid, one.state if one else "", one is not None and one.answers, well, self.sa_answered, self.answer_s, self.sa_answer_s,
+            one.act_count if one else 0, one.still_s if one else 0.0, len(t.device_guid), int((~heard).sum()), self._mean_wait(), node,
+        )  # fmt: skip
+
+    def _mean_wait(self) -> float:
+        """Mean wait of the queries that the running fabric's own manager answered since the last round (NaN: none)."""
+        waits = self.reported.get("sm", {}).get("sa", {}).get("wait")
+        if not waits:
+            return float("nan")
+        before, self._waits = self._waits, (int(waits["buckets"]["inf"]), float(waits["sum_s"]))
+        n = self._waits[0] - before[0]
+        return (
+            max(float(waits["oldest_s"]), (self._waits[1] - before[1]) / n)
+            if n > 0
+            else float(waits["oldest_s"]) or float("nan")
+        )
 
     def _unanswered(self, now: float) -> None:
         """Managers that did not answer SMInfo: their ports' agents may have (a manager answers it, not the agent of its port; IBA 14.4)."""
@@ -100,16 +150,19 @@ class ManagerWatch:
             one.missed = one.missed + 1 if well else 0
 
     def _administration(self) -> None:
-        """Time one query of the master's subnet administration."""
-        self.sa_answer_s = float("nan")
-        master = [m.lid for m in self.managers.values() if m.answers and m.state == "MASTER"]
-        if not master:
+        """Time one query of the master's subnet administration: also of one that leaves SMInfo unanswered."""
+        self.sa_answer_s, self.sa_answered = float("nan"), None
+        master = [m.lid for m in self.managers.values() if m.answers and m.state == "MASTER"] or [
+            self.poller.master_lid
+        ]
+        if not master[0]:
             return
+        self.sa_answered = False
         began = time.monotonic()
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
             if len(tags):
-                self.sa_answer_s = time.monotonic() - began
+                self.sa_answer_s, self.sa_answered = time.monotonic() - began, True
 
         batch = sa_gets(CLASS_PORT_INFO, np.array(master[:1], np.uint16))
         self.poller.gets.run(batch, np.zeros(1, np.int64), 1, heard)

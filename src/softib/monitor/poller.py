@@ -2,7 +2,8 @@
 
 A round asks every port for PortCountersExtended and, where these lack the error counters, PortCounters; then every end port for NodeInfo, because a LID may
 meanwhile be another device's; then causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) where their totals rose. PortInfo and PortExtendedSpeedsCounters are asked of all
-ports each round on fabrics of up to :data:`SMALL` ports, and in turn on larger ones. Nothing but Gets is sent.
+ports each round on fabrics of up to :data:`SMALL` ports, and in turn on larger ones; so are the registers of modules and FEC histograms, of devices that let them be read
+(:mod:`softib.monitor.registers`). Nothing but Gets is sent.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from softib.mad.batch import MadBatch
 from softib.monitor.counters import BASIC, DETAILS, EXTENDED, FEC, PLAIN, WIDE, Attribute
 from softib.monitor.firmware import with_firmware
 from softib.monitor.reading import Reading
+from softib.monitor.registers import Registers
 from softib.monitor.requests import PacedGets, perf_gets, smp_gets
 from softib.monitor.silent_devices import SilentDevices
+from softib.monitor.steady_clock import SteadyClock
 from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
 from softib.sm.config import SmConfig
 
@@ -63,21 +66,11 @@ class Round:
     number: int = 0
 
 
-class _Clock:
-    """Clock times that never go back: the wall clock at the beginning, and what the monotonic clock counted since."""
-
-    def __init__(self) -> None:
-        self._wall, self._since = time.time_ns(), time.monotonic_ns()
-
-    def __call__(self) -> int:
-        return self._wall + time.monotonic_ns() - self._since
-
-
 class Poller:
     """Reads the counters of the subnet behind ``wire``, round by round (:meth:`round`)."""
 
     def __init__(self, wire: MadWire, pace: Pace | None = None, *, now_ns: Callable[[], int] | None = None):
-        self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or _Clock()
+        self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0
         self.manager_lids: dict[int, int] = {}
@@ -95,6 +88,13 @@ class Poller:
         """What the last round read."""
         return self._last
 
+    @property
+    def master_lid(self) -> int:
+        """The LID that most end ports have for the master subnet manager (PortInfo.MasterSMLID); 0: none."""
+        lids = PortInfo.master_sm_lid.get(self._info)
+        lids = lids[lids > 0]
+        return int(np.bincount(lids).argmax()) if len(lids) else 0
+
     def discover(self) -> None:
         """Look at the whole subnet anew: devices, LIDs, cables, what each agent can. Raises :class:`MadTimeout` where the own port does not answer."""
         subnet = read_nodes(self.wire, SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries))
@@ -111,9 +111,10 @@ class Poller:
         self._abilities()
         self._refused = {a.id: np.zeros(len(t.end_lid), bool) for a in DETAILS}
         """By AttributeID: agents that do not have it. bool[e]"""
-        self.targets = with_firmware(t, self.gets)
+        self.targets, able = with_firmware(t, self.gets)
         self._ticks()
         self._prepare()
+        self._registers = Registers(self.gets, self.targets, able[t.end], self._fec)
 
     def _ask(self, batch: MadBatch, device: np.ndarray, heard: Callable[[np.ndarray, np.ndarray], None]) -> np.ndarray:
         return self.gets.run(batch, device, len(self.targets.device_guid), heard)
@@ -186,7 +187,9 @@ class Poller:
         self._causes(r)
         if len(t) <= SMALL or self.rounds % APART < 2:
             self._attribute(r, FEC, np.flatnonzero(r.answered & self._fec))
+            self._registers.histograms(r)
         self._states(r)
+        self._registers.modules(r, self._wanted_now())
         self._settle(away, silent)
         self._last = r
         self.rounds += 1
@@ -305,10 +308,15 @@ class Poller:
         t = self.targets
         self.gets.run(self._of_ports(attribute.id, rows), t.device[rows], len(t.device_guid), heard, lost)
 
+    def _wanted_now(self) -> np.ndarray:
+        """Ports of which this round asks what changes slowly: all of a small fabric, a tenth of a large one. bool[n]"""
+        n = len(self.targets)
+        return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
+
     def _states(self, r: Reading) -> None:
         """PortInfo: of all ports or of those whose turn it is, and of those whose link counters moved."""
         t, last = self.targets, self._last
-        due = np.ones(len(t), bool) if len(t) <= SMALL else np.arange(len(t)) % APART == self.rounds % APART
+        due = self._wanted_now()
         if last is not None and len(last) == len(r):
             for name in OF_LINK:
                 if name in r.value and name in last.value:

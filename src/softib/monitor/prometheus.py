@@ -19,11 +19,12 @@ from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, PeerError
 from softib.monitor.exporter.names import PORT_COUNTERS, SOFTIB_COUNTERS
 from softib.monitor.increase import between
+from softib.monitor.ranking import ERRORS
 from softib.monitor.reading import Reading
 from softib.monitor.series import observations_of
 from softib.source import load
 
-__all__ = ["observations_of_server"]
+__all__ = ["Key", "ask", "ask_range", "error_metrics", "key_of", "observations_of_server", "ports_at"]
 
 PATIENCE_S = 30.0
 SELECTOR = '{__name__=~"infiniband_(switch|hca)_port_.+_total|softib_port_.+_total"}'
@@ -42,11 +43,11 @@ def observations_of_server(url: str, rounds: int, every_s: float, fabric: str | 
     """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds. ``fabric``: the source whose NodeGUIDs the ports get. Raises :class:`PeerError` where it does not answer, :class:`InputError` where it has
     nothing of a fabric."""
     window_s = max(1, round(rounds * every_s))
-    series = _ask(url, f"{SELECTOR}[{window_s}s]")
+    series = ask(url, f"{SELECTOR}[{window_s}s]")
     found: dict[int, dict[str, dict[Key, int]]] = {}
     for one in series:
         name = one["metric"].get("__name__", "")
-        key = _key(one["metric"])
+        key = key_of(one["metric"])
         if name not in _FIELDS or key is None:
             continue
         field, factor = _FIELDS[name]
@@ -56,7 +57,7 @@ def observations_of_server(url: str, rounds: int, every_s: float, fabric: str | 
         raise InputError(
             f"{url}: {len(found)} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for more time, or let it scrape 'softib exporter'"
         )
-    ports = _ports(url, sorted({key for at in found.values() for of in at.values() for key in of}))
+    ports = ports_of_keys(url, sorted({key for at in found.values() for of in at.values() for key in of}))
     readings = [_reading(ports, time_ns, found[time_ns]) for time_ns in sorted(found)]
     if fabric is not None:
         ports, order = _with_node_guids(ports, fabric)
@@ -89,8 +90,31 @@ def _ordered(r: Reading, ports: ObservedPorts, order: np.ndarray) -> Reading:
     )  # fmt: skip
 
 
-def _ask(url: str, query: str) -> list[dict[str, Any]]:
-    address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+def ask(url: str, query: str, time_s: float | None = None) -> list[dict[str, Any]]:
+    """The result of an instant query, now or at a clock time. Raises :class:`PeerError` where no Prometheus answers."""
+    return _fetch(url, "query", {"query": query} | ({} if time_s is None else {"time": f"{time_s:.3f}"}))
+
+
+def ask_range(url: str, query: str, since_s: float, until_s: float, step_s: float) -> list[dict[str, Any]]:
+    """The series of a query at times ``step_s`` apart. Raises :class:`PeerError`."""
+    given = {"query": query, "start": f"{since_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:.3f}"}
+    return _fetch(url, "query_range", given)
+
+
+def error_metrics() -> str:
+    """A selector of all counters of errors that :data:`softib.monitor.ranking.ERRORS` names, under treydock's names."""
+    names = "|".join(c.treydock for c in PORT_COUNTERS if c.field in ERRORS)
+    return f"{{__name__=~'infiniband_(switch|hca)_port_({names})_total'}}"
+
+
+def ports_at(url: str, time_s: float) -> ObservedPorts:
+    """Every port that had a cable at a clock time."""
+    found = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one["metric"])) is not None}
+    return ports_of_keys(url, sorted(found), time_s)
+
+
+def _fetch(url: str, what: str, given: dict[str, str]) -> list[dict[str, Any]]:
+    address = f"{url.rstrip('/')}/api/v1/{what}?{urllib.parse.urlencode(given)}"
     try:
         with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
             got = json.load(answer)
@@ -105,14 +129,15 @@ def _ask(url: str, query: str) -> list[dict[str, Any]]:
     return result
 
 
-def _key(labels: dict[str, str]) -> Key | None:
+def key_of(labels: dict[str, str]) -> Key | None:
+    """(GUID, portnum) of a series; None where it has none."""
     try:
         return int(labels["guid"], 16), int(labels["port"])
     except (KeyError, ValueError):
         return None
 
 
-def _ports(url: str, keys: list[Key]) -> ObservedPorts:
+def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> ObservedPorts:
     """The ports ``keys`` with what the uplink metrics say of them."""
     n = len(keys)
     row = {key: i for i, key in enumerate(keys)}
@@ -126,20 +151,20 @@ def _ports(url: str, keys: list[Key]) -> ObservedPorts:
         np.zeros(n, bool),
         np.zeros(n),
     )
-    for one in _ask(url, UPLINKS):
-        labels, key = one["metric"], _key(one["metric"])
+    for one in ask(url, UPLINKS, time_s):
+        labels, key = one["metric"], key_of(one["metric"])
         at = row.get(key) if key is not None else None
         if at is None:
             continue
         switch[at] = "switch" in labels
         node[at] = labels.get("switch") or labels.get("hca") or node[at]
-        remote = _key({"guid": labels.get("uplink_guid", ""), "port": labels.get("uplink_port", "")})
+        remote = key_of({"guid": labels.get("uplink_guid", ""), "port": labels.get("uplink_port", "")})
         if remote in row:
             peer[at] = row[remote]
             lid[row[remote]] = int(labels["uplink_lid"]) if labels.get("uplink_lid", "").isdigit() else 0
-    for one in _ask(url, RATES):
+    for one in ask(url, RATES, time_s):
         labels = one["metric"]
-        of = (_key({"guid": labels.get("guid", ""), "port": labels.get("port", "0")}) or (0, 0))[0]
+        of = (key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")}) or (0, 0))[0]
         for at in rows_of.get(of, []):
             if labels.get("port", str(keys[at][1])) == str(keys[at][1]):
                 rate[at] = float(one["value"][1]) * 8 / 1e9

@@ -37,7 +37,9 @@ COUNTERS: dict[str, tuple[str, int]] = {
     "PortXmitDataExtended": ("port_xmit_data", 1), "PortRcvDataExtended": ("port_rcv_data", 1), "PortXmitPktsExtended": ("port_xmit_pkts", 1),
     "PortRcvPktsExtended": ("port_rcv_pkts", 1), "Symbol_Errors": ("symbol_error_counter", 1), "Link_Down_IB": ("link_downed_counter", 1),
 }  # fmt: skip
-"""Name there → (counter, how many of its units are one of ours)."""
+COUNTERS |= {f"hist{k}": (f"fec_codewords_{k}", 1) for k in range(16)}
+"""Name there → (counter, how many of its units are one of ours). ``hist0`` … ``hist15``: codewords by the symbols that RS(544,514) mended in them (mstflint: pphcr, hist_type 1)."""
+KP4_CORRECTS = 15.0
 LEVELS = {
     "Total_Raw_BER": "pre_fec_ber",
     "Raw_BER": "pre_fec_ber",
@@ -117,6 +119,8 @@ def _sample(row: Mapping[str, Any]) -> Sample | None:
         value = _number(row.get(name))
         if value is not None:
             sample.levels[level] = float(value)
+    if "fec_codewords_15" in sample.counters:
+        sample.levels["fec_corrects"] = KP4_CORRECTS
     return sample
 
 

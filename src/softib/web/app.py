@@ -166,16 +166,16 @@ def _answers(app: FastAPI, served: Served) -> None:
 
 def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/map")
-    def fabric_map() -> dict[str, Any]:
-        """The map: places of nodes, and edges; it changes when ``drawn`` of ``/api/v1/values`` does."""
-        return map_document(served.now)
+    def fabric_map(at: Clock | None = None) -> dict[str, Any]:
+        """The map, now or of the kept time ``at``: places of nodes, and edges; it changes when ``drawn`` of ``/api/v1/values`` does (below 0: a map of an earlier time)."""
+        return _or_404(lambda: map_document(served.then(at)))
 
     @app.get("/api/v1/values")
     def values(by: By = "load", at: Clock | None = None, job: str | None = None) -> dict[str, Any]:
         """What colours the edges of the map, now or at the kept time that is nearest to ``at``; with ``by=jobs`` of one ``job`` or of all."""
         return _or_404(
             lambda: {
-                **values_document(served.now, served.sample(at), by, job),
+                **values_document(served.then(at), served.sample(at), by, job),
                 "age_s": round(served.age_s, 3),
                 "stale": served.stale,
             }

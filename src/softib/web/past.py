@@ -8,9 +8,11 @@ from collections import OrderedDict
 
 import numpy as np
 
+from softib.diags.observations import ObservedPorts
 from softib.errors import UnreadableFile
 from softib.monitor.history import History
 from softib.monitor.increase import Interval
+from softib.web.past_maps import PastMaps
 from softib.web.rates import Sample, sample_of
 
 __all__ = ["Past"]
@@ -30,6 +32,7 @@ class Past:
         self.history = History(folder)
         self._lock = threading.Lock()
         self._seen: OrderedDict[int, Sample] = OrderedDict()
+        self.maps = PastMaps(self)
         self.times()
 
     def times(self) -> list[float]:
@@ -57,6 +60,15 @@ class Past:
             while len(self._seen) > KEPT:
                 self._seen.popitem(last=False)
         return sample
+
+    def topologies(self) -> list[float]:
+        """Clock times from which each kept topology held, oldest first."""
+        return [t / 1e9 for t in self.history.topologies().tolist()]
+
+    def ports_of(self, since_s: float) -> ObservedPorts:
+        """The ports with a cable from then on."""
+        stamps = self.history.topologies()
+        return self.history.ports_of(int(stamps[int(np.argmin(np.abs(stamps - np.int64(since_s * 1e9))))]))
 
     def of_port(self, guid: int, portnum: int, since_s: float, until_s: float) -> list[tuple[float, float, float, int]]:
         """(time, load, wait, errors) of one port at each round between two clock times."""

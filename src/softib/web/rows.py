@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.monitor.reading import Reading
 from softib.web.rates import port_rows

@@ -23,12 +23,14 @@ from softib.fabric.node_finder import NodeFinder
 from softib.iba.constants import PhysState
 from softib.monitor.increase import Interval
 from softib.monitor.reading import Reading
+from softib.monitor.steady_clock import SteadyClock
 from softib.web.collector import Collector
 from softib.web.fabric_marks import cables_mark, tables_mark
 from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import Map, map_of
 from softib.web.over_time import counter_findings
 from softib.web.past import Past
+from softib.web.past_server import PastServer
 from softib.web.rates import Recent, Sample, sample_of
 from softib.web.remembered import Remembered, Snapshot
 
@@ -104,9 +106,9 @@ class Served:
     explain: Callable[[Fabric, str, str], dict[str, object]] | None = None
     every_s: float = 2.0
     jobs: str | None = None
-    past: Past | None = None
+    past: Past | PastServer | None = None
     keep: int = KEEP
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = field(default_factory=lambda: SteadyClock().seconds)
     steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
     recent: Recent = field(init=False)
     _now: Now | None = field(default=None, init=False)
@@ -128,6 +130,10 @@ class Served:
         assert self._now is not None
         return self._now
 
+    def fabric(self) -> Fabric | None:
+        """The fabric as it was read last; None before."""
+        return None if self._now is None else self._now.fabric
+
     @property
     def age_s(self) -> float:
         """How old the last round is."""
@@ -146,8 +152,24 @@ class Served:
         began = self.recent.times()[0] if self.recent.samples else float("inf")
         if at_s is not None and at_s >= began:
             return one
-        times = self.past.times()
+        try:
+            times = self.past.times()
+        except SoftibError:
+            if at_s is not None:
+                raise
+            times = []
         return self.past.at(times[-1] if at_s is None else at_s) if times else one
+
+    def then(self, at_s: float | None) -> Now:
+        """What is known of a kept time: the map of that time where the history has it; findings, jobs and tables are of now alone."""
+        now = self.now
+        began = self.recent.times()[0] if self.recent.samples else now.time_s
+        if at_s is None or self.past is None or at_s >= began:
+            return now
+        found = self.past.maps.at(at_s)
+        if found is None:
+            return now
+        return Now(found.seen.fabric, found.seen, found.map, now.version, found.drawn, at_s)
 
     def refresh(self) -> Now:
         """One round, or one reading. Raises what the reader raises at the first time; later what was known stays, with the reason."""
@@ -207,14 +229,18 @@ class Served:
     def _take(self, result: ReadResult, at: float) -> None:
         fabric, last = result.fabric, self._now
         marks = cables_mark(fabric), tables_mark(fabric)
+        if last is None and isinstance(self.past, Past) and self.collector is not None:
+            known = self.past.maps.at(at)
+            if known is not None and np.isin(known.seen.fabric.node_guid, fabric.node_guid).any():
+                self._remembered.begin(known.seen)
         redraw = self._remembered.take(fabric, at)
         seen = self._remembered.now
         assert seen is not None
         version, drawn = (0, 0) if last is None else (last.version, last.drawn)
-        known = map_of(seen.fabric) if last is None or redraw else last.map
+        drawn_map = map_of(seen.fabric) if last is None or redraw else last.map
         changed = last is None or marks != self._marks
         self._marks = marks
-        now = Now(fabric, seen, known, version + changed, drawn + (last is None or redraw), at)
+        now = Now(fabric, seen, drawn_map, version + changed, drawn + (last is None or redraw), at)
         if last is not None:
             now = replace(now, checks=last.checks, rules=last.rules, reading=last.reading, jobs=last.jobs)
         if changed or at - self._checked_s > RECHECK_S:

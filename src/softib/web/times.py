@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
+from softib.errors import SoftibError
 from softib.web.served import Served
 
 __all__ = ["LAST", "all_times", "port_history", "thinned"]
@@ -18,9 +20,11 @@ T = TypeVar("T")
 
 
 def all_times(served: Served, since_s: float, until_s: float) -> list[float]:
-    """Oldest first. From the server's first round on its own rounds count."""
-    mine = served.recent.times()
-    before = [] if served.past is None else [t for t in served.past.times() if not mine or t < mine[0]]
+    """Oldest first. From the server's first round on its own rounds count; they alone while the history cannot be read."""
+    mine, before = served.recent.times(), []
+    if served.past is not None:
+        with contextlib.suppress(SoftibError):
+            before = [t for t in served.past.times() if not mine or t < mine[0]]
     return [t for t in (*before, *mine) if since_s <= t <= until_s]
 
 

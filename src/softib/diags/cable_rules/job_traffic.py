@@ -7,13 +7,14 @@ other jobs' hosts; and what the packets are like that do move.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from softib.diags.cable_rules.case import Case, span_text
+from softib.diags.cable_rules.job_environment import JobProcess, explained
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
 
@@ -26,6 +27,8 @@ JOB_OFF_HCAS = code(
 OCTETS = 4
 """Of a unit of PortXmitData (IBA 16.1.3.5)."""
 LEVEL = 1e-3
+EXPLAINED = 0.99
+"""Confidence where counters stand still and the environment says why: our choice."""
 LEAST_OTHERS = 4
 """Hosts of other jobs that move data, below which no comparison with them is made."""
 IPOIB_PACKET = 2044 + 4 + 8 + 12 + 8 + 4
@@ -40,8 +43,15 @@ class JobPorts:
     ports: Sequence[tuple[str, int, int]]
 
 
-def job_traffic(case: Case, jobs: Sequence[JobPorts]) -> list[Finding]:
-    """One finding for each job of several hosts whose HCAs stand still, or move far less than those of other jobs."""
+ProcessesOf = Callable[[str, Sequence[str]], Iterable[JobProcess]]
+"""(job, its hosts) -> those of its processes whose environment can be read."""
+
+
+def job_traffic(case: Case, jobs: Sequence[JobPorts], processes: ProcessesOf = lambda job, hosts: ()) -> list[Finding]:
+    """One finding for each job of several hosts whose HCAs stand still, or move far less than those of other jobs.
+
+    ``processes`` are asked for a job that has such a finding alone: variables that keep a program from the HCAs explain it.
+    """
     if not jobs or not case.n or not case.obs.intervals:
         return []
     octets, seconds = _moved(case)
@@ -49,7 +59,7 @@ def job_traffic(case: Case, jobs: Sequence[JobPorts]) -> list[Finding]:
     of_jobs = {row for j in jobs for _, g, p in j.ports if (row := case.row_of(g, p)) >= 0}
     idle = [r for r in np.flatnonzero(~np.asarray(case.ports.switch) & (seconds > 0)).tolist() if r not in of_jobs]
     background = float(np.quantile(octets[idle] / seconds[idle], 0.9)) if idle else 0.0
-    return list(_judged(case, jobs, rates, seconds, max(case.limits["job_still"], 2 * background)))
+    return list(_judged(case, jobs, rates, seconds, max(case.limits["job_still"], 2 * background), processes))
 
 
 def _moved(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -74,7 +84,7 @@ def _by_host(case: Case, job: JobPorts, octets: np.ndarray, seconds: np.ndarray)
 
 
 def _judged(
-    case: Case, jobs: Sequence[JobPorts], rates: Sequence[Mapping[str, float]], seconds: np.ndarray, still: float
+    case: Case, jobs: Sequence[JobPorts], rates: Sequence[Mapping[str, float]], seconds: np.ndarray, still: float, processes: ProcessesOf
 ) -> Iterator[Finding]:  # fmt: skip
     for i, (job, mine) in enumerate(zip(jobs, rates, strict=True)):
         if len(mine) < 2:
@@ -94,12 +104,12 @@ def _judged(
         text, confidence = _text(case, job, values, others, still, span)
         if text:
             evidence["confidence"] = confidence
-            yield finding(
-                JOB_OFF_HCAS,
-                [case.node_location(r) for r in _first_rows(case, job)],
-                text + _like_ipoib(evidence),
-                evidence,
-            )
+            because = explained(processes(job.name, list(mine)))
+            if because:
+                evidence["environment"] = because
+                evidence["confidence"] = EXPLAINED
+            where = [case.node_location(r) for r in _first_rows(case, job)]
+            yield finding(JOB_OFF_HCAS, where, text + _like_ipoib(evidence) + _because(because), evidence)
 
 
 def _text(
@@ -144,6 +154,15 @@ def _like_ipoib(evidence: Mapping[str, Any]) -> str:
     if evidence.get("multicast_packets", 0) > 0 and 0 < size <= IPOIB_PACKET:
         return f"; what they send looks like IPoIB (multicasts, {size:.0f} octets a packet; counters do not know the transport)"
     return ""
+
+
+def _because(variables: Mapping[str, Sequence[str]]) -> str:
+    """The variables that explain it, and a process that has them."""
+    if not variables:
+        return ""
+    first = next(iter(variables.values()))
+    more = f" and {len(first) - 1} more" if len(first) > 1 else ""
+    return f"; {', '.join(variables)} in the environment of {first[0]}{more}"
 
 
 def _rate(octets: float) -> str:

@@ -11,11 +11,13 @@ from typing import Any
 from softib.diags.cable_rules import (  # noqa: F401
     bit_errors,
     congestion,
+    fec_histogram,
     fec_margin,
     flow_control,
     job_traffic,
     link_falls,
     management_drops,
+    module_alarms,
     packet_errors,
     partitions,
     stuck_counters,
@@ -36,10 +38,13 @@ JobsOn = Callable[[int, int], Sequence[str]]
 SHOWN = 3
 """Jobs that a message names; the evidence has all."""
 LEADS = (
+    "module-tx-power",
+    "module-rx-power",
     "link-flaps",
     "link-packet-errors",
     "link-bit-errors",
     "link-pre-fec-errors",
+    "fec-margin",
     "flow-control-errors",
     "counter-overflow",
 )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "GUILBAULTS",
+    "HISTOGRAM",
     "PORT_COUNTERS",
     "SCHEMES",
     "SOFTIB_COUNTERS",
@@ -27,7 +28,7 @@ BYTES = 4
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: full name, ``counter`` or ``gauge``, label names, and its help text."""
+    """One metric: full name, ``counter``, ``gauge`` or ``histogram``, label names, and its help text."""
 
     name: str
     kind: str
@@ -97,6 +98,12 @@ LANES = Metric(
     (*_PORT, "lane"),
     "FECCorrectableBlockCtrLane: what FEC mended on each lane (symbols under RS-FEC), lanes that counted something",
 )
+HISTOGRAM = Metric(
+    "softib_port_fec_codeword_symbols",
+    "histogram",
+    (*_PORT, "le"),
+    "Codewords by how many symbols RS-FEC mended in them, where the device lets its register be read; those it could not mend are softib_port_fec_uncorrected_blocks_total",
+)
 STATE = (
     Metric("softib_port_symbol_ber", "gauge", _PORT, "Symbol errors by bits that the link carried, over softib_port_observed_seconds"),
     Metric("softib_port_symbol_ber_upper", "gauge", _PORT, "What the symbol error ratio is below with 95 % confidence, also where nothing was counted"),
@@ -108,7 +115,15 @@ STATE = (
     Metric("softib_port_state", "gauge", _PORT, "PortState: 1 down, 2 init, 3 armed, 4 active"),
     Metric("softib_port_physical_state", "gauge", _PORT, "PortPhysicalState: 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery"),
     Metric("softib_port_stuck_counters", "gauge", _PORT, "Counters of the port that stand at their largest value and count no further (ports without any are absent)"),
+    Metric("softib_port_fec_limit_symbols", "gauge", _PORT, "Symbols of a codeword that the active code mends: 15 RS(544,514), 7 RS(528,514)"),
     Metric("softib_module_temperature_celsius", "gauge", _PORT, "Temperature of the cable's module, where the source tells"),
+    Metric("softib_module_temperature_high_alarm_celsius", "gauge", _PORT, "The module's own high alarm of its temperature"),
+    Metric("softib_module_voltage_volts", "gauge", _PORT, "Supply voltage of the module"),
+    Metric("softib_module_receive_power_dbm", "gauge", _PORT, "Optical power that the module receives on its weakest lane; -40: no light"),
+    Metric("softib_module_receive_power_low_alarm_dbm", "gauge", _PORT, "The module's own low alarm of received power"),
+    Metric("softib_module_transmit_power_dbm", "gauge", _PORT, "Optical power that the module sends on its weakest lane"),
+    Metric("softib_module_transmit_power_low_alarm_dbm", "gauge", _PORT, "The module's own low alarm of sent power"),
+    Metric("softib_module_transmit_bias_amperes", "gauge", _PORT, "Highest bias current of the module's lasers"),
     Metric("softib_device_temperature_celsius", "gauge", _PORT, "Temperature of the port's device, where the source tells"),
 )  # fmt: skip
 TREYDOCK = (
@@ -153,6 +168,8 @@ SERVICE = (
     Metric("softib_sa_requests_total", "counter", (), "Queries of its subnet administration"),
     Metric("softib_sa_busy_total", "counter", (), "Queries that it answered BUSY, because too many waited"),
     Metric("softib_sa_waiting", "gauge", (), "Queries that wait for their answer now"),
+    Metric("softib_sa_wait_seconds", "histogram", ("le",), "How long clients' queries waited at the running fabric's own manager, from their delivery to the answer"),
+    Metric("softib_sa_oldest_wait_seconds", "gauge", (), "How long the oldest query that waits there now has waited"),
     Metric("softib_traps", "gauge", ("what",), "Traps of a running fabric: pending, sent, repressed, given_up, merged, lost"),
     Metric("softib_traps_raised_total", "counter", ("trap",), "Notices that devices of a running fabric raised, by trap number (128 link state, 129 to 131 thresholds, 144 capability, 256 M_Key, 257 to 259 P_Key and Q_Key)"),
     Metric("softib_fabric_mads_total", "counter", ("what",), "MADs that a running fabric answered, forwarded, or gave back as timed out"),
@@ -181,4 +198,4 @@ def metrics(scheme: str) -> list[Metric]:
         ]
         ports += GUILBAULTS
     more = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
-    return [*ports, *more, LANES, *STATE, *SERVICE]
+    return [*ports, *more, LANES, HISTOGRAM, *STATE, *SERVICE]

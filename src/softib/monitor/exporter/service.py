@@ -123,6 +123,7 @@ class ExporterService:
             self._last_s = time.monotonic()
         if self.history is not None and self.watch.interval is not None:
             self.history.append(one.targets.ports, self.watch.interval)
+            self.history.append_manager(self.watch.manager.rounds[-1])
 
     # -- scrapes --
 

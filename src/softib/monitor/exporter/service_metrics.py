@@ -97,11 +97,23 @@ def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Itera
     ):
         if what in sa:
             yield _family(metric, [((), float(sa[what]))])
+    wait = sa.get("wait")
+    if wait:
+        yield _wait(wait)
+        yield _family("softib_sa_oldest_wait_seconds", [((), float(wait["oldest_s"]))])
     traps = status.get("traps", {})
     yield _family("softib_traps", [((what,), float(n)) for what, n in traps.items() if not what.startswith("trap_")])
     raised = {what.removeprefix("trap_"): n for what, n in traps.items() if what.startswith("trap_")}
     yield _family("softib_traps_raised_total", [((number,), float(n)) for number, n in raised.items()])
     yield _family("softib_fabric_mads_total", [((what,), float(n)) for what, n in status.get("mads", {}).items()])
+
+
+def _wait(wait: Mapping[str, Any]) -> Family:
+    from prometheus_client.core import HistogramMetricFamily
+
+    buckets = [("+Inf" if bound == "inf" else bound, float(n)) for bound, n in wait["buckets"].items()]
+    metric = _BY_NAME["softib_sa_wait_seconds"]
+    return HistogramMetricFamily(metric.name, metric.help, buckets=buckets, sum_value=float(wait["sum_s"]))
 
 
 def _family(name: str, samples: Iterable[tuple[tuple[str, ...], float]]) -> Family:

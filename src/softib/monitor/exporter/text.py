@@ -17,6 +17,7 @@ from softib.monitor.exporter.labels import (
 )
 from softib.monitor.exporter.names import (
     GUILBAULTS,
+    HISTOGRAM,
     LANES,
     PORT_COUNTERS,
     SCHEMES,
@@ -26,15 +27,27 @@ from softib.monitor.exporter.names import (
     Metric,
 )
 from softib.monitor.exporter.ratios import ErrorRatios, upper_bound, utilization, wait_ratio
-from softib.monitor.exporter.text_kernels import write_counters, write_gauges
+from softib.monitor.exporter.text_kernels import write_counters, write_gauges, write_histograms
 from softib.monitor.increase import Interval
 from softib.monitor.reading import Reading
+from softib.monitor.registers import HISTOGRAM as HISTOGRAMS
 
 __all__ = ["PortText"]
 
 LONGEST_NUMBER = 24
 _HELP = {m.name: m for m in (*TREYDOCK, *GUILBAULTS, *STATE, LANES)}
 _BYTES_PER_GBIT = 1e9 / 8
+_LEVELS = {
+    "state": "softib_port_state", "physical_state": "softib_port_physical_state", "fec_corrects": "softib_port_fec_limit_symbols",
+    "temperature_c": "softib_device_temperature_celsius", "module_temperature_c": "softib_module_temperature_celsius",
+    "module_temperature_high_c": "softib_module_temperature_high_alarm_celsius", "module_voltage_v": "softib_module_voltage_volts",
+    "module_rx_power_dbm": "softib_module_receive_power_dbm", "module_rx_power_low_dbm": "softib_module_receive_power_low_alarm_dbm",
+    "module_tx_power_dbm": "softib_module_transmit_power_dbm", "module_tx_power_low_dbm": "softib_module_transmit_power_low_alarm_dbm",
+}  # fmt: skip
+"""Level of a reading → metric."""
+_PIECES = tuple(
+    np.frombuffer(w.encode(), np.uint8).copy() for w in ("_bucket", "_sum", "_count", ',le="', '"}', "+Inf")
+)
 
 
 class PortText:
@@ -75,6 +88,7 @@ class PortText:
                 metric = Metric(metric_name, "counter", (), help_text)
                 self._counter(metric, self._port, np.flatnonzero(reading.have[name]), reading.value[name])
         self._lanes(reading)
+        self._histograms(reading)
         self._states(reading, interval, ratios)
         self._infos(reading)
         return self._out[: self._at].tobytes()
@@ -93,6 +107,21 @@ class PortText:
         ]
         self._raw("".join(lines))
 
+    def _histograms(self, r: Reading) -> None:
+        if HISTOGRAMS[0] not in r.have or "fec_corrects" not in r.level:
+            return
+        limit = r.level["fec_corrects"]
+        rows = np.flatnonzero(r.have[HISTOGRAMS[0]] & ~np.isnan(limit))
+        if not len(rows):
+            return
+        bins = np.stack([r.value[name] for name in HISTOGRAMS], axis=1)
+        last = np.where(np.isnan(limit), -1, limit).astype(np.int64)
+        lines = int((last[rows] + 4).sum())
+        name = self._begin(HISTOGRAM, self._port, lines * 2)
+        self._at = int(
+            write_histograms(self._out, self._at, name, self._port.text, self._port.offsets, rows, bins, last, _PIECES)
+        )
+
     def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios) -> None:
         found: dict[str, np.ndarray] = {}
         for kind in ("symbol", "raw", "effective"):
@@ -106,12 +135,11 @@ class PortText:
         if interval is not None:
             found["softib_port_transmit_wait_ratio"] = wait_ratio(interval)
             found["softib_port_transmit_utilization_ratio"] = utilization(interval)
-        for level, name in (
-            ("state", "softib_port_state"), ("physical_state", "softib_port_physical_state"),
-            ("module_temperature_c", "softib_module_temperature_celsius"), ("temperature_c", "softib_device_temperature_celsius"),
-        ):  # fmt: skip
+        for level, name in _LEVELS.items():
             if level in r.level:
                 found[name] = r.level[level]
+        if "module_tx_bias_ma" in r.level:
+            found["softib_module_transmit_bias_amperes"] = r.level["module_tx_bias_ma"] / 1e3
         stuck = np.zeros(len(r))
         for name, column in r.stuck.items():
             stuck += column & r.have[name]

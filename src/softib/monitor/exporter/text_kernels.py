@@ -99,3 +99,46 @@ def write_gauges(out, at, name, labels, offsets, rows, values):
         out[at] = NEWLINE
         at += 1
     return at
+
+
+@inner
+def put_text(out, at, text):
+    for i in range(len(text)):
+        out[at + i] = text[i]
+    return at + len(text)
+
+
+@kernel(_nrt=False)
+def write_histograms(out, at, name, labels, offsets, rows, bins, last, pieces):
+    """A Prometheus histogram for each of ``rows``: cumulated ``bins`` (uint64[n, b]) up to bin ``last[r]``, +Inf, sum of bin numbers, count; where it ended.
+
+    ``pieces``: ``_bucket``, ``_sum``, ``_count``, ``,le="``, ``"}``, ``+Inf`` as uint8 arrays.
+    """
+    bucket, total, count, bound, close, infinite = pieces
+    for i in range(len(rows)):
+        r = rows[i]
+        begin, end = offsets[r], offsets[r + 1]
+        seen, weight = NOTHING, NOTHING
+        for k in range(last[r] + 2):
+            at = put_text(out, put_text(out, at, name), bucket)
+            at = put_text(out, at, labels[begin : end - 1])
+            at = put_text(out, at, bound)
+            if k <= last[r]:
+                seen += bins[r, k]
+                weight += np.uint64(k) * bins[r, k]
+                at = put_unsigned(out, at, np.uint64(k))
+            else:
+                at = put_text(out, at, infinite)
+            at = put_text(out, at, close)
+            out[at] = SPACE
+            at = put_unsigned(out, at + 1, seen)
+            out[at] = NEWLINE
+            at += 1
+        for j in range(2):
+            at = put_text(out, put_text(out, at, name), total if j == 0 else count)
+            at = put_text(out, at, labels[begin:end])
+            out[at] = SPACE
+            at = put_unsigned(out, at + 1, weight if j == 0 else seen)
+            out[at] = NEWLINE
+            at += 1
+    return at

@@ -1,9 +1,9 @@
 // Colours of edges and nodes, for a light and a dark page. Index 0: nothing happens there.
 const LOAD = {
-  light: ["#c9d2dd", "#9cc3e6", "#5aa2d8", "#2f7fc1", "#3f8f4f", "#a9a227", "#e08a1e", "#d4302f"],
-  dark: ["#2b3847", "#2e5878", "#3678a8", "#4a9fdc", "#58b26b", "#c9c24a", "#f0a04a", "#ff6464"],
+  light: ["#b4c0ce", "#8dbbe4", "#5aa2d8", "#2f7fc1", "#3f8f4f", "#a9a227", "#e08a1e", "#d4302f"],
+  dark: ["#46566b", "#3f7096", "#3f88bd", "#4a9fdc", "#58b26b", "#c9c24a", "#f0a04a", "#ff6464"],
 };
-const FINDING = { light: ["#d5dbe3", "#3c6ea8", "#b06a00", "#c62f2f"], dark: ["#263341", "#86b6ee", "#f0b35a", "#ff7a7a"] };
+const FINDING = { light: ["#b4c0ce", "#3c6ea8", "#955900", "#c62f2f"], dark: ["#46566b", "#86b6ee", "#f0b35a", "#ff7a7a"] };
 export const NODE = {
   light: ["#10233d", "#5d7fa8", "#8a5fbf"], dark: ["#dbe7f7", "#7e9fc6", "#b79bea"],
 };
@@ -12,8 +12,8 @@ export const MARK = { light: "#d6008f", dark: "#ff62c8" };
 export const DOWN = { light: "#000000", dark: "#ffffff" };
 // Jobs in turn have these; what several share has the last.
 const JOB = {
-  light: ["#dfe4ea", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#17a2b8", "#bcaa22", "#e377c2", "#5b6777", "#d4302f"],
-  dark: ["#212d3a", "#5aa7e0", "#62c462", "#b79bea", "#c49a8c", "#4fd0e0", "#d8cd5a", "#f2a3d8", "#9aa8b9", "#ff6464"],
+  light: ["#c0cad5", "#1f77b4", "#2ca02c", "#9467bd", "#8c564b", "#17a2b8", "#bcaa22", "#e377c2", "#5b6777", "#d4302f"],
+  dark: ["#46566b", "#5aa7e0", "#62c462", "#b79bea", "#c49a8c", "#4fd0e0", "#d8cd5a", "#f2a3d8", "#9aa8b9", "#ff6464"],
 };
 export const SHARED = 255;
 export const jobColour = (value) => JOB[theme()][value === 0 ? 0 : value === SHARED ? 9 : 1 + (value - 1) % 8];

@@ -12,8 +12,8 @@ const row = (name) => state.row.get(name);
 
 // ---- what is served, again and again
 
-async function drawMap() {
-  const doc = await ask("map");
+async function drawMap(at) {
+  const doc = await ask(at === null ? "map" : `map?at=${at}`);
   state.row = new Map(doc.name.map((n, i) => [n, i]));
   state.byGuid = new Map(doc.guid.map((g, i) => [g, i]));
   state.drawn = doc.drawn;
@@ -24,7 +24,10 @@ async function refresh() {
   const { by, at } = state, job = by === "jobs" && jobs.name !== null ? `&job=${encodeURIComponent(jobs.name)}` : "";
   const values = await ask(`values?by=${by}${at === null ? "" : `&at=${at}`}${job}`);
   if (by !== state.by || at !== state.at) return;
-  if (values.drawn !== state.drawn) await drawMap();
+  if (values.drawn !== state.drawn) {
+    await drawMap(at);
+    if (at !== state.at) return;
+  }
   map.colour(by, octets(values.value), octets(values.node), octets(values.down));
   problem(values);
   legend(values.most);

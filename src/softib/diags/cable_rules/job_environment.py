@@ -1,0 +1,109 @@
+"""Environment variables that take a program off the HCAs: what explains a job whose counters stand still. They accuse nobody by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+__all__ = ["VARIABLES", "JobProcess", "explained", "off_hcas"]
+
+VERBS_TLS = frozenset({
+    "all", "ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5", "dc", "dc_x", "dc_mlx5",
+})  # fmt: skip
+"""Transports and aliases over verbs in ``UCX_TLS`` (UCX 1.13, ``ucx_info -c -f``)."""
+VERBS_PML = frozenset({"ucx", "cm", "yalla"})
+VERBS_BTL = frozenset({"openib", "uct", "ofi"})
+"""Of Open MPI 4.1 (ompi_info): what can use an HCA."""
+SOCKET_PROVIDERS = frozenset({"tcp", "sockets", "udp", "net", "shm"})
+"""Of libfabric (fi_provider(7)): those that need no HCA, and use none."""
+
+
+class JobProcess(Protocol):
+    """A process of a job whose environment could be read."""
+
+    @property
+    def host(self) -> str:
+        """As the job has it."""
+
+    @property
+    def pid(self) -> int:
+        """Of that host."""
+
+    @property
+    def command(self) -> str:
+        """Its name."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """With which it began."""
+
+
+def _items(value: str) -> list[str]:
+    return [x.strip() for x in value.split(",") if x.strip()]
+
+
+def _number(env: Mapping[str, str], name: str) -> bool:
+    value = env.get(name, "").strip()
+    return value.isdigit() and int(value) != 0
+
+
+def _positive(env: Mapping[str, str], name: str) -> list[str]:
+    """The items of a list that says what to use; empty where it is not given, or says what to leave out (``^``)."""
+    items = _items(env.get(name, ""))
+    return [] if items and items[0].startswith("^") else items
+
+
+def _no_ucx_transport(env: Mapping[str, str]) -> bool:
+    items = _items(env.get("UCX_TLS", ""))
+    if not items:
+        return False
+    if items[0].startswith("^"):
+        left_out = {items[0][1:], *items[1:]}
+        return "ib" in left_out or left_out >= {"rc", "ud", "dc"}
+    # A transport may have an auxiliary one behind a colon; a backslash before a name means that name alone.
+    return not any(x.lstrip("\\").partition(":")[0] in VERBS_TLS for x in items)
+
+
+def _no_ucx_device(env: Mapping[str, str]) -> bool:
+    items = _items(env.get("UCX_NET_DEVICES", ""))
+    return bool(items) and "all" not in items and not any(":" in x for x in items)
+
+
+def _no_ompi_component(env: Mapping[str, str]) -> bool:
+    """``btl`` counts under ``pml ob1`` alone: ``pml ucx`` and ``cm`` do not look at it (Open MPI 4.1, ompi_info)."""
+    pml, btl = _positive(env, "OMPI_MCA_pml"), _positive(env, "OMPI_MCA_btl")
+    return bool(pml) and not VERBS_PML & set(pml) and bool(btl) and not VERBS_BTL & set(btl)
+
+
+def _no_provider(env: Mapping[str, str]) -> bool:
+    items = {y for x in _positive(env, "FI_PROVIDER") for y in x.split(";")}
+    return bool(items) and items <= SOCKET_PROVIDERS
+
+
+VARIABLES: tuple[tuple[tuple[str, ...], Callable[[Mapping[str, str]], bool]], ...] = (
+    (("NCCL_IB_DISABLE",), lambda env: _number(env, "NCCL_IB_DISABLE")),
+    (("NCCL_NET",), lambda env: env.get("NCCL_NET", "").lower() == "socket"),
+    (("UCX_TLS",), _no_ucx_transport),
+    (("UCX_NET_DEVICES",), _no_ucx_device),
+    (("OMPI_MCA_pml", "OMPI_MCA_btl"), _no_ompi_component),
+    (("FI_PROVIDER",), _no_provider),
+)
+"""Variables, and whether they keep a program from verbs (NCCL user guide, "Environment variables"; UCX, Open MPI and libfabric as above)."""
+
+
+def off_hcas(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """``NAME=value`` of each variable that keeps a program from the HCAs.
+
+    >>> off_hcas({"NCCL_IB_DISABLE": "1", "UCX_TLS": "rc,self", "HOME": "/root"})
+    ('NCCL_IB_DISABLE=1',)
+    """
+    return tuple(f"{n}={environment[n]}" for names, keeps in VARIABLES if keeps(environment) for n in names)
+
+
+def explained(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
+    """``NAME=value`` -> the processes (``host: command (PID)``) that have it, in order of host and PID."""
+    found: dict[str, list[str]] = {}
+    for p in sorted(processes, key=lambda p: (p.host, p.pid)):
+        for text in off_hcas(p.environment):
+            found.setdefault(text, []).append(f"{p.host}: {p.command} ({p.pid})")
+    return found

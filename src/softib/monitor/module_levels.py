@@ -1,0 +1,73 @@
+"""What modules measure, as levels of observations: from the register image that devices answer and files fill (:class:`~softib.iba.mlnx_registers.ModuleInfo`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba import mlnx_registers as r
+from softib.iba.mlnx_registers import ModuleInfo
+
+__all__ = ["MODULE_LEVELS", "module_levels"]
+
+MODULE_LEVELS = (
+    "module_temperature_c", "module_voltage_v", "module_rx_power_dbm", "module_rx_lane", "module_tx_power_dbm", "module_tx_bias_ma",
+    "module_temperature_high_c", "module_rx_power_low_dbm", "module_rx_power_high_dbm", "module_tx_power_low_dbm", "module_tx_bias_high_ma",
+    "module_tx_bias_low_ma",
+)  # fmt: skip
+"""Measured: of eight lanes the weakest (bias: the highest). ``module_rx_lane``: which lane that is, from 0. The rest are the module's own alarm thresholds."""
+DARK_DBM = -40.0
+"""What no light at all reads: SFF-8636 measures down to 0.1 µW."""
+
+
+def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
+    """Levels of ports by their images (uint8[n, 208]); NaN where the module does not measure it, or no module told. float64[n] each"""
+    M, able = ModuleInfo, ModuleInfo.monitor_cap_mask.get(image).astype(np.int64)
+    rx, weakest = _lanes(M.rx_power.get(image), M.tx_bias.get(image))
+    tx, _ = _lanes(M.tx_power.get(image), M.tx_bias.get(image))
+    bias = M.tx_bias.get(image).max(axis=-1) / 500.0
+
+    def where(bit: int, values: np.ndarray) -> np.ndarray:
+        return np.where(able & bit > 0, values, np.nan)
+
+    return {
+        "module_temperature_c": where(r.MEASURES_TEMPERATURE, _signed(M.temperature.get(image)) / 256.0),
+        "module_voltage_v": where(r.MEASURES_VOLTAGE, M.voltage.get(image) / 1e4),
+        "module_rx_power_dbm": where(r.MEASURES_RX_POWER, _dbm(rx)),
+        "module_rx_lane": where(r.MEASURES_RX_POWER, weakest),
+        "module_tx_power_dbm": where(r.MEASURES_TX_POWER, _dbm(tx)),
+        "module_tx_bias_ma": where(r.MEASURES_TX_BIAS, bias),
+        "module_temperature_high_c": _stated(
+            where(r.MEASURES_TEMPERATURE, _signed(M.temperature_high_th.get(image)) / 256.0)
+        ),
+        "module_rx_power_low_dbm": _threshold(where(r.MEASURES_RX_POWER, M.rx_power_low_th.get(image))),
+        "module_rx_power_high_dbm": _threshold(where(r.MEASURES_RX_POWER, M.rx_power_high_th.get(image))),
+        "module_tx_power_low_dbm": _threshold(where(r.MEASURES_TX_POWER, M.tx_power_low_th.get(image))),
+        "module_tx_bias_high_ma": _stated(where(r.MEASURES_TX_BIAS, M.tx_bias_high_th.get(image) / 500.0)),
+        "module_tx_bias_low_ma": _stated(where(r.MEASURES_TX_BIAS, M.tx_bias_low_th.get(image) / 500.0)),
+    }
+
+
+def _lanes(power: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The least power of the lanes that the module has (those with power or bias; a cable of four lanes reads zeros in the others), and which lane."""
+    there = (power > 0) | (bias > 0)
+    shown = np.where(there, power.astype(np.float64), np.inf)
+    least = shown.min(axis=-1)
+    return np.where(np.isinf(least), 0.0, least), shown.argmin(axis=-1).astype(np.float64)
+
+
+def _dbm(power_uw: np.ndarray) -> np.ndarray:
+    return np.asarray(10 * np.log10(np.maximum(power_uw, 10 ** (DARK_DBM / 10) * 1e3) / 1e3))
+
+
+def _threshold(power_uw: np.ndarray) -> np.ndarray:
+    """A threshold of 0 is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(power_uw > 0, 10 * np.log10(power_uw / 1e3), np.nan)
+
+
+def _stated(values: np.ndarray) -> np.ndarray:
+    return np.where(values == 0, np.nan, values)
+
+
+def _signed(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.uint16).astype(np.int16).astype(np.float64)

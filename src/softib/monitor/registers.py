@@ -1,0 +1,112 @@
+"""Registers of Mellanox devices, read by AccessRegisterGMP from devices that say they have it: modules, and the histograms of RS-FEC."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba import mlnx_registers as r
+from softib.iba.constants import MgmtClass
+from softib.iba.smp import MadHeader
+from softib.mad.batch import MadBatch
+from softib.monitor.module_levels import module_levels
+from softib.monitor.reading import Reading
+from softib.monitor.requests import PacedGets, vendor_gets
+from softib.monitor.targets import Targets
+
+__all__ = ["HISTOGRAM", "Registers"]
+
+HISTOGRAM = tuple(f"fec_codewords_{k}" for k in range(r.BINS))
+"""Counters of a reading: codewords that arrived with k symbols that RS-FEC corrected."""
+
+
+class Registers:
+    """What registers of ``targets`` tell, round by round. ``able`` bool[n]: ports whose device lets its registers be read; ``fec`` bool[n]: ports that count what FEC does.
+
+    Which code each port has is asked once, and so is whether a module is in it: ports without one are not asked again before the next discovery.
+    """
+
+    def __init__(self, gets: PacedGets, targets: Targets, able: np.ndarray, fec: np.ndarray):
+        self.gets, self.targets = gets, targets
+        self._corrects = read_ranges(gets, targets, np.flatnonzero(able & fec))
+        self._image = np.zeros((len(targets), r.ModuleInfo.size), np.uint8)
+        self._plugged = np.zeros(len(targets), bool)
+        rows, images = read_modules(gets, targets, np.flatnonzero(able))
+        self._image[rows], self._plugged[rows] = images, images.any(axis=1)
+
+    def histograms(self, reading: Reading) -> None:
+        """Codewords by the symbols that RS-FEC corrected in them, and how many it can."""
+        rows, bins = read_histograms(
+            self.gets, self.targets, np.flatnonzero(reading.answered & ~np.isnan(self._corrects))
+        )
+        if len(rows):
+            for k, name in enumerate(HISTOGRAM):
+                reading.put(name, rows, bins[:, k], 2**64 - 1)
+            reading.level["fec_corrects"] = np.where(reading.answered, self._corrects, np.nan)
+
+    def modules(self, reading: Reading, due: np.ndarray) -> None:
+        """What modules measure, asked of the ports ``due``; of the others as it was read last."""
+        if not self._plugged.any():
+            return
+        wanted = np.flatnonzero(due & reading.answered & self._plugged)
+        self._image[wanted] = 0
+        rows, images = read_modules(self.gets, self.targets, wanted)
+        self._image[rows] = images
+        for name, values in module_levels(self._image).items():
+            reading.level[name] = np.where(reading.answered, values, np.nan)
+
+
+def _register_gets(number: int, targets: Targets, rows: np.ndarray, **index: int) -> MadBatch:
+    batch = vendor_gets(int(MgmtClass.VENDOR_MLNX), r.ACCESS_REGISTER, targets.dlid[rows])
+    MadHeader.attr_mod.set(batch.mad[:, : MadHeader.size], np.full(len(rows), number, np.uint32))
+    head = r.PortRegister.zeros(len(rows))
+    r.PortRegister.local_port.set(head, targets.ports.portnum[rows].astype(np.uint8))
+    r.PortRegister.pnat.set(head, 1)
+    for name, value in index.items():
+        r.PortRegister.fields[name].set(head, value)
+    batch.mad[:, r.REGISTER_AT : r.REGISTER_AT + head.shape[1]] = head
+    return batch
+
+
+def _read(
+    gets: PacedGets, targets: Targets, rows: np.ndarray, batch: MadBatch, at: int, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows that answered, ``size`` octets of each from octet ``at`` of the register on)."""
+    got, heard_rows = [], []
+
+    def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+        heard_rows.append(rows[tags])
+        got.append(mad[:, r.REGISTER_AT + at : r.REGISTER_AT + at + size].copy())
+
+    if len(rows):
+        gets.run(batch, targets.device[rows], len(targets.device_guid), heard)
+    if not got:
+        return np.zeros(0, np.int64), np.zeros((0, size), np.uint8)
+    return np.concatenate(heard_rows), np.concatenate(got)
+
+
+def read_modules(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows whose device told of the module in the port, and the images (uint8[k, 208], zeros: no module)."""
+    batch = _register_gets(r.PDDR, targets, rows, page_select=r.MODULE_PAGE, module_info_ext=1)
+    return _read(gets, targets, rows, batch, r.PortRegister.size, r.ModuleInfo.size)
+
+
+def read_histograms(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that answered, and their codewords by bin (uint64[k, 16])."""
+    batch = _register_gets(r.PPCNT, targets, rows, group=r.HISTOGRAM_GROUP)
+    heard, octets = _read(gets, targets, rows, batch, r.PortRegister.size, r.FecHistogram.size)
+    return heard, r.FecHistogram.hist.get(octets)[:, : r.BINS].astype(np.uint64)
+
+
+def read_ranges(gets: PacedGets, targets: Targets, rows: np.ndarray) -> np.ndarray:
+    """How many symbols of a codeword the active code of each port corrects (float64[n of targets]; NaN: no code, a code whose bins are of several numbers, or no answer)."""
+    limit = np.full(len(targets), np.nan)
+    heard, octets = _read(gets, targets, rows, _register_gets(r.PPHCR, targets, rows), 0, r.HistogramRanges.size)
+    H = r.HistogramRanges
+    bins = H.num_of_bins.get(octets).astype(np.int64)
+    ranges = H.bin_range.get(octets)[:, : r.BINS].astype(np.int64)
+    low, high = ranges & 63, ranges >> 16 & 63
+    k = np.arange(r.BINS)
+    single = ((low == k) & (high == k) | (k >= bins[:, None])).all(axis=1)
+    good = (H.active_hist_type.get(octets) > 0) & (bins > 1) & (bins <= r.BINS) & single
+    limit[heard[good]] = H.hist_max_measurement.get(octets)[good]
+    return limit

@@ -1,0 +1,184 @@
+"""A Prometheus server as the history of the slider: what it scraped from ``softib exporter`` or treydock's exporter, asked for the time that is shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.diags.observations import ObservedPorts
+from softib.errors import InputError, PeerError
+from softib.fabric.model import Fabric
+from softib.monitor.prometheus import Key, ask, ask_range, error_metrics, key_of, ports_at
+from softib.web.past_maps import PastMap, PastMaps
+from softib.web.rates import Sample
+
+__all__ = ["PastServer"]
+
+DAYS = 30.0
+"""How far back is looked for the first scrape."""
+POINTS = 500
+LEAST_STEP_S = 15.0
+RATE_S = 300
+"""Rates are those of the five minutes before the time (two scrapes of a minute and more are in it)."""
+KNOWN_S = 30.0
+"""The server is asked so often which times it has."""
+ALIVE = "count({__name__=~'infiniband_(switch|hca)_port_transmit_data_bytes_total'})"
+SENT = "rate(infiniband_KIND_port_transmit_data_bytes_total[300s])"
+DATA = {"switch": "infiniband_switch_port_rate_bytes_per_second", "hca": "infiniband_hca_rate_bytes_per_second"}
+WAIT = "softib_port_transmit_wait_ratio"
+
+
+class PastServer:
+    """The server at ``url``. ``fabric`` tells the one of now, whose NodeGUIDs the ports of HCAs get (None: not known yet). Raises :class:`PeerError` where it does not answer, :class:`InputError` where it
+    has nothing of a fabric."""
+
+    def __init__(
+        self, url: str, fabric: Callable[[], Fabric | None] = lambda: None, clock: Callable[[], float] = time.time
+    ):
+        self.url, self.fabric, self.clock = url, fabric, clock
+        self._times: tuple[float, list[float]] = (float("-inf"), [])
+        self.maps = _Maps(self)
+        if not self.times():
+            raise InputError(
+                f"{url}: no scrape of InfiniBand ports in the last {DAYS:.0f} days; let it scrape 'softib exporter'"
+            )
+
+    def times(self) -> list[float]:
+        """Clock times of which it has something, at most :data:`POINTS` of them, oldest first."""
+        now = self.clock()
+        if now - self._times[0] > KNOWN_S:
+            known, self._times = self._times[1], (now, self._times[1])  # who does not answer is not asked again at once
+            try:
+                self._times = (now, self._look(now))
+            except PeerError:
+                if not known:
+                    raise
+        return self._times[1]
+
+    def _look(self, now: float) -> list[float]:
+        coarse = self._alive(now - DAYS * 86400, now)
+        first = max(now - DAYS * 86400, coarse[0] - DAYS * 86400 / POINTS) if coarse else now - 3600
+        return self._alive(first, now) or coarse
+
+    def _alive(self, since_s: float, until_s: float) -> list[float]:
+        step = max(LEAST_STEP_S, (until_s - since_s) / POINTS)
+        return sorted({t for one in ask_range(self.url, ALIVE, since_s, until_s, step) for t, _ in one["values"]})
+
+    def at(self, time_s: float) -> Sample | None:
+        """What ports did in the five minutes before the time that is nearest."""
+        times = self.times()
+        if not times:
+            return None
+        when = min(times, key=lambda t: abs(t - time_s))
+        load, wait = {}, self._values(WAIT, when)
+        for kind, rate in DATA.items():
+            of_port = self._values(rate, when)
+            sent = self._values(SENT.replace("KIND", kind), when)
+            for key, value in sent.items():
+                full = of_port.get(key) or of_port.get((key[0], 0))
+                if full:
+                    load[key] = value / full
+        errors = self._errors(when)
+        keys = sorted({*load, *wait, *errors})
+        whose = self._whose()
+        return Sample(
+            when, np.array([whose.get(g, g) for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32),
+            np.array([load.get(k, np.nan) for k in keys], np.float16), np.array([wait.get(k, np.nan) for k in keys], np.float16),
+            np.array([min(errors.get(k, 0), 65535) for k in keys], np.uint16),
+        )  # fmt: skip
+
+    def _values(self, query: str, when: float) -> dict[Key, float]:
+        found = {}
+        for one in ask(self.url, query, when):
+            labels = one["metric"]
+            key = key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")})
+            if key is not None:
+                found[key] = float(one["value"][1])
+        return found
+
+    def _errors(self, when: float) -> dict[Key, int]:
+        """What error counters that stand above 0 rose by, from the first to the last time in which they do. One that fell was cleared: nothing is known of it."""
+        rose: dict[Key, int] = {}
+        for one in ask(self.url, f"({error_metrics()} > 0)[{RATE_S}s:15s]", when):
+            values, key = [float(v) for _, v in one["values"]], key_of(one["metric"])
+            if key is not None and values[-1] > values[0]:
+                rose[key] = rose.get(key, 0) + int(values[-1] - values[0])
+        return rose
+
+    def of_port(self, guid: int, portnum: int, since_s: float, until_s: float) -> list[tuple[float, float, float, int]]:
+        """(time, load, wait, errors: not told) of one port between two clock times."""
+        times = [t for t in self.times() if since_s <= t <= until_s]
+        if len(times) < 2:
+            return []
+        step = max(LEAST_STEP_S, (times[-1] - times[0]) / POINTS)
+        names = {f"{g:#018x}" for g, n in self._whose().items() if n == guid} | {f"{guid:#018x}"}
+        which = f"guid=~'{'|'.join(sorted(names))}'"
+        found: dict[float, list[float]] = {}
+        for kind, rate in DATA.items():
+            of_link = "" if kind == "hca" else f",port='{portnum}'"
+            full = {
+                float(t): float(v)
+                for one in ask_range(self.url, f"{rate}{{{which}{of_link}}}", times[0], times[-1], step)
+                for t, v in one["values"]
+            }
+            sent = f"rate(infiniband_{kind}_port_transmit_data_bytes_total{{{which},port='{portnum}'}}[{RATE_S}s])"
+            for one in ask_range(self.url, sent, times[0], times[-1], step):
+                for t, v in one["values"]:
+                    if full.get(float(t)):
+                        found[float(t)] = [float(v) / full[float(t)], np.nan]
+        for one in ask_range(self.url, f"{WAIT}{{{which},port='{portnum}'}}", times[0], times[-1], step):
+            for t, v in one["values"]:
+                found.setdefault(float(t), [np.nan, np.nan])[1] = float(v)
+        return [(t, load, wait, 0) for t, (load, wait) in sorted(found.items())]
+
+    def topology_at(self, time_s: float) -> ObservedPorts:
+        """The ports with a cable at a time, by their NodeGUIDs where the fabric of now has them."""
+        ports = ports_at(self.url, time_s)
+        whose = self._whose()
+        guid = np.array([whose.get(g, g) for g in ports.node_guid.tolist()], np.uint64)
+        return ObservedPorts(guid, ports.portnum, ports.switch, ports.node, ports.lid, ports.peer, ports.rate_gbps)
+
+    def _whose(self) -> dict[int, int]:
+        """PortGUID → NodeGUID of HCAs."""
+        f = self.fabric()
+        if f is None:
+            return {}
+        return {p: n for p, n in zip(f.port_guid.tolist(), f.node_guid[f.port_node].tolist(), strict=True) if p}
+
+
+class _Maps:
+    """Maps by time; one is drawn for each set of cables, whenever it was there."""
+
+    def __init__(self, server: PastServer):
+        self.server = server
+        self._since: dict[int, float] = {}
+        self._drawn: PastMap | None = None
+
+    def at(self, time_s: float) -> PastMap | None:
+        """The map of that time; None where nothing is known of its cables."""
+        times = self.server.times()
+        if not times:
+            return None
+        ports = self.server.topology_at(min(times, key=lambda t: abs(t - time_s)))
+        if not len(ports):
+            return None
+        mark = hash((ports.node_guid.tobytes(), ports.portnum.tobytes(), ports.peer.tobytes(), ports.node))
+        since = self._since.setdefault(mark, time_s)
+        if self._drawn is None or self._drawn.since_s != since:
+            self._drawn = PastMaps(_One(since, ports)).at(since)
+        return self._drawn
+
+
+class _One:
+    """One topology alone."""
+
+    def __init__(self, since_s: float, ports: ObservedPorts):
+        self._since, self._ports = since_s, ports
+
+    def topologies(self) -> list[float]:
+        return [self._since]
+
+    def ports_of(self, since_s: float) -> ObservedPorts:
+        return self._ports
