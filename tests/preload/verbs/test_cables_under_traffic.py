@@ -39,7 +39,7 @@ def spine_between(fabric: Applications) -> str:
 def disturbed(fabric: Applications, stock, spines: list[str]) -> float:
     """The longest message in microseconds while both cables of each of ``spines`` towards A and B fall and come back."""
     port = next(fabric.ports)
-    command = (stock("ib_write_lat"), "-s", "8", "-n", "4000000", "-F", "-p", str(port))
+    command = (stock("ib_write_lat"), "-s", "8", "-n", "12000000", "-F", "-p", str(port))
     one = fabric.begin(A, *command)
     wait_for_listener(port, one)
     two = fabric.begin(B, *command, "127.0.0.1")
@@ -51,7 +51,7 @@ def disturbed(fabric: Applications, stock, spines: list[str]) -> float:
                 time.sleep(PAUSE_S)
     assert two.poll() is None, "the transfer was to outlast the faults"
     _, client = ended(one, two, 240)
-    row = re.search(r"^ *8 +4000000 +[\d.]+ +([\d.]+)", client, re.M)
+    row = re.search(r"^ *8 +12000000 +[\d.]+ +([\d.]+)", client, re.M)
     assert row, client
     return float(row[1])
 

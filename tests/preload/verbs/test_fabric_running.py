@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from softib.agents.plane import AgentPlane
-from softib.fabric.columns import COUNTER_NAMES
+from softib.fabric.counters import COUNTER_NAMES
 from softib.iba.notice import TrapBadKey
 from softib.iba.perf_optional import PortCountersExtended
 from softib.iba.smp import PortInfo

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from softib.agents.kernels import app_traffic as k
+from softib.iba import ar
 from softib.iba import constants as c
+from softib.iba.ar import ARInfo
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.live.verbs import server
 from softib.live.verbs.traffic import HEADER, constant
@@ -24,7 +26,7 @@ FIELDS = {
     "QKEY_VIOLATIONS": PortInfo.qkey_violations, "GUID_CAP": PortInfo.guid_cap, "SUBNET_TIMEOUT": PortInfo.subnet_timeout,
     "EXT2": PortInfo.link_speed_ext2_active, "CAP_MASK2": PortInfo.cap_mask2,
     "SPEED_EXT_ACTIVE": PortInfo.link_speed_ext_active, "HOQ_LIFE": PortInfo.hoq_life, "LINEAR_FDB_TOP": SwitchInfo.linear_fdb_top,
-    "MCAST_FDB_CAP": SwitchInfo.mcast_fdb_cap, "MCAST_FDB_TOP": SwitchInfo.mcast_fdb_top,
+    "FR_ENABLED": ARInfo.fr_enabled, "MCAST_FDB_CAP": SwitchInfo.mcast_fdb_cap, "MCAST_FDB_TOP": SwitchInfo.mcast_fdb_top,
 }  # fmt: skip
 
 
@@ -40,6 +42,8 @@ def define_of(name):
 
 
 def test_codes():
+    assert define_of("SV_FR_ENABLED") == 1 << (7 - ARInfo.fr_enabled.offset % 8)
+    assert define_of("SV_AR_GROUP_MASK") == ar.GROUP_MASK
     assert define_of("SV_ENFORCE_IN") == 1 << (7 - PortInfo.partition_enforcement_inbound.offset % 8)
     assert define_of("SV_ENFORCE_OUT") == 1 << (7 - PortInfo.partition_enforcement_outbound.offset % 8)
     for name, value in (("NODE_CA", c.NodeType.CA), ("NODE_SWITCH", c.NodeType.SWITCH), ("PORT_DOWN", c.PortState.DOWN),

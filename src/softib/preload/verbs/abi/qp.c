@@ -1,4 +1,4 @@
-/* Queue pairs: making, destroying, states. Posting: post.c. */
+/* Queue pairs: making and destroying. States: qp_states.c; handles of XRC targets: open_qp.c; posting: post.c. */
 #include "abi.h"
 #include "../engine/complete.h"
 #include "../engine/modify.h"
@@ -210,67 +210,6 @@ VA_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
     return q->builder ? &q->ex : NULL;
 }
 
-/* A handle's own part. */
-static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_open_attr *attr, struct va_qp *root,
-                               struct softib_qp *s)
-{
-    struct va_qp *v = calloc(1, sizeof *v);
-
-    if (!v)
-        return NULL;
-    v->root = root;
-    v->xrcd = (struct va_xrcd *)attr->xrcd;
-    v->q.e = &va_engine;
-    v->q.s = s;
-    v->q.at = (uint64_t)((char *)s - va_engine.w.base);
-    v->q.device = va_context(context)->device;
-    v->q.init = (struct ibv_qp_init_attr){ .qp_type = IBV_QPT_XRC_RECV };
-    v->q.state = s->state;
-    v->q.ex.qp_base = (struct ibv_qp){
-        .context = context, .qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
-        .handle = attr->qp_num, .qp_num = attr->qp_num, .state = s->state, .qp_type = IBV_QPT_XRC_RECV,
-    };
-    ve_spin_init(&v->q.lock);
-    pthread_mutex_init(&v->q.ex.qp_base.mutex, NULL);
-    pthread_cond_init(&v->q.ex.qp_base.cond, NULL);
-    return v;
-}
-
-/* One more process has it open. False: the last has just closed it. */
-static bool join(struct softib_qp *s)
-{
-    uint16_t n = __atomic_load_n(&s->handles, __ATOMIC_ACQUIRE);
-
-    while (n && !__atomic_compare_exchange_n(&s->handles, &n, (uint16_t)(n + 1), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        ;
-    return n;
-}
-
-/* An XRC target, of this process or of another: each handle keeps it alive (ibv_open_qp(3)). */
-struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
-{
-    const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
-    struct va_qp *v = NULL, *root;
-    struct softib_qp *s;
-    uint64_t *hazard;
-
-    errno = EINVAL;
-    if ((attr->comp_mask & needed) != needed || attr->qp_type != IBV_QPT_XRC_RECV)
-        return NULL;
-    s = vm_number_hold(&va_engine.w, attr->qp_num, &hazard);
-    if (!s)
-        return NULL;
-    if (s->is == SOFTIB_IS_QP && s->type == IBV_QPT_XRC_RECV && s->xrcd == ((struct va_xrcd *)attr->xrcd)->domain) {
-        root = s->process == va_engine.w.process ? (struct va_qp *)(uintptr_t)s->user : NULL;
-        if (root || join(s))
-            v = handle_of(context, attr, root, s);
-        if (v)
-            __atomic_fetch_add(root ? &root->handles : &v->xrcd->users, 1, __ATOMIC_ACQ_REL);
-    }
-    vm_hazard_end(hazard);
-    return v ? &v->q.ex.qp_base : NULL;
-}
-
 /* -- the end -- */
 
 static bool in_a_group(uint32_t qpn)
@@ -339,83 +278,4 @@ VA_EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
     if (__atomic_fetch_sub(&root->handles, 1, __ATOMIC_ACQ_REL) == 0)
         end(root); /* `handles` counts those besides the first */
     return 0;
-}
-
-/*
- * -- states --
- *
- * struct ibv_qp's `state` is what the application last set or asked for: libibverbs writes it in these two calls alone
- * (libibverbs/verbs.c), and programs compare it to tell who broke the QP.
- */
-
-static struct ve_qp *real(struct ibv_qp *qp)
-{
-    struct va_qp *v = (struct va_qp *)qp;
-
-    return v->root ? &v->root->q : &v->q;
-}
-
-/* Of an XRC QP's missing half nothing is said; the kernel's verbs drop it, and programs count on that (uverbs_cmd.c). */
-static int of_the_half(enum ibv_qp_type type, int mask)
-{
-    if (type == IBV_QPT_XRC_SEND)
-        return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    return type == IBV_QPT_XRC_RECV ? mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY) : mask;
-}
-
-VA_EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-    enum ibv_qp_state from = real(qp)->state;
-    int taken = of_the_half(qp->qp_type, mask), error = ve_modify(real(qp), attr, taken);
-
-    if (ve_is_strict())
-        ve_strict_modified(real(qp), attr, taken, mask & ~taken, from, error);
-    if (!error && mask & IBV_QP_STATE)
-        qp->state = attr->qp_state;
-    return error ? (errno = error) : 0;
-}
-
-VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
-{
-    struct ve_qp *q = real(qp);
-
-    ve_spin_lock(&q->lock);
-    ve_catch_up(q);
-    if (mask & IBV_QP_STATE) /* the rest is at hand and returned in any case */
-        qp->state = q->state;
-    *attr = q->attr;
-    attr->qp_state = attr->cur_qp_state = q->state;
-    attr->sq_psn = q->sq_psn;
-    attr->rq_psn = __atomic_load_n(&q->s->rq_psn, __ATOMIC_RELAXED);
-    attr->path_mig_state = __atomic_load_n(&q->s->mig, __ATOMIC_RELAXED);
-    attr->cap = q->init.cap;
-    attr->sq_draining = q->state == IBV_QPS_SQD && q->head != q->tail;
-    ve_spin_unlock(&q->lock);
-    if (init) {
-        *init = q->init;
-        init->qp_context = qp->qp_context;
-    }
-    return 0;
-}
-
-/* No vendor's options; vendor 0 switches them off. */
-VA_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-    (void)qp;
-    if (ece->comp_mask)
-        return errno = EINVAL;
-    return ece->vendor_id ? (errno = EOPNOTSUPP) : 0;
-}
-
-VA_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
-{
-    (void)qp, (void)ece;
-    return errno = EOPNOTSUPP;
-}
-
-/* Data is placed ascending, the last octets last (engine/copy.c): what the flag of the man page promises. */
-VA_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
-{
-    (void)qp;
-    return !flags && (op == IBV_WR_RDMA_WRITE || op == IBV_WR_RDMA_WRITE_WITH_IMM || op == IBV_WR_RDMA_READ);
 }

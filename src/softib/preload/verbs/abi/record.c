@@ -1,4 +1,4 @@
-/* The functions of ops.c, cq.c and qp.c as a program gets them that is recorded (engine/record.h): the plain ones, and a note of what they did. */
+/* The functions of ops.c, cq.c, qp.c and qp_states.c as a program gets them that is recorded (engine/record.h): the plain ones, and a note of what they did. */
 #include "abi.h"
 #include "../../collectives.h"
 #include "../engine/record.h"

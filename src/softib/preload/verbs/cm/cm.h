@@ -91,6 +91,8 @@ int cm_put(uint64_t to, const void *from, size_t octets);
 /* commands.c */
 ssize_t cm_write(struct cm_channel *channel, int fd, const void *buffer, size_t count);
 void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op);
+/* cm_ask, and from now on the daemon knows the id. */
+int cm_ask_about(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer);
 
 /* What a command handler gets: its channel, the command (zero-padded), and how much room the answer has. */
 struct cm_call {
@@ -100,7 +102,18 @@ struct cm_call {
     size_t in, out;
 };
 
-/* events.c, query.c, qp_attr.c, mcast.c: handlers; each returns 0 or -errno. */
+/* addresses.c, connections.c, events.c, query.c, qp_attr.c, options.c, channel.c: handlers; each returns 0 or -errno. */
+int cm_bind_ip(struct cm_call *call);
+int cm_bind(struct cm_call *call);
+int cm_resolve_ip(struct cm_call *call);
+int cm_resolve_addr(struct cm_call *call);
+int cm_resolve_route(struct cm_call *call);
+int cm_listen(struct cm_call *call);
+int cm_connect(struct cm_call *call);
+int cm_accept(struct cm_call *call);
+int cm_reject(struct cm_call *call);
+int cm_disconnect(struct cm_call *call);
+int cm_notify(struct cm_call *call);
 int cm_get_event(struct cm_call *call);
 int cm_query(struct cm_call *call);
 int cm_query_route(struct cm_call *call);

@@ -33,6 +33,10 @@
 #define SV_MCAST_FDB_CAP_AT 4
 #define SV_MCAST_FDB_TOP_AT 18
 
+#define SV_FR_ENABLED_AT 3       /* ARInfo (softib/iba/ar.py) */
+#define SV_FR_ENABLED 16
+#define SV_AR_GROUP_MASK 0x0FFF  /* of the column ar_lft; the LID's state stands above it */
+
 #define SV_NODE_CA 1
 #define SV_NODE_SWITCH 2
 #define SV_PORT_DOWN 1

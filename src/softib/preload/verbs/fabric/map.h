@@ -42,8 +42,14 @@
     X(uint64_t, guids, "<u8", guids) \
     X(uint8_t, sl2vl, "|u1", sl2vl_rows)
 
+/* A lazy column: rows of `row_octets` (0: the board has no such column) from `offset` on in the daemon's second file. */
+struct sv_lazy_column {
+    uint64_t offset, row_octets;
+};
+
 struct sv_shared_fabric {
     const struct softib_shared_fabric *head;
+    struct sv_lazy_column ar_info, ar_lft, ar_group; /* rows: switches */
     uint64_t nodes, ports, cables, switches, pkeys_n, guids_n, sl2vl_rows;
     uint64_t lft_cap, mlids, mft_positions;
 #define X(type, name, dtype, rows) const type *name;

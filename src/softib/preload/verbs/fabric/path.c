@@ -150,7 +150,10 @@ static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, unsigned
     if (lid > sv_get16(b->switch_info + 64 * (size_t)row + SV_LINEAR_FDB_TOP_AT) || lid >= b->lft_cap)
         return SV_NO_PORT;
     out = b->lft[row * b->lft_cap + lid];
-    return out > b->node_nports[node] ? SV_NO_PORT : (uint32_t)(b->node_base[node] + (int32_t)out);
+    if (out > b->node_nports[node])
+        return SV_NO_PORT;
+    uint32_t egress = (uint32_t)b->node_base[node] + out;
+    return out ? sv_repaired(b, node, lid, egress) : egress;
 }
 
 /* From `route->port` to the port that owns the DLID. */

@@ -83,4 +83,7 @@ void sv_tree_free(struct sv_tree *tree);
 bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route, uint32_t egress, uint32_t ingress_at_sender,
               struct sv_path *path);
 
+/* The port of switch `node` that packets to `lid` leave where its table says `egress`: another of the LID's group where that one is down. */
+uint32_t sv_repaired(const struct sv_shared_fabric *b, uint32_t node, unsigned lid, uint32_t egress);
+
 #endif

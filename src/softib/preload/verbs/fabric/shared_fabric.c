@@ -73,6 +73,22 @@ static bool shaped(struct sv_shared_fabric *b, const char *name, const struct so
     return c->ndim == 1;
 }
 
+/* The lazy column `name` of the switches, nothing where the board has none of this shape. */
+static struct sv_lazy_column lazy_column(const struct sv_shared_fabric *b, const char *name, const char *dtype, uint32_t ndim)
+{
+    const struct softib_column *entries = (const void *)((const char *)b->head + b->head->directory);
+
+    for (uint32_t i = 0; i < b->head->columns; i++) {
+        const struct softib_column *c = &entries[i];
+
+        if (strncmp(c->name, name, sizeof c->name) || strncmp(c->dtype, dtype, sizeof c->dtype) || c->store != SOFTIB_LAZY ||
+            c->ndim != ndim || c->shape[0] != b->switches)
+            continue;
+        return (struct sv_lazy_column){ c->offset, element_octets(dtype) * c->shape[1] * (ndim > 2 ? c->shape[2] : 1) };
+    }
+    return (struct sv_lazy_column){ 0, 0 };
+}
+
 static int find_columns(struct sv_shared_fabric *b, char *why, size_t room)
 {
     uint64_t nodes = 0, ports = 0, cables = 0, switches = 0, pkeys = 0, guids = 0, sl2vl_rows = 0;
@@ -96,6 +112,9 @@ static int find_columns(struct sv_shared_fabric *b, char *why, size_t room)
     b->pkeys_n = pkeys;
     b->guids_n = guids;
     b->sl2vl_rows = sl2vl_rows;
+    b->ar_info = lazy_column(b, "ar_info", "|u1", 2);
+    b->ar_lft = lazy_column(b, "ar_lft", "<u2", 2);
+    b->ar_group = lazy_column(b, "ar_group", "<u8", 3);
     return 0;
 }
 

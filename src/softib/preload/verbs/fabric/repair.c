@@ -1,0 +1,69 @@
+/*
+ * Local repair: a switch whose port towards a LID is down takes another of the LID's adaptive routing group, before any manager hears of it
+ * (ARInfo.fr_enabled; softib.agents.kernels.route does the same for MADs).
+ *
+ * The tables of adaptive routing are lazy columns: they lie in a memfd of the daemon, where a look through a mapping would bring pages to life, so
+ * their entries are read. That happens in walks that meet a port that is down, and in no other; no descriptor stays open in the program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "path.h"
+
+static bool entry(int fd, const struct sv_lazy_column *column, uint64_t row, uint64_t index, size_t octets, void *to)
+{
+    uint64_t at = row * column->row_octets + index;
+
+    return index + octets <= column->row_octets && pread(fd, to, octets, (off_t)(column->offset + at)) == (ssize_t)octets;
+}
+
+/* Is the link of `port` up at both ends? */
+static bool link_up(const struct sv_shared_fabric *b, uint32_t port)
+{
+    int32_t peer = b->port_peer[port];
+
+    return peer >= 0 && sv_phys_state(b, port) == SV_PHYS_LINK_UP && sv_phys_state(b, (uint32_t)peer) == SV_PHYS_LINK_UP;
+}
+
+/* Ports of the group that the switch `row` has for `lid`; false: it repairs nothing, or has none. */
+static bool group_of(const struct sv_shared_fabric *b, int fd, uint64_t row, unsigned lid, uint64_t ports[4])
+{
+    uint8_t flags;
+    uint16_t group;
+
+    return entry(fd, &b->ar_info, row, SV_FR_ENABLED_AT, 1, &flags) && (flags & SV_FR_ENABLED) &&
+           entry(fd, &b->ar_lft, row, 2 * (uint64_t)lid, 2, &group) && (group & SV_AR_GROUP_MASK) &&
+           entry(fd, &b->ar_group, row, 32 * (uint64_t)(group & SV_AR_GROUP_MASK), 32, ports);
+}
+
+static uint32_t first_up(const struct sv_shared_fabric *b, uint32_t node, const uint64_t ports[4], uint32_t egress)
+{
+    for (unsigned num = 1; num <= b->node_nports[node]; num++) {
+        uint32_t port = (uint32_t)b->node_base[node] + num;
+
+        if (ports[num / 64] >> num % 64 & 1 && link_up(b, port) && sv_state(b, port) == SV_PORT_ACTIVE)
+            return port;
+    }
+    return egress;
+}
+
+uint32_t sv_repaired(const struct sv_shared_fabric *b, uint32_t node, unsigned lid, uint32_t egress)
+{
+    char path[48];
+    uint64_t ports[4];
+    int fd, before = errno;
+
+    if (!b->ar_group.row_octets || link_up(b, egress))
+        return egress;
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", b->head->pid, b->head->lazy_fd);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        if (group_of(b, fd, (uint64_t)b->switch_of_node[node], lid, ports))
+            egress = first_up(b, node, ports, egress);
+        close(fd);
+    }
+    errno = before;
+    return egress;
+}
