@@ -317,7 +317,7 @@ class Daemon:
             "engine_used": "" if sm.routing is None else sm.routing.engine,
             "problems": [str(p) for p in sm.report.problems[:20]],
             "sa": {"requests": sm.sa_manager.requests, "busy": sm.sa_manager.refused,
-                   "waiting": len(sm.sa_manager.queue) + len(sm.sa_manager.waiting)},
+                   "waiting": len(sm.sa_manager.queue) + len(sm.sa_manager.waiting), "wait": self.manager.sa_wait.status(clock_ps())},
             "report": {**sm.report.as_dict(), "sent": sm.report.sent, "sets": sm.report.sets, "refused": sm.report.refused,
                        "not_active": len(sm.report.not_active)},
         }  # fmt: skip

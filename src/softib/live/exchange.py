@@ -12,9 +12,9 @@ import numpy as np
 
 from softib.agents.layout import OUTCOME_FIELDS
 from softib.jit import table
-from softib.mad.batch import mad_columns
+from softib.mad.batch import COLUMNS, MadBatch, mad_columns
 
-__all__ = ["BATCH", "COUNTS", "Exchange", "exchange_of"]
+__all__ = ["BATCH", "COUNTS", "Exchange", "exchange_of", "replies_of"]
 
 BATCH = 64
 """MADs that are answered in one call: more than a socket's queue holds (10), so they are drained at once."""
@@ -38,3 +38,18 @@ def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
     columns = {name: np.zeros(n, np.int64) for name in Exchange._fields}
     columns |= {"served": np.zeros(2, np.int64), "counts": np.zeros(COUNTS, np.int64)}
     return mad_columns(n), mad_columns(n), Exchange(**columns)
+
+
+def replies_of(exchange: Any, sent: MadBatch, answered: MadBatch, first: int, end: int) -> MadBatch:
+    """Replies ``first`` to ``end`` - 1 of a batch: answers, and requests that come back as timed out.
+
+    ``sent`` and ``answered`` are the requests and answers of ``exchange``; what is returned may share their memory.
+    """
+    taken = exchange.reply_answer[first:end]
+    came_back = np.flatnonzero(taken < 0)
+    if not len(came_back):  # the agents' answers are in the order of their requests
+        return answered[int(taken[0]) : int(taken[0]) + len(taken)] if len(taken) else answered[:0]
+    replies, rows = answered[taken], exchange.reply_row[first:end][came_back]
+    for name in ("mad", *COLUMNS):
+        getattr(replies, name)[came_back] = getattr(sent, name)[rows]
+    return replies

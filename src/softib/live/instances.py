@@ -25,8 +25,8 @@ __all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running"]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
 CLAIM_S = 0.5
-KEPT = ("lock", "log", "guid2lid")
-"""What outlives a daemon: the internal manager gives ports the LIDs they had."""
+KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
+"""What outlives a daemon: the internal manager gives ports the LIDs they had, and knows their M_Keys."""
 
 
 def name_of(source: str) -> str:

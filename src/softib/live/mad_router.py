@@ -1,6 +1,6 @@
 """Where MADs of programs go: to the fabric's agents, to another program on the addressed port, or back with status 110.
 
-No sockets here, and no protocol: stations are handed in, each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
+No sockets here, and no protocol: stations (:mod:`~softib.live.station`) are handed in, each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,45 +16,28 @@ from softib.agents.kernels.app_traffic import HIGH, fold_cells
 from softib.agents.plane import AgentPlane, Delivery
 from softib.agents.rmpp_segments import RmppSegments
 from softib.agents.trap_queue import TrapQueue
-from softib.iba.constants import LID_PERMISSIVE, RESPONSE_BIT, Method, MgmtClass
+from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import PortInfo
 from softib.live.answer_kernels import LAST, RECEIVED, REPLIES, answer
 from softib.live.clock import clock_ps
 from softib.live.crash_log import ReportBug, raised
-from softib.live.exchange import BATCH, exchange_of
+from softib.live.exchange import BATCH, exchange_of, replies_of
 from softib.live.forwarded import Forwarded, ForwardedRequests
+from softib.live.station import Station, Stations, is_response
 from softib.live.verbs.traffic import no_cells
-from softib.mad.batch import COLUMNS, MadBatch, SendStatus, batch_of
+from softib.mad.batch import MadBatch, SendStatus, batch_of
 
 if TYPE_CHECKING:
     from softib.live.mad_capture import MadCapture
 
-__all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter", "Station"]
+__all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
 """Batches of one client in a row before the others are served; and where there is only one (a step of the loop costs as much as
 five MADs)."""
 TRAPS_A_STEP = 64
 """What thousands of devices report does not keep programs waiting."""
-
-
-class Station(Protocol):
-    """Somebody who sits on a port: a program behind a socket, or a subnet manager in this process.
-
-    One whose program has no timeouts says so with ``waits_forever = True``: then the router gives its requests back.
-    """
-
-    number: int
-    port: int
-    issm: bool
-    classes: np.ndarray
-
-    def takes(self, mad: np.ndarray) -> bool:
-        """May this MAD (uint8[256]) be handed over?"""
-
-    def deliver(self, batch: MadBatch) -> None:
-        """Here are MADs as they arrive, and own requests that come back with status TIMEOUT. Copy what is to be kept."""
 
 
 class MadRouter:
@@ -70,7 +53,7 @@ class MadRouter:
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
         """Called where our own code fails; requests that were under way are given back."""
-        self.stations: dict[int, Station] = {}
+        self.stations = Stations()
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
@@ -109,7 +92,7 @@ class MadRouter:
         raises trap 144, which tells the master of a manager that came or went."""
         before = self.fabric.port_info[port].tobytes()
         now_ps = clock_ps()
-        self.plane.set_is_sm(port, any(s.issm and s.port == port for s in self.stations.values()), now_ps)
+        self.plane.set_is_sm(port, self.stations.has_manager(port), now_ps)
         if self.fabric.port_info[port].tobytes() != before:
             self.epoch += 1
             self.traps(now_ps)
@@ -133,7 +116,11 @@ class MadRouter:
         self.counts[RECEIVED] = n
         if self.tap is not None:
             try:
-                self.tap(sender.port, self._sent[:n], self._replies(0, int(self.counts[REPLIES])))
+                self.tap(
+                    sender.port,
+                    self._sent[:n],
+                    replies_of(self.exchange, self._sent, self._answered, 0, int(self.counts[REPLIES])),
+                )
             except Exception:
                 self.report_bug("capturing MADs")
         return True
@@ -160,7 +147,7 @@ class MadRouter:
         """The requests among ``rows`` of ``requests`` go back as timed out: nobody waits for what failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
-            if not _is_response(back.mad[0]):
+            if not is_response(back.mad[0]):
                 back.status[:] = SendStatus.TIMEOUT
                 self.bounced += 1
                 sender.deliver(back)
@@ -172,22 +159,11 @@ class MadRouter:
         self.bounced += bounces
         self.epoch += bool(sets)
         if replies > sent:
-            sender.deliver(self._replies(sent, replies))
+            sender.deliver(replies_of(self.exchange, self._sent, self._answered, sent, replies))
         if forwards:
             self._forward_all(sender, forwards)
         if self.plane.tables.notice_count[0]:
             self.traps(now_ps)
-
-    def _replies(self, first: int, end: int) -> MadBatch:
-        """Replies ``first`` to ``end`` - 1 of the batch: answers, and requests that come back as timed out."""
-        taken = self.exchange.reply_answer[first:end]
-        came_back = np.flatnonzero(taken < 0)
-        if not len(came_back):  # the agents' answers are in the order of their requests
-            return self._answered[int(taken[0]) : int(taken[0]) + len(taken)] if len(taken) else self._answered[:0]
-        replies, rows = self._answered[taken], self.exchange.reply_row[first:end][came_back]
-        for name in ("mad", *COLUMNS):
-            getattr(replies, name)[came_back] = getattr(self._sent, name)[rows]
-        return replies
 
     def _forward_all(self, sender: Station, n: int) -> None:
         x = self.exchange
@@ -201,7 +177,7 @@ class MadRouter:
             if self._represses(mad, port):
                 continue
             try:
-                target = self.target(mad, port, sender)
+                target = self.stations.target(mad, port, sender)
                 if target is not None:
                     target.deliver(arrived[i : i + 1])
                     octets = self.segments.octets() if i == 0 else 0
@@ -217,7 +193,7 @@ class MadRouter:
 
     def _remember(self, handed: np.ndarray, request: MadBatch, sender: Station, target: Station) -> None:
         """A request that ``target`` has now waits for its answer; an answer ends that."""
-        if _is_response(handed):
+        if is_response(handed):
             self.waiting.answered(handed)
         elif getattr(sender, "waits_forever", False) and handed[METHOD_AT] != Method.SEND:
             self.waiting.keep(request, sender, target.number, clock_ps())
@@ -228,19 +204,6 @@ class MadRouter:
             forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
             forwarded.sender.deliver(forwarded.request)
-
-    def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """Who on ``port`` takes this MAD: a response (and the TrapRepress of a trap) goes to the client of its TID, a
-        request to the manager there, or else to another program that speaks the class; None where nobody may get it.
-
-        A program that is no manager never gets its own request: by the TID it would take it for the answer.
-        """
-        if _is_response(mad):
-            requester = self.stations.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))
-            return requester if requester is not None and requester.port == port and requester.takes(mad) else None
-        takers = [s for s in self.stations.values() if s.port == port and (s.issm or s is not sender) and s.takes(mad)]
-        takers.sort(key=lambda s: not s.issm)
-        return takers[0] if takers else None
 
     # -- what the fabric and managers in this process send --
 
@@ -271,7 +234,7 @@ class MadRouter:
             mad = arrived.mad[i]
             if self._represses(mad, port):
                 continue
-            target = self.target(mad, port)
+            target = self.stations.target(mad, port)
             if target is None:
                 untaken.append(int(delivery.rows[i]))
                 continue
@@ -334,8 +297,3 @@ class MadRouter:
         self.plane.set_link(port, up, now_ps)
         self.epoch += 1
         self.traps(now_ps)
-
-
-def _is_response(mad: np.ndarray) -> bool:
-    """Does this MAD (uint8[256]) end a request or a trap? A TrapRepress does (IBA 13.4.5)."""
-    return bool(mad[METHOD_AT] & RESPONSE_BIT) or mad[METHOD_AT] == Method.TRAP_REPRESS

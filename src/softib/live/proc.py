@@ -7,8 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 
 __all__ = [
-    "command_name", "descendants", "descriptor_path", "has_ended", "is_running", "parents", "process_start",
-    "working_directory",
+    "command_name", "descendants", "descriptor_path", "has_ended", "is_running", "parents", "process_start", "processes",
+    "read_environment", "working_directory",
 ]  # fmt: skip
 
 STATE, PARENT, START_TIME = 0, 1, 19
@@ -53,6 +53,21 @@ def parents() -> dict[int, int]:
         if entry.isdigit() and (fields := _stat(int(entry))):
             found[int(entry)] = int(fields[PARENT])
     return found
+
+
+def processes() -> list[int]:
+    """All that may be looked at, in order."""
+    return sorted(parents())
+
+
+def read_environment(pid: int) -> dict[str, str]:
+    """With which it began (``environ``); empty where it may not be read, or is no more."""
+    try:
+        text = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (x.partition("=") for x in text.decode("utf-8", "replace").split("\0"))
+    return {name: value for name, mark, value in pairs if mark}
 
 
 def descendants(pid: int) -> list[int]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
+import time
 from itertools import count
 
 import pytest
@@ -51,7 +54,7 @@ else:
     s.bind(("127.0.0.1", port)); s.listen(); s.settimeout(20); s.accept()
 """
 
-PORTS = count(22000, 300)
+PORTS = count(12000 + os.getpid() % 8 * 2500, 300)  # others may test on this machine
 
 
 def test_the_table_is_read_by_its_headings():
@@ -87,9 +90,16 @@ def test_arguments_are_perftests():
 
 def test_launchers_name_the_host():
     at = HostPort("node-1 mlx5_0", "node-1", "mlx5_0", 1)
-    assert launcher_named("ssh").command(at, ["ib_write_bw", "-d", "a b"], 30)[-2:] == [
-        "node-1",
-        "timeout -k 2 30 ib_write_bw -d 'a b'",
+    host, remote = launcher_named("ssh").command(at, ["ib_write_bw", "-d", "a b"], 30)[-2:]
+    assert host == "node-1" and shlex.split(remote)[3:] == [
+        "sh",
+        "timeout",
+        "-k",
+        "2",
+        "30",
+        "ib_write_bw",
+        "-d",
+        "a b",
     ]
     assert "--nodelist=node-1" in launcher_named("srun").command(at, ["x"], 30)
     assert Launcher("local", "pod").command(at, ["x"], 30)[6:8] == ["--node", "node-1 mlx5_0"]
@@ -174,6 +184,30 @@ def test_a_run_goes_on_where_it_ended(cluster):
     (cluster / "all" / "ib_write_bw").unlink()
     assert len(measured(cluster, hosts, journal=journal, resume=True).measurements) == 6
     json.dumps(found.to_json())
+
+
+def on_host(program: list[str]) -> subprocess.Popen[bytes]:
+    """What ssh's other end runs of ``program``."""
+    remote = launcher_named("ssh").command(HostPort("n", "n", "", 1), program, 30)[-1]
+    return subprocess.Popen(
+        ["sh", "-c", remote], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def test_a_host_keeps_exit_code_and_output_while_connected():
+    with on_host(["sh", "-c", "echo word; exit 7"]) as program:
+        assert program.stdout.read() == b"word\n"
+        assert program.wait(10) == 7
+
+
+def test_a_program_ends_with_its_connection_however_early():
+    """Its output ends too: a program that is left holds the pipe, and sshd the session."""
+    for i in range(30):
+        with on_host(["sleep", "25"]) as program:
+            time.sleep(i * 0.3e-3)
+            program.stdin.close()
+            program.stdin = None
+            assert program.communicate(timeout=10)[0] is not None
 
 
 def test_hosts_come_from_files_and_lists(tmp_path):

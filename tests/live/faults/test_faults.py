@@ -10,13 +10,14 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.errors import InputError
+from softib.fabric.columns import CableMedium
 from softib.fabric.faults.targets import port_at
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
 from softib.iba.rates import WIDTH_BITS
 from softib.iba.smp import PortInfo
 from softib.live.faults.controller import TRAINING_PS, FaultController
-from softib.live.faults.options import KINDS, options_of
+from softib.live.faults.options import KINDS, RATES, options_of
 from softib.live.mad_router import MadRouter
 from softib.live.shared_fabric import SharedFabric
 from tests.live.serving import wait_for
@@ -128,6 +129,37 @@ def test_every_change_of_a_fault_moves_the_epoch_and_the_loss_of_its_ports(lab):
     assert not lab.f.port_loss.any() and [k for k, _ in lab.known()] == ["downgrade"]
 
 
+def test_light_that_is_missing_comes_back_when_it_is_cleared():
+    """Faults of modules are of one end; bit errors for want of light and those of the cable add up, and each goes alone."""
+    f = generate("fat-tree", radix=4, levels=2, generation="NDR")
+    f.cable_medium[:] = CableMedium.MULTIMODE
+    f.power_on()
+    desk = FaultController(MadRouter(AgentPlane(f)), lambda: 5 * S)
+    a = int(f.cable_port[3, 0])
+    b, name = int(f.port_peer[a]), f.port_name(a)
+    modules = f.module_info.copy()
+    rate = desk.faults.tables.fault_rate[:, 0]
+    desk.do({"kind": "attenuation", "where": name, "db": 6.9})
+    assert 1e-4 < rate[a] < 3e-4 and rate[b] == 0 and not (f.module_info[a] == modules[a]).all()
+    desk.do({"kind": "ber", "where": name, "ber": 1e-6})
+    assert rate[b] == 1e-6 and rate[a] > 1e-4
+    desk.do({"kind": "weak-laser", "where": name, "db": 3.0})
+    desk.do({"kind": "hot-module", "where": name, "celsius": 80})
+    desk.do({"kind": "hot-module", "where": name, "celsius": 81})
+    assert {k["kind"] for k in desk.do({"kind": "list"})["faults"]} == {
+        "attenuation",
+        "ber",
+        "weak-laser",
+        "hot-module",
+    }
+    desk.do({"kind": "attenuation", "where": name, "db": 0})
+    assert rate[a] == 1e-6 and rate[b] == pytest.approx(1e-6)  # the laser is 3 dB weaker still
+    desk.do({"kind": "clear", "where": name})
+    assert (f.module_info == modules).all() and not rate.any() and not f.port_loss.any()
+    with pytest.raises(InputError, match="dB of light, from 0 to 40"):
+        desk.do({"kind": "weak-laser", "where": name, "db": 41})
+
+
 def test_faults_of_the_file_are_there_from_the_start():
     f = generate("fat-tree", radix=4, levels=2, generation="EDR")
     f.cable_ber[3] = 1e-7
@@ -202,7 +234,9 @@ def test_the_command_line_knows_the_same_kinds():
 
     assert set(fault._KINDS) == set(KINDS)
     flags = {p.name for p in fault.command.params}
-    assert {o for k in KINDS.values() for o in k.options} - {"ber", "gbps", "share"} <= flags
+    assert {o for k in KINDS.values() for o in k.options} - set(RATES) <= flags and set(fault._RATES.values()) == set(
+        RATES
+    )
     assert options_of("flap", {}) == {"period_s": 2.0}
 
 

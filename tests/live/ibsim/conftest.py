@@ -6,6 +6,7 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
+from softib.iba.smp import SwitchInfo
 from tests.live.ibsim.fuzzing import Running, hardware
 from tests.live.ibsim.tool_answers import (
     named,
@@ -33,6 +34,7 @@ def lab(tmp_path_factory):
     one.fault("link-down", "leaf-8[1]")
     one.settle()
     f = one.f
+    SwitchInfo.mcast_fdb_top.set(f.switch_info, 0xC003)  # the manager knows no group so high
     for row in range(f.sizes.switches):  # a group whose tree is the way to host-0001
         ports = {int(f.lft[row, f.lid[named(f, "host-0001")]]), 1}
         f.mft[row, 3] = 0

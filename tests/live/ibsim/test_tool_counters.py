@@ -258,3 +258,27 @@ def test_ibqueryerrors_every_option(library, lab):
     assert queried(lab, library)[0] == {}
     queried(lab, library, "-K", "--data")
     assert np.all(f.counters["port_xmit_data"] < BIG)
+
+
+@pytest.mark.parametrize("library", STOCK_FIRST)
+def test_perfquery_says_what_a_device_of_its_generation_can(library, lab):
+    """Both masks, and the error counters in 64 bits of a switch: PortXmitWait does not stop at 32 bits there. The stock library loses the end of
+    every MAD, so its programs are not told of them."""
+    f = lab.f
+    port, lid = the_port(lab)
+    f.counters["port_xmit_wait"][port] = f.counters["symbol_error_counter"][port] = 2**40 + 5
+    said = ask(lab, library, "perfquery", "-x", lid, 3)
+    if library == "stock":
+        assert "CapMask2: 0x0000000)" in said and "SymbolErrorCounter" not in said
+    else:
+        assert "CapMask: 0x5300 CapMask2: 0x0000002)" in said
+        assert shown(said, ["PortXmitWait", "SymbolErrorCounter"]) == {
+            "PortXmitWait": 2**40 + 5, "SymbolErrorCounter": 2**40 + 5,
+        }  # fmt: skip
+        ask(lab, library, "perfquery", "-x", "-R", lid, 3)
+        assert not f.counters["symbol_error_counter"][port]
+        f.counters["port_xmit_wait"][port] = 2**40
+    plain = shown(ask(lab, library, "perfquery", lid, 3), ["PortXmitWait"])
+    assert plain == {"PortXmitWait": 2**32 - 1}
+    own = ask(lab, library, "perfquery", "-x")
+    assert "CapMask: 0x5A00 CapMask2: 0x0000000)" in own

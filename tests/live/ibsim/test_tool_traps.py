@@ -40,9 +40,10 @@ def far(heard):
     lab = heard.lab
     port = named(lab.f, "host-0008")
     edge = int(lab.f.port_peer[port])
-    assert wait_for(lambda: lab.f.port_state[edge] == 4, 60)
+    assert wait_for(lambda: lab.f.port_state[edge] == 4 and heard.rests(), 60)
     heard.forget()
     yield port, edge, lab.lid(port), lab.lid(edge)
+    assert wait_for(heard.rests, 60)
     lab.fault("clear", lab.f.port_name(edge))
     assert wait_for(lambda: lab.f.port_state[edge] == 4, 60)
 

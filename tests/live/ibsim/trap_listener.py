@@ -44,6 +44,13 @@ class Heard:
     def forget(self) -> None:
         self.mark = len(self.text())
 
+    def rests(self) -> bool:
+        """Has OpenSM ended the sweep that it began last? It reads the ports first and clears PortStateChange at the sweep's end:
+        a port that changes between the two raises no trap (IBA 14.2.5.4), and is not seen before something else changes."""
+        text = self.text()
+        ended = max(text.rfind(end) for end in ("SUBNET UP (sweep", "LIGHT SWEEP COMPLETE"))
+        return ended > max(text.rfind(begin) for begin in ("Forcing heavy sweep", "INITIATING"))
+
     def of(self, trap: int, **fields: object) -> list[dict[str, str]]:
         """The notices ``trap`` with these ``fields``; waits until there is one. (A device sends a trap again until it is
         repressed: one of the cause before may come late.)"""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from softib.live.acceptance.free_ports import exchange_ports
 from softib.live.acceptance.journal import Journal
-from softib.live.acceptance.launchers import HostPort, Launcher
+from softib.live.acceptance.launchers import ALLOCATION_ENDED, HostPort, Launcher
 from softib.live.acceptance.pair_runs import run_pairs
 from softib.live.acceptance.perftest import Run
+from softib.live.acceptance.probe import unfit_hosts
 
 __all__ = ["Batch", "Exchange", "run_campaign"]
 
@@ -58,11 +59,12 @@ def run_campaign(
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
     # Servers of a run that died may still listen on hosts: one that goes on begins behind their ports.
     tcp = exchange_ports(base_port, launcher.name == "local", len(journal.entries) * len(ports) // 2)
-    out: dict[str, str] = {}
+    out = _unfit(batches, done, ports, launcher, program)
     strikes: dict[int, set[int]] = {}
+    ended = ""
     began, ran = time.monotonic(), 0
     for i, batch in enumerate(batches):
-        left = [p for p in batch.pairs if (batch.round, batch.test, p.source, p.target) not in done]
+        left = _left(batch, done)
         entry: dict[str, Any] = {
             "round": batch.round,
             "test": batch.test,
@@ -72,6 +74,9 @@ def run_campaign(
         }
         alive = []
         for p in left:
+            if ended:
+                entry["failures"].append([p.source, p.target, -1, ended])
+                continue
             lost = next((e for e in (0, 1) if ports[(p.source, p.target)[e]].host in out), -1)
             if lost < 0:
                 alive.append(p)
@@ -80,11 +85,34 @@ def run_campaign(
                 entry["failures"].append([p.source, p.target, lost, out[host]])
         if alive:
             _run(batch, alive, ports, launcher, program, tcp, entry)
-            _leave_out(entry, ports, out, strikes)
+            ended = _allocation_ended(entry) if launcher.name == "srun" else ""
+            if not ended:
+                _leave_out(entry, ports, out, strikes)
             ran += 1
         if left:
             journal.add(entry)
         progress(i + 1, len(batches), (time.monotonic() - began) / max(ran, 1) * (len(batches) - i - 1))
+
+
+def _allocation_ended(entry: dict[str, Any]) -> str:
+    """What srun said of an allocation that is no more; "" where there is one. It accuses no host, and nothing more is started."""
+    reasons = (reason for *_, reason in entry["failures"])
+    return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
+
+
+def _left(batch: Batch, done: Container[tuple[int, str, int, int]]) -> list[Exchange]:
+    return [p for p in batch.pairs if (batch.round, batch.test, p.source, p.target) not in done]
+
+
+def _unfit(
+    batches: Sequence[Batch], done: Container[tuple[int, str, int, int]], ports: Sequence[HostPort], launcher: Launcher, program: str
+) -> dict[str, str]:  # fmt: skip
+    """Hosts with something left to measure that do not answer, or lack perftest. All nodes of a running fabric are this machine: there the first pairs tell."""
+    rows = {row for b in batches for p in _left(b, done) for row in (p.source, p.target)}
+    if launcher.name == "local" or not rows:
+        return {}
+    names = sorted({Run(program, b.latency, b.both, 1, 1, 0).name for b in batches if _left(b, done)})
+    return unfit_hosts(launcher, [ports[row] for row in sorted(rows)], names)
 
 
 def _run(

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from dataclasses import dataclass
 
-from softib.errors import UnknownName
+from softib.errors import InputError, UnknownName
 
-__all__ = ["LAUNCHERS", "HostPort", "Launcher", "launcher_named"]
+__all__ = ["ALLOCATION_ENDED", "LAUNCHERS", "HostPort", "Launcher", "launcher_named"]
 
 LAUNCHERS = ("local", "ssh", "srun")
-SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "StrictHostKeyChecking=accept-new")
-"""No question at a terminal, and no waiting for a host that is off."""
+SSH = (
+    "ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "StrictHostKeyChecking=accept-new",
+    "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3",
+)  # fmt: skip
+"""No question at a terminal, and no waiting for a host that is off, or goes off later."""
+WHILE_CONNECTED = (
+    'exec 3<&0; "$@" </dev/null 3<&- & p=$!; (exec >/dev/null 2>&1; read -r _ <&3; kill "$p") & w=$!; '
+    'wait "$p"; c=$?; kill "$w" 2>/dev/null; kill -- "-$p" 2>/dev/null; exit "$c"'
+)
+"""Shell: run a program until it ends, or until standard input does: sshd ends no program when its connection breaks (sshd(8) sends SIGHUP where there is a terminal alone).
+``"-$p"`` is the process group that timeout(1) makes: one that is ended while it still forks lets its program go."""
 SRUN = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--quiet")
 NOT_REACHED = {"ssh": 255}
 """Exit code of a launcher that did not reach the host (ssh(1): 255)."""
+
+ALLOCATION_ENDED = ("has expired", "invalid job id", "has been revoked", "job/step already completing or completed")
+"""What srun says inside an allocation that was cancelled, or whose time is over (Slurm 22.05): no host's fault."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +43,19 @@ class HostPort:
 
 @dataclass(frozen=True)
 class Launcher:
-    """``name`` of :data:`LAUNCHERS`; ``fabric``: the running fabric of ``local``."""
+    """``name`` of :data:`LAUNCHERS`; ``fabric``: the running fabric of ``local``; ``ssh_config``: ssh's configuration file ("": the user's)."""
 
     name: str
     fabric: str = ""
+    ssh_config: str = ""
 
     def command(self, at: HostPort, program: list[str], limit_s: float) -> list[str]:
-        """The command on this machine that runs ``program`` at ``at``, for at most ``limit_s`` seconds there (timeout(1): what is left behind when a connection breaks ends, too)."""
+        """The command on this machine that runs ``program`` at ``at``, for at most ``limit_s`` seconds there (timeout(1)). With ssh it also ends when this end's standard
+        input does, which therefore has to be a pipe."""
         bounded = ["timeout", "-k", "2", f"{limit_s:.0f}", *program]
         if self.name == "ssh":
-            return [*SSH, at.host, shlex.join(bounded)]
+            configured = ["-F", self.ssh_config] if self.ssh_config else []
+            return [*SSH, *configured, at.host, shlex.join(["sh", "-c", WHILE_CONNECTED, "sh", *bounded])]
         if self.name == "srun":
             return [*SRUN, f"--nodelist={at.host}", *bounded]
         attached = ["--fabric", self.fabric, "--node", at.node, "--port", str(at.portnum)]
@@ -54,8 +70,12 @@ class Launcher:
         return "" if self.name == "local" else at.device
 
 
-def launcher_named(name: str, fabric: str = "") -> Launcher:
-    """Raises :class:`UnknownName` for another one."""
+def launcher_named(name: str, fabric: str = "", ssh_config: str = "") -> Launcher:
+    """Raises :class:`UnknownName` for another one, and :class:`InputError` for a configuration of ssh that cannot be read, or that is not for this launcher."""
     if name not in LAUNCHERS:
         raise UnknownName("launcher", name, LAUNCHERS)
-    return Launcher(name, fabric)
+    if ssh_config and name != "ssh":
+        raise InputError(f"{ssh_config}: a configuration of ssh is for --launcher ssh, not {name}")
+    if ssh_config and not os.access(ssh_config, os.R_OK):
+        raise InputError(f"{ssh_config}: no configuration of ssh that can be read; name a file such as ~/.ssh/config")
+    return Launcher(name, fabric, ssh_config)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO
 
 from softib.errors import PeerError
 from softib.live.acceptance.launchers import NOT_REACHED, HostPort, Launcher
 from softib.live.acceptance.perftest import Run, arguments, parse, reason_of
+from softib.live.acceptance.program import MISSING, TIMED_OUT, Program
 
 __all__ = ["Outcome", "run_pairs"]
 
@@ -22,9 +17,6 @@ LOOK_S = 0.02
 RETRY_S = 0.3
 REACHED_S = 30.0
 """Seconds that a client goes on trying to reach its server: as long as a launcher may take to start that."""
-MISSING = (126, 127)
-"""Exit codes of a shell, env(1) and timeout(1) for a program that is not there or not executable."""
-TIMED_OUT = (124, 137)
 HOST_FAULTS = (
     "no ib device",
     "no such device",
@@ -45,59 +37,20 @@ class Outcome:
     reason: str = ""
 
 
-class _Program:
-    """One end: a process whose output goes to a file (pipes of hundreds of programs fill up while nobody reads)."""
-
-    def __init__(self, command: list[str]):
-        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        self.missing = ""
-        self.process: subprocess.Popen[bytes] | None = None
-        try:
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=self._file, stderr=subprocess.STDOUT, start_new_session=True
-            )
-        except OSError as error:
-            self.missing = f"{command[0]}: {error.strerror or error}"
-
-    @property
-    def code(self) -> int | None:
-        """Exit code; None while it runs, 127 where it could not begin."""
-        return 127 if self.process is None else self.process.poll()
-
-    @property
-    def output(self) -> str:
-        """What it has printed."""
-        self._file.seek(0)
-        return self.missing or self._file.read().decode("utf-8", "replace")
-
-    def end(self) -> None:
-        """Stop it and its children, if it still runs."""
-        if self.process is not None and self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGTERM)
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
-        self._file.close()
-
-
 class _Pair:
     """The two programs of a pair; the client is started again while its server does not listen yet."""
 
     def __init__(self, launcher: Launcher, pair: tuple[HostPort, HostPort], run: Run, limit_s: float):
         self.launcher, self.pair, self.run, self.limit_s = launcher, pair, run, limit_s
         self.outcome: Outcome | None = None
-        self.client: _Program | None = None
+        self.client: Program | None = None
         self.next_s = 0.0
         self.server = self._start(1, None)
 
-    def _start(self, end: int, server: str | None) -> _Program:
+    def _start(self, end: int, server: str | None) -> Program:
         launcher, at = self.launcher, self.pair[end]
         program = arguments(self.run, launcher.device(at), at.portnum, server)
-        return _Program(launcher.command(at, program, self.limit_s))
+        return Program(launcher.command(at, program, self.limit_s))
 
     def look(self, now: float, began: float) -> None:
         """Start what is due, and see what has ended."""
@@ -139,7 +92,7 @@ class _Pair:
             return self._failed(self.server, 1)
         return self._failed(self.client, 0)
 
-    def _failed(self, program: _Program, end: int) -> Outcome:
+    def _failed(self, program: Program, end: int) -> Outcome:
         """Whose fault it is, as far as exit code and output say."""
         code, text = program.code, reason_of(program.output)
         if code == NOT_REACHED.get(self.launcher.name):

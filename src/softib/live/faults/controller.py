@@ -35,6 +35,8 @@ TRAINING_PS = PS
 """How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down."""
 
 Key = tuple[str, int]
+OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module")
+"""Faults of one end of a link; the others are of the link, whichever end was named."""
 
 
 @dataclass
@@ -107,6 +109,7 @@ class FaultController:
     def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
         return {
             "link-down": self._link_down, "link-up": self._link_up, "flap": self._flap, "ber": self._ber,
+            "attenuation": self._attenuation, "weak-laser": self._weak_laser, "hot-module": self._hot_module,
             "downgrade": self._downgrade, "slow-port": self._slow_port, "flow-control": self._flow_control, "switch-down": self._switch_down,
             "switch-up": self._switch_up, "sys-guid": self._sys_guid, "clear": self._clear_place,
         }  # fmt: skip
@@ -157,6 +160,26 @@ class FaultController:
         self._forget("ber", port)
         if ber:
             self._know("ber", port, options, now_ps)
+        return self._link(port)
+
+    def _attenuation(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        return self._light("attenuation", self.faults.attenuate, port, options, now_ps)
+
+    def _weak_laser(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        return self._light("weak-laser", self.faults.fade, port, options, now_ps)
+
+    def _light(
+        self, kind: str, plant: Callable[[int, float, int], None], port: int, options: dict[str, Any], now_ps: int
+    ) -> dict[str, Any]:
+        plant(port, float(options["db"]), now_ps)
+        self._forget(kind, port)
+        if options["db"]:
+            self._know(kind, port, options, now_ps)
+        return self._link(port)
+
+    def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
+        self.faults.optics.heat(port, float(options["celsius"]))
+        self._know("hot-module", port, options, now_ps)
         return self._link(port)
 
     def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
@@ -231,6 +254,12 @@ class FaultController:
             self.faults.mend(fault.row, now_ps)
         elif fault.kind == "ber":
             self.faults.noise(fault.row, 0.0, now_ps)
+        elif fault.kind == "attenuation":
+            self.faults.attenuate(fault.row, 0.0, now_ps)
+        elif fault.kind == "weak-laser":
+            self.faults.fade(fault.row, 0.0, now_ps)
+        elif fault.kind == "hot-module":
+            self.faults.optics.heat(fault.row, None)
         elif fault.kind == "slow-port":
             self.faults.slow(fault.row, None, now_ps)
         elif fault.kind == "flow-control":
@@ -258,8 +287,8 @@ class FaultController:
         return {"cleared": self.clear_at(row, now_ps)}
 
     def _key(self, kind: str, row: int) -> Key:
-        """A link is one thing, whichever end was named; a slow port, or one without flow control, is an end."""
-        if KINDS[kind].of_node or kind in ("slow-port", "flow-control"):
+        """A link is one thing, whichever end was named; :data:`OF_END` are of an end."""
+        if KINDS[kind].of_node or kind in OF_END:
             return kind, row
         return kind, min(row, int(self.fabric.port_peer[row]))
 

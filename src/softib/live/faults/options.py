@@ -8,17 +8,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from softib.agents.optical_faults import COLDEST_C, HOTTEST_C, MOST_DB
 from softib.errors import InputError
 
 __all__ = ["KINDS", "LiveFault", "flap_times", "options_of"]
 
 PS = 10**12
+RATES = ("ber", "gbps", "share", "db", "celsius")
+"""Options that ``softib fault`` takes as its RATE."""
 LEAST_PERIOD_S = 0.02
 """No flap is shorter: the daemon looks at its clock once a step of its loop."""
 
 
 def _seconds(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_PERIOD_S <= value <= 1e6:
+        raise ValueError
+    return float(value)
+
+
+def _decibels(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_DB:
+        raise ValueError
+    return float(value)
+
+
+def _celsius(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not COLDEST_C <= value <= HOTTEST_C:
         raise ValueError
     return float(value)
 
@@ -100,6 +115,12 @@ KINDS: dict[str, LiveFault] = {
     ),
     "ber": LiveFault("the cable makes bit errors; 0 heals it", needed=("ber",),
                      options={"ber": Option(_ratio, "a raw bit error ratio from 0 to below 1, such as 1e-9")}),
+    "attenuation": LiveFault("light for the port is lost on the way: a dirty connector, a bend; 0 heals it", needed=("db",),
+                             options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")}),
+    "weak-laser": LiveFault("the laser of the port sends less light; 0 heals it", needed=("db",),
+                            options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")}),
+    "hot-module": LiveFault("the module in the port has a temperature", needed=("celsius",),
+                            options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")}),
     "downgrade": LiveFault(
         "the link trains anew, at most this wide and this fast",
         options={"width": Option(_count, "lanes: 1, 2, 4, 8 or 12"), "speed": Option(_text, "a generation, such as EDR")},
@@ -124,7 +145,7 @@ KINDS: dict[str, LiveFault] = {
 
 def _called(option: str) -> str:
     """As people write it: an option of ``softib fault``, or its RATE; and as the control socket has it."""
-    flag = "RATE" if option in ("ber", "gbps", "share") else f"--{option.removesuffix('_s')}"
+    flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 

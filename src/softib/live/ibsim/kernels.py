@@ -7,16 +7,19 @@ The layout is :data:`softib.live.ibsim.wire.FRAME`; this file alone reads and wr
 import numpy as np
 
 from softib.agents.kernels.big_endian import get16, get32, inner, put16, put32
-from softib.iba.constants import MAD_SIZE
+from softib.iba.class_port_info import ClassPortInfo
+from softib.iba.constants import MAD_SIZE, Method, MgmtClass
+from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
 from softib.jit import External, kernel
 from softib.live.answer_kernels import FORWARDS, LAST, RECEIVED, REPLIES, SENT, answer
-from softib.live.ibsim.wire import FRAME
+from softib.live.ibsim.wire import FRAME, LOST, PROMISE_AT
 
 FRAME_SIZE = FRAME.itemsize
 DLID_AT, SLID_AT, DQP_AT, SQP_AT, STATUS_AT, LENGTH_AT, MAD_AT = (
     FRAME.fields[name][1] for name in ("dlid", "slid", "dqp", "sqp", "status", "length", "mad")
 )
 LENGTH_LOW_AT = LENGTH_AT + 4
+PERF, GET_RESP, CLASS_PORT_INFO = int(MgmtClass.PERF), int(Method.GET_RESP), int(ClassPortInfo.attr)
 PORT, NUMBER, FD = range(3)
 """What ``client`` of the buffers holds."""
 
@@ -54,6 +57,15 @@ def write_frame(c, r, f):
     put32(f, LENGTH_LOW_AT, MAD_SIZE)
     for i in range(MAD_SIZE):
         f[MAD_AT + i] = c.mad[r, i]
+    unpromise(f)
+
+
+@inner
+def unpromise(f):
+    """See :data:`softib.live.ibsim.wire.LOST`."""
+    m = f[MAD_AT:]
+    if m[CLASS_AT] == PERF and m[METHOD_AT] == GET_RESP and get16(m, ATTR_AT) == CLASS_PORT_INFO:
+        put32(m, PROMISE_AT, get32(m, PROMISE_AT) & ~LOST)
 
 
 @inner

@@ -12,7 +12,11 @@ from enum import IntEnum
 
 import numpy as np
 
-from softib.iba.constants import MAD_SIZE
+from softib.iba.class_port_info import ClassPortInfo
+from softib.iba.constants import MAD_SIZE, Method, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, DATA_AT, METHOD_AT
+from softib.iba.perf import CapMask2
+from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
 
 __all__ = [
@@ -98,10 +102,21 @@ class ClientInfo:
         return _INFO.pack(self.id, self.qp, self.issm, self.node[: NODE_ID_SIZE - 1])
 
 
+PROMISE_AT = DATA_AT + ClassPortInfo.cap_mask2.byte
+LOST = int(CapMask2.ADDITIONAL_EXTENDED_COUNTERS) << 5
+"""The stock library loses the last 32 octets of every MAD, where the 64-bit error counters of PortCountersExtended end. So its clients are not told of
+them: this bit of the word at ``PROMISE_AT`` of PerfMgt ClassPortInfo (CapabilityMask2 stands above RespTimeValue, 5 bits) is taken out of what they receive."""
+
+
 def frames_of(batch: MadBatch) -> np.ndarray:
     """uint8[n, 288]: the datagrams (:data:`FRAME`) that deliver ``batch``; SL and P_Key index are not in them."""
     frames = np.zeros(len(batch), FRAME)
     for name in ("dlid", "slid", "dqp", "sqp", "status", "mad"):
         frames[name] = getattr(batch, name)
     frames["length"] = MAD_SIZE
+    mad = frames["mad"]
+    states = (mad[:, CLASS_AT] == MgmtClass.PERF) & (mad[:, METHOD_AT] == Method.GET_RESP)
+    states &= MadHeader.attr_id.get(mad) == ClassPortInfo.attr
+    if states.any():
+        mad[states, PROMISE_AT + 3] &= ~np.uint8(LOST)
     return frames.view(np.uint8).reshape(len(frames), FRAME_SIZE)

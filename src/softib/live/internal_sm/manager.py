@@ -12,7 +12,10 @@ import numpy as np
 from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState, SmpAttr
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.iba.smp import MadHeader, PortInfo
+from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
+from softib.live.internal_sm.kept_keys import read_keys, write_keys
+from softib.live.internal_sm.sa_wait import SaWait
 from softib.live.mad_router import MadRouter
 from softib.live.umad.file import RmppPayload
 from softib.mad.batch import MadBatch
@@ -47,8 +50,12 @@ class InternalManager:
         self.lids, self._swept = lids, 0
         if lids is not None and not config.reassign_lids:
             self.sm.lids.update(read_lids(lids))
+        self.sm.mkeys.local_guid = int(router.fabric.port_guid[port])
+        if lids is not None:
+            read_keys(lids, self.sm.mkeys)
         self.payload: Callable[[], RmppPayload | None] = lambda: None
         self._inbox: list[MadBatch] = []
+        self.sa_wait = SaWait()
         self._deadline_ps = 0
         self._port_info, self._was_up = router.fabric.port_info[port], True
         self.ready = False
@@ -72,6 +79,7 @@ class InternalManager:
         payload = self.payload()
         if payload is not None:
             batch.payload = {0: os.pread(payload.fd, payload.octets, 0)}
+        self.sa_wait.came(batch, clock_ps())
         self._inbox.append(batch)
 
     def sweep(self, config: SmConfig | None = None) -> None:
@@ -86,6 +94,7 @@ class InternalManager:
         """After a sweep."""
         if self.lids is not None and self._swept != self.sm.sweeps and self.sm.lids:
             write_lids(self.lids, self.sm.lids)
+            write_keys(self.lids, self.sm.mkeys)
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
@@ -114,6 +123,7 @@ class InternalManager:
             outbox, self._deadline_ps = self.sm.step(now_ps, inbox)
             if len(outbox):
                 _stamp(outbox)
+                self.sa_wait.left(outbox, clock())
                 answers = self.router.send(outbox, self.port, now_ps)
                 self.router.traps(now_ps)
                 if len(answers):

@@ -76,7 +76,7 @@ def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
     lid = int(PortInfo.master_sm_lid.get(info))
     if not lid:
         return None
-    reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid))
+    reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
     if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
         return None
     return Master(lid, int(SMInfo.guid.get(reply)), int(SMInfo.priority.get(reply)))

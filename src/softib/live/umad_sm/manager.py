@@ -15,6 +15,7 @@ from softib.errors import PeerError, SoftibError
 from softib.iba.constants import PortState
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
+from softib.live.internal_sm.kept_keys import read_keys, write_keys
 from softib.live.umad_client.devices import UmadDevice, port_state
 from softib.live.umad_client.port import UmadPort
 from softib.live.umad_sm.wire import MadWire, Pacing
@@ -42,7 +43,7 @@ LOG = logging.getLogger("softib.sm")
 class Hooks:
     """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step; ``on_standby`` when it begins to stand
     by; ``reread`` gives the settings as files
-    say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept); ``database``: the file that
+    say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept; M_Keys are beside it); ``database``: the file that
     keeps groups, subscriptions and services so (OpenSM's opensm-sa.dump)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
@@ -74,6 +75,9 @@ class UmadManager:
         self.pacing = Pacing(self.sm.transactor)
         if self.hooks.lids is not None and not config.reassign_lids:
             self.sm.lids.update(read_lids(self.hooks.lids))
+        self.sm.mkeys.local_guid = 0 if device is None else device.guid
+        if self.hooks.lids is not None:
+            read_keys(self.hooks.lids, self.sm.mkeys)
         self._kept, self._keep_at = "", 0.0
         self._restore()
         self.began_ps = clock_ps()
@@ -201,6 +205,7 @@ class UmadManager:
         self._retry_at = time.monotonic() + RETRY_S
         if self.hooks.lids is not None and sm.lids:
             write_lids(self.hooks.lids, sm.lids)
+            write_keys(self.hooks.lids, sm.mkeys)
         LOG.info("sweep", extra=numbers(sm))
         for problem in sm.report.problems:
             if problem not in seen.problems:

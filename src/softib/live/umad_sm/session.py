@@ -11,6 +11,7 @@ import numpy as np
 
 from softib.errors import InputError, MadTimeout
 from softib.iba.smp import SMInfo
+from softib.live.internal_sm.kept_keys import read_keys
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.port import ASKS, MANAGES, UmadPort
 from softib.live.umad_sm.dry_wire import DryWire
@@ -18,6 +19,7 @@ from softib.live.umad_sm.live_master import Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms
 from softib.sm.config import SmConfig
 from softib.sm.dry_run import AttributeChange
+from softib.sm.mkeys import MKeys
 from softib.sm.state import SmState
 
 __all__ = ["Plan", "default_lids", "dry_run", "serve"]
@@ -69,7 +71,7 @@ def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> Uma
     port = UmadPort(device, MANAGES, port_timeout_ms(config), plan.window)
     try:
         if not (plan.elects or plan.take_over):
-            _refuse(device, live_master(port, config.mkey))
+            _refuse(device, live_master(port, _local_key(device, config, hooks)))
         port.announce()
         # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none that still discovers.
         hooks.on_standby = lambda: port.announce(repeated=True)
@@ -78,6 +80,14 @@ def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> Uma
         return manager
     finally:
         port.close()
+
+
+def _local_key(device: UmadDevice, config: SmConfig, hooks: Hooks) -> int:
+    """The M_Key of the manager's own port, as far as it is known."""
+    mkeys = MKeys(config.mkey, config.mkey_lookup)
+    if hooks.lids is not None and config.mkey_lookup:
+        read_keys(hooks.lids, mkeys)
+    return mkeys.held.get(device.guid) or config.mkey
 
 
 def _refuse(device: UmadDevice, master: Master | None) -> None:
@@ -130,7 +140,7 @@ def dry_run(
     """
     port = UmadPort(device, ASKS, port_timeout_ms(config), plan.window)
     try:
-        master = live_master(port, config.mkey)
+        master = live_master(port, _local_key(device, config, hooks))
         wire = DryWire(port)
         config = replace(config, sm_key=NOBODY_S_KEY, sweep_interval_ps=0)
         manager = UmadManager(wire, config, device, replace(hooks, lids=None, database=None))
@@ -138,6 +148,8 @@ def dry_run(
             from softib.live.internal_sm.guid2lid import read_lids
 
             manager.sm.lids.update(read_lids(hooks.lids))
+        if hooks.lids is not None:
+            read_keys(hooks.lids, manager.sm.mkeys)
         manager.run(lambda m: m.sm.sweeps >= 1 and not m.sm.phase)
         if manager.stopping:
             raise KeyboardInterrupt
