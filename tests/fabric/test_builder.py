@@ -149,4 +149,4 @@ def test_copying_does_not_bring_unwritten_columns_to_life():
     for c in COLUMNS:
         assert getattr(g, c.name).tobytes() == getattr(f, c.name).tobytes(), c.name
         assert not np.shares_memory(getattr(g, c.name), getattr(f, c.name))
-    assert sum(getattr(f, n).nbytes for n in LAZY_COLUMNS) / f.sizes.ports == pytest.approx(2603 + 131136 / 65, abs=20)
+    assert sum(getattr(f, n).nbytes for n in LAZY_COLUMNS) / f.sizes.ports == pytest.approx(2939 + 131136 / 65, abs=20)

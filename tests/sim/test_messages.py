@@ -74,3 +74,20 @@ def test_a_delay_counts_from_time_0_where_nothing_is_waited_for():
         assert run.arrived_ps[3] == 702_000
         # Message 4 waits for the arrival of message 0 at another host.
         assert run.began_ps[4] == run.arrived_ps[0] + 30_000
+
+
+@pytest.mark.parametrize(
+    ("transport", "opcode"),
+    [(Transport.UD, Opcode.WRITE), (Transport.UD, Opcode.READ), (Transport.UC, Opcode.READ), (Transport.UC, Opcode.ATOMIC)],
+)  # fmt: skip
+def test_a_service_does_only_what_verbs_let_it(transport, opcode):
+    """The table of ibv_post_send(3): UD sends, UC sends and writes, RC does all."""
+    with pytest.raises(InputError, match="message 0 is a"):
+        messages([0], [1], 8, transport=transport, opcode=opcode).check(3)
+    messages([0], [1], 8, transport=Transport.RC, opcode=opcode).check(3)
+
+
+def test_datagrams_are_sends_unless_said_otherwise():
+    made = messages([0, 0], [1, 2], 8, transport=[Transport.UD, Transport.RC])
+    assert made.opcode.tolist() == [Opcode.SEND, Opcode.WRITE]
+    made.check(3)

@@ -15,10 +15,9 @@ image**, so an agent's Get is a copy and no bit is lost; read and write single f
 ``engine`` (whatever moves data, and the PMA's clear).
 
 Memory a CA port: about 1 KB; a port of a 64-port switch: about 1.6 KB + its share of the LFT (48 KiB a switch).
-The :data:`LAZY_COLUMNS` add at most 2.6 KB a port: optional PerfMgt counters 1744 octets, sampling and other PerfMgt
-settings 219, congestion control 636; 128 KiB a switch for adaptive routing; 368 KiB an aggregation node. They are zeroed
-pages that cost no memory until something writes them: a port on which nothing was counted by VL, SL or lane, and no congestion
-manager spoke, pays for none of it.
+The :data:`LAZY_COLUMNS` add at most 2.9 KB a port: optional PerfMgt counters 1744 octets, sampling and other PerfMgt settings 219,
+congestion control 636, modules and FEC 336; 128 KiB a switch for adaptive routing; 368 KiB an aggregation node. They are zeroed
+pages that cost no memory until something writes them (counters by VL, SL or lane, a congestion manager's settings).
 
 ``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). QPs of such a node are numbered from 1; the QP of a
 tree's edge says in ``sharp_qp`` which LID is at the other end (:mod:`softib.fabric.sharp_trees` follows them).
@@ -32,76 +31,10 @@ from typing import Any
 
 import numpy as np
 
+from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.iba.ar import AR_GROUPS
+from softib.iba.mlnx_registers import BINS
 from softib.iba.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
-
-COUNTER_NAMES = (
-    "symbol_error_counter",
-    "link_error_recovery_counter",
-    "link_downed_counter",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "port_xmit_constraint_errors",
-    "port_rcv_constraint_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "qp1_dropped",
-    "vl15_dropped",
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_pkts",
-    "port_rcv_pkts",
-    "port_xmit_wait",
-    "port_unicast_xmit_pkts",
-    "port_unicast_rcv_pkts",
-    "port_multicast_xmit_pkts",
-    "port_multicast_rcv_pkts",
-)
-"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data in 4-octet words, wait in ticks, the rest in events."""
-
-COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
-
-DETAIL_COUNTERS = np.dtype([
-    (name, np.uint64)
-    for name in (
-        # PortRcvErrorDetails, PortXmitDiscardDetails
-        "port_local_physical_errors", "port_malformed_packet_errors", "port_buffer_overrun_errors",
-        "port_dlid_mapping_errors", "port_vl_mapping_errors", "port_looping_errors",
-        "port_inactive_discards", "port_neighbor_mtu_discards", "port_sw_lifetime_limit_discards",
-        "port_sw_hoq_lifetime_limit_discards",
-        # PortOpRcvCounters, PortFlowCtlCounters
-        "port_op_rcv_pkts", "port_op_rcv_data", "port_xmit_flow_pkts", "port_rcv_flow_pkts",
-        # PortRcvConCtrl, PortXmitConCtrl
-        "port_pkt_rcv_fecn", "port_pkt_rcv_becn", "port_xmit_time_cong",
-    )
-])  # fmt: skip
-"""Optional counters of a port (136 octets), PerfMgt names (IBA 16.1.4, A10); data in 4-octet words, time in ticks."""
-
-VL_COUNTERS = np.dtype([
-    (name, np.uint64, (16,))
-    for name in (
-        "port_vl_op_packets", "port_vl_op_data", "port_vl_xmit_flow_ctl_update_errors", "port_vl_xmit_wait",
-        "sw_port_vl_congestion", "port_vl_xmit_time_cong",
-    )
-])  # fmt: skip
-"""Optional counters by VL (768 octets a port): packets and words of the opcode that is counted (``op_code``), late
-flow-control updates, ticks without credit, packets that met congestion, ticks in congestion."""
-
-SL_COUNTERS = np.dtype([
-    (name, np.uint64, (16,)) for name in ("xmit_data_sl", "rcv_data_sl", "port_sl_rcv_fecn", "port_sl_rcv_becn")
-])  # fmt: skip
-"""Optional counters by SL (512 octets a port): words sent and received, packets received with FECN and BECN."""
-
-LANE_COUNTERS = np.dtype([
-    ("sync_header_error_counter", np.uint64), ("unknown_block_counter", np.uint64),
-    ("error_detection_counter", np.uint64, (12,)), ("fec_correctable_block_ctr", np.uint64, (12,)),
-    ("fec_uncorrectable_block_ctr", np.uint64, (12,)), ("port_fec_correctable_block_ctr", np.uint64),
-    ("port_fec_uncorrectable_block_ctr", np.uint64), ("port_fec_corrected_symbol_ctr", np.uint64),
-])  # fmt: skip
-"""Counters of extended speeds by lane (328 octets a port): PortExtendedSpeedsCounters. With RS-FEC active,
-``fec_correctable_block_ctr`` counts corrected *symbols* of each lane (libibmad's RSFEC field table)."""
 
 CCT_ENTRIES = 128
 """Entries of a CA port's congestion control table: two blocks of 64, what OpenSM can fill."""
@@ -238,6 +171,20 @@ COLUMNS: tuple[Column, ...] = (
     _C("vl_counters", VL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by VL"),
     _C("sl_counters", SL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by SL"),
     _C("lane_counters", LANE_COUNTERS, ("ports",), "engine", "counters of extended speeds by lane"),
+    _C(
+        "fec_histogram",
+        np.uint64,
+        ("ports", BINS),
+        "engine",
+        "codewords that arrived by how many symbols RS-FEC corrected in them, 0 to 15; 0 is counted from the first time that somebody asks",
+    ),
+    _C(
+        "module_info",
+        np.uint8,
+        ("ports", 208),
+        "hardware",
+        "what the module in the port measures and is: page 3 of register PDDR, power in microwatts; zeros = nothing is known",
+    ),
     _C("op_code", np.uint8, ("ports", 3), "mad", "opcode that 0x17, 0x19, 0x1a count on this port: BTH.opcode"),
     _C("sample_control", np.uint8, ("ports", 72), "mad", "end ports: PortSamplesControl as last set, wire image"),
     _C("sample_ps", np.int64, ("ports", 2), "mad", "end ports: begin and end of sampling, ps; end 0 = none"),
@@ -338,7 +285,7 @@ LAZY_COLUMNS = frozenset(
     if c.name.startswith(("cc_", "sample_", "ar_"))
     or (c.name.startswith("sharp_") and c.writer == "mad")
     or c.name in ("detail_counters", "vl_counters", "sl_counters", "lane_counters", "op_code", "class_traps",
-                  "port_info_ext")
+                  "port_info_ext", "fec_histogram", "module_info")
 )  # fmt: skip
 """Columns that most fabrics never write; copying or clearing a fabric should not allocate their pages."""
 

@@ -97,6 +97,8 @@ class Fabric:
     vl_counters: np.ndarray
     sl_counters: np.ndarray
     lane_counters: np.ndarray
+    fec_histogram: np.ndarray
+    module_info: np.ndarray
     op_code: np.ndarray
     sample_control: np.ndarray
     sample_ps: np.ndarray

@@ -76,7 +76,7 @@ def forget(f: Fabric, node: int) -> None:
     f.vl_arb[rows] = 0
     f.counters[rows] = np.zeros(1, f.counters.dtype)
     inside = _aggregation_node_of(f, rows)
-    for name in sorted(LAZY_COLUMNS - {"port_info_ext"}):
+    for name in sorted(LAZY_COLUMNS - {"port_info_ext", "module_info"}):
         column = getattr(f, name)
         first_dim = COLUMN_BY_NAME[name].dims[0]
         mine: np.ndarray = rows if first_dim == "ports" else np.array([switch]) if first_dim == "switches" else inside

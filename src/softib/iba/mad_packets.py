@@ -27,10 +27,10 @@ PSN_MASK = QP_MASK = 0xFFFFFF
 
 
 def mad_packets(mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: Any, dqp: Any,
-                first_psn: int = 0) -> np.ndarray:  # fmt: skip
+                first_psn: int = 0, vl: Any = 0) -> np.ndarray:  # fmt: skip
     """uint8[n, 290]: each row of ``mad`` (uint8[n, 256]) as one packet without GRH, CRCs computed.
 
-    SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on VL 0. The addresses are scalars or columns.
+    SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on ``vl``. The addresses are scalars or columns.
     PSNs count from ``first_psn``.
     """
     n = len(mad)
@@ -40,7 +40,7 @@ def mad_packets(mad: np.ndarray, slid: Any, dlid: Any, sl: Any, pkey: Any, sqp: 
     dest_qp, src_qp = (np.where(is_smp, 0, np.asarray(qp, np.uint32) & QP_MASK) for qp in (dqp, sqp))
     headers = (
         LRH.pack(
-            vl=np.where(is_smp, SMP_VL, 0), sl=np.where(is_smp, 0, np.asarray(sl) & 15), lnh=int(LNH.BTH),
+            vl=np.where(is_smp, SMP_VL, vl), sl=np.where(is_smp, 0, np.asarray(sl) & 15), lnh=int(LNH.BTH),
             dlid=np.asarray(dlid), pkt_len=PKT_LEN, slid=np.asarray(slid),
         ),
         BTH.pack(opcode=UD_SEND_ONLY, pkey=np.where(is_smp, DEFAULT_PKEY, pkey), dest_qp=dest_qp, psn=psn),

@@ -16,7 +16,7 @@ from softib.errors import InputError, LimitError
 from softib.fabric.sharp_trees import SharpTree, sharp_trees
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
-from softib.sim.messages import Messages, Opcode, Reduction, messages
+from softib.sim.messages import NO_LIMIT, Messages, Opcode, Reduction, messages
 from softib.sm.aggregation_trees import AggregationTree, Job, job_tree
 
 if TYPE_CHECKING:
@@ -25,17 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["MOST_MESSAGES", "aggregation_messages"]
 
 MOST_MESSAGES = 5_000_000
+LARGEST = 1 << 30
+"""Octets of one message of a stream."""
 
 
-def aggregation_messages(fabric: Fabric, ends: np.ndarray, what: Reduction) -> Messages:
+def aggregation_messages(fabric: Fabric, ends: np.ndarray, what: Reduction, streams: bool = False) -> Messages:
     """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is 1 + the host's row; the results' is what
-    the nodes add up.
+    the nodes add up. ``streams``: only the first piece in steps, which fills the tree; behind it the rest flows over all edges at once.
 
     Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts, :class:`LimitError` for too many messages.
     """
     tree, job = _tree_for(fabric, ends, what)
     edges_up, edges_down = _edges(fabric, ends, what, tree, job)
     piece, window = _pieces(fabric, ends, what, tree)
+    if streams:
+        return _streams(what, edges_up, edges_down, piece)
     n = -(-what.size // piece)
     a_piece = len(edges_up) + len(edges_down)
     if n * a_piece > MOST_MESSAGES:
@@ -49,9 +53,29 @@ def aggregation_messages(fabric: Fabric, ends: np.ndarray, what: Reduction) -> M
     size = np.repeat(np.minimum(what.size - piece * np.arange(n), piece), a_piece)
     return messages(
         np.tile(src, n), np.tile(dst, n), size, qp=np.tile(np.arange(a_piece), n), opcode=Opcode.SEND,
-        sl=what.sl, job=what.job, first=first, needs=all_needs, reduces=1,
+        sl=what.sl, job=what.job, first=first, needs=all_needs, reduces=1, rate_gbps=np.tile(np.where(of_host, what.rate_gbps, NO_LIMIT), n),
         start_ps=np.tile(np.where(of_host, what.start_ps, 0), n), value=np.tile(np.where(of_host, src + 1, 0), n),
     )  # fmt: skip
+
+
+def _streams(what: Reduction, up: list[tuple[int, int]], down: list[tuple[int, int]], piece: int) -> Messages:
+    """The first piece over each edge when those before it have come, and behind it, on the same queue pair, the rest."""
+    edges = len(up) + len(down)
+    rest = max(what.size - piece, 0)
+    parts = [min(what.size, piece)] + [min(rest - at, LARGEST) for at in range(0, rest, LARGEST)]
+    owner, needed = _flat(_needs(up, down))
+    first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=edges * len(parts)))])
+    src, dst = (np.tile(side, len(parts)) for side in np.array(up + down).T)
+    return messages(
+        src, dst, np.repeat(parts, edges), qp=np.tile(np.arange(edges), len(parts)), opcode=Opcode.SEND, sl=what.sl, job=what.job,
+        first=first, needs=needed, reduces=1, start_ps=what.start_ps, rate_gbps=what.rate_gbps,
+    )  # fmt: skip
+
+
+def _flat(needs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """(edge that waits, edge that it waits for) of each dependency within a piece."""
+    owner = np.repeat(np.arange(len(needs)), [len(wanted) for wanted in needs])
+    return owner, np.array([j for wanted in needs for j in wanted], np.int64)
 
 
 def _tree_for(fabric: Fabric, ends: np.ndarray, what: Reduction) -> tuple[SharpTree, Job]:
@@ -109,8 +133,7 @@ def _repeated(
     """CSR dependencies of ``n`` pieces: those of a piece, ``needs``, in each; and each host (edge ``of_host`` upwards, ``back`` down again)
     sends a piece when it has the result of the one ``window`` before it."""
     edges = len(needs)
-    owner = np.repeat(np.arange(edges), [len(wanted) for wanted in needs])
-    needed = np.array([j for wanted in needs for j in wanted], np.int64)
+    owner, needed = _flat(needs)
     step = edges * np.arange(n)[:, None]
     ahead = edges * np.arange(window, n)[:, None]
     owners = np.concatenate([(step + owner).ravel(), (ahead + of_host).ravel()])

@@ -29,7 +29,9 @@ from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import outcome_of, service_levels
 from softib.sim.packet.options import PacketOptions, Progress
+from softib.sim.packet.parallel import merged
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
+from softib.sim.samples import Sampler
 from softib.sm.config import SmConfig
 
 __all__ = ["FailureRun", "ManagerSettings", "run_failures"]
@@ -120,13 +122,14 @@ class _Run:
         self.paths_back: list[int] = []
         self.now_ps = 0
         management.written = self._written
+        self.sampler = Sampler(steps.options.sample_ps) if steps.options.sample_ps else None
 
     def go(self, until_ps: int, progress: Progress | None) -> None:
         """Until everything is done, or can never be."""
         steps, management = self.steps, self.management
         while True:
             next_ps = min(self.schedule.next_ps(), management.next_ps(), until_ps + 1)
-            if steps.run_until(next_ps, progress):
+            if self._sampled_until(next_ps, progress):
                 management.take(steps.now_ps)
                 continue
             stands_still = steps.status == t.STUCK
@@ -138,6 +141,17 @@ class _Run:
                 break
             self._at(next_ps)
         management.plane.faults.settle(management.plane.faults.marked(), management.base_ps + self.steps.now_ps)
+
+    def _sampled_until(self, next_ps: int, progress: Progress | None) -> bool:
+        """:meth:`PacketSteps.run_until`, with the samples that are due before ``next_ps`` while messages are under way."""
+        steps = self.steps
+        while self.sampler is not None and steps.left > 0 and self.sampler.next_ps < next_ps - 1:
+            if steps.run_until(self.sampler.next_ps + 1, progress):
+                return True
+            if steps.status != t.TIME_OVER or steps.left <= 0:
+                break
+            self.sampler.take(steps.state.count[:, t.XMIT_OCTETS], steps.state.vl[:, t.QUEUED])
+        return steps.run_until(next_ps, progress)
 
     def _at(self, now_ps: int) -> None:
         """What happens between two events at ``now_ps``: faults first."""
@@ -175,7 +189,7 @@ class _Run:
     def result(self, messages: Messages, notes: tuple[str, ...], station: Station | None) -> FailureRun:
         """What the run has come to."""
         steps, fabric = self.steps, self.management.fabric
-        s = steps.state
+        s = merged(steps.states)
         behind = [r.fault for r in self.schedule.records if not r.happened]
         if behind:
             notes = (
@@ -184,7 +198,11 @@ class _Run:
             )
         status = t.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
         status = t.TIME_OVER if status == t.MANAGED else status
-        outcome = outcome_of(steps.net, [s], messages, status, notes)
+        outcome = outcome_of(steps.net, steps.states, messages, status, (*notes, *steps.notes))
+        outcome.log = steps.log()
+        if self.sampler is not None:
+            vls = int(steps.net.opt[t.OPT_VLS])
+            outcome.samples = self.sampler.finish(outcome.end_ps, s.count[:, t.XMIT_OCTETS], s.vl[:, t.QUEUED], vls)
         for name in fabric.counters.dtype.names or ():
             outcome.counters[name] += fabric.counters[name] - np.minimum(self.before[name], fabric.counters[name])
         outcome.counters["vl15_dropped"] += s.smi[:, t.SMI_DROPPED].astype(np.uint64)

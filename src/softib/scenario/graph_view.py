@@ -9,12 +9,10 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, PhysState
 from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.routing.graph import PortColumns, SwitchGraph
 
 __all__ = ["graph_of", "vls_of"]
-
-VLS_BY_CODE = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.uint8)
-"""Data VLs by OperationalVLs (IBA 14.2.5.6); a port that nobody configured limits nothing."""
 
 
 def graph_of(fabric: Fabric) -> SwitchGraph:
@@ -59,7 +57,7 @@ def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
     """
     most = int(graph.switch_nports.max(initial=0)) + 1
     table = np.full((graph.n_switches, most, most, 16), 15, np.uint8)
-    vls = VLS_BY_CODE[PortInfo.operational_vls.get(fabric.port_info) & 7]
+    vls = DATA_VLS[PortInfo.operational_vls.get(fabric.port_info) & 7]
     for s, node in enumerate(graph.switch_node.tolist()):
         n = int(fabric.node_nports[node]) + 1
         base = int(fabric.node_base[node])

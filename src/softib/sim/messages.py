@@ -34,7 +34,7 @@ MAX_MESSAGE = 1 << 31
 
 
 class Opcode(IntEnum):
-    """What a work request asks for (IBA 10.8.3.1); COMPUTE is none, the program computes meanwhile. WRITE_WITH_IMM takes a receive as a SEND
+    """What a work request asks for (IBA chapter 10); COMPUTE is none, the program computes meanwhile. WRITE_WITH_IMM takes a receive as a SEND
     does, with its last packet."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
@@ -56,7 +56,8 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class Reduction:
-    """An all-reduce of ``size`` octets by the aggregation nodes: ``hosts`` are rows of the end ports, ``streaming`` the kind of tree."""
+    """An all-reduce of ``size`` octets by the aggregation nodes: ``hosts`` are rows of the end ports, ``streaming`` the kind of tree, ``rate_gbps`` at most what a
+    host gives the tree."""
 
     hosts: np.ndarray
     size: int
@@ -64,6 +65,7 @@ class Reduction:
     start_ps: int = 0
     sl: int = PATH_SL
     job: int = 0
+    rate_gbps: float = NO_LIMIT
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Messages:
     ``size`` int64 octets of payload (a READ: of what comes back). ``start_ps`` int64: not before this time. ``qp`` int32: messages
     of one ``qp`` share a queue pair of ``src`` and are sent in the order of their rows; all of them have its ``dst`` (UD: any).
     ``opcode`` (:class:`Opcode`) and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15). ``path_bits``
-    uint8: added to the destination's base LID (LMC). ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`).
+    uint8: added to the base LIDs of both ends (LMC; what a port has not wraps). ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`).
     ``job`` int32: whose it is. ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0: there is always one),
     ``repost_ps`` int64: how long after a SEND arrived it posts that receive again; of one queue pair both are those of its first message.
     ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` but its sender; ``dst`` is any of them.
@@ -127,7 +129,8 @@ class Messages:
 
     def check(self, ends: int) -> None:
         """Raise :class:`InputError`, one line, for the first message that cannot be: an end port that is not there, a size
-        below 1 or beyond 2 GiB, a time below 0, an SL over 15, a queue pair with two ends, a dependency on itself or on nothing."""
+        below 1 or beyond 2 GiB, a time below 0, an SL over 15, an operation that its service has not (the table of ibv_post_send(3)),
+        a queue pair with two ends, a dependency on itself or on nothing."""
         rules = (
             ((self.src < 0) | (self.src >= ends), f"has a source that the fabric has not ({ends:,} end ports)"),
             ((self.dst < 0) | (self.dst >= ends), f"has a destination that the fabric has not ({ends:,} end ports)"),
@@ -140,6 +143,14 @@ class Messages:
             ((self.group < 0) | (self.group > len(self.groups)), "is for a multicast group that is not there"),
             ((self.group > 0) & (self.transport != Transport.UD), "is for a multicast group, and no datagram (UD)"),
             (self.computes & (self.src != self.dst), "is a computation of two ends; it has one"),
+            (
+                (self.transport == Transport.UD) & ~np.isin(self.opcode, (Opcode.SEND, Opcode.COMPUTE)),
+                "is an RDMA operation of UD, which sends only: opcode send",
+            ),
+            (
+                (self.transport == Transport.UC) & np.isin(self.opcode, (Opcode.READ, Opcode.ATOMIC)),
+                "is a READ or an atomic of UC, which nothing answers: opcode write or send, or transport rc",
+            ),
         )
         for wrong, what in rules:
             if wrong.any():
@@ -190,15 +201,17 @@ class Messages:
 
 
 def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
-    """:class:`Messages` of arrays or numbers (each becomes a column); what is left out: WRITEs of RC from time 0 on, a queue
-    pair for each pair of ends, no dependencies."""
+    """:class:`Messages` of arrays or numbers (each becomes a column); what is left out: WRITEs of RC (SENDs of UD) from time 0
+    on, a queue pair for each pair of ends, no dependencies."""
     src, dst = np.broadcast_arrays(np.asarray(src, np.int32), np.asarray(dst, np.int32))
     n = len(src)
     if "qp" not in columns:
         pairs = src.astype(np.int64) << 32 | dst.astype(np.int64)
         columns["qp"] = np.unique(pairs, return_inverse=True)[1]
-    defaults = {"start_ps": 0, "opcode": 0, "transport": 0, "sl": PATH_SL, "path_bits": 0, "rate_gbps": NO_LIMIT, "job": 0,
+    defaults: dict[str, Any] = {"start_ps": 0, "transport": 0, "sl": PATH_SL, "path_bits": 0, "rate_gbps": NO_LIMIT, "job": 0,
                 "delay_ps": 0, "receives": 0, "repost_ps": 0, "group": 0, "reduces": 0, "value": 0}  # fmt: skip
+    datagrams = np.asarray(columns.get("transport", Transport.RC)) == Transport.UD
+    defaults["opcode"] = np.where(datagrams, Opcode.SEND, Opcode.WRITE)
     unknown = set(columns) - {f.name for f in fields(Messages)}
     if unknown:
         raise InputError(f"messages have no column {min(unknown)!r}")

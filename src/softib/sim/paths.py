@@ -11,6 +11,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.iba.link_speeds import SPEEDS
 from softib.iba.rates import MTU_BYTES
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
 from softib.sim.static_network import port_gbps
@@ -24,8 +25,6 @@ __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
 PS_PER_M = 5_000
 """Light in a cable: 5 ns a metre."""
-VLS_BY_CODE = np.array([1, 1, 2, 4, 8, 15, 15, 15], np.int64)
-"""Data VLs by OperationalVLs (IBA 14.2.5.6)."""
 MAX_HOPS = 64
 """Links of a path, beyond which tables run in a circle (the hop limit of IBA 14.2.1.2, and more than any fabric has)."""
 HEADERS = 8 + 12 + 4
@@ -75,15 +74,25 @@ class Scale:
     congestion: float = 1.0
 
 
+def _aggregation_ports(fabric: Fabric) -> np.ndarray:
+    """The port of each aggregation node that is linked to its switch (int64)."""
+    ports = np.asarray(fabric.node_base[fabric.sharp_node] + 1, np.int64)
+    return ports[fabric.port_peer[ports] >= 0]
+
+
 class Plane:
     """What data meets in ``fabric`` as it stands: end ports, links that are up, tables, rates and delays.
 
-    ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.sim.ends.end_ports`: the SLs of a manager's path records (None: 0).
+    ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.sim.ends.end_ports`: the SLs of a manager's path records (None: 0). ``aggregates``: aggregation
+    nodes reduce, so the links to them are inside their switches.
     Making one is the expensive part of a short run; a layer takes it in the fabric's place.
     """
 
-    def __init__(self, fabric: Fabric, path_sl: np.ndarray | None = None, scale: Scale | None = None):
+    def __init__(
+        self, fabric: Fabric, path_sl: np.ndarray | None = None, scale: Scale | None = None, aggregates: bool = False
+    ):
         self.fabric, self.path_sl, self.scale = fabric, path_sl, scale or Scale()
+        self.inside = _aggregation_ports(fabric) if aggregates else np.zeros(0, np.int64)
         self.ends = end_ports(fabric)
         self._last: tuple[Messages, Laid] | None = None
 
@@ -100,6 +109,13 @@ class Plane:
             inside = (f.switch_of_node[f.port_node] >= 0) & (f.port_peer >= 0)
             inside &= f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0
             rate = np.where(inside, rate / self.scale.congestion, rate)
+        if len(self.inside):  # a node takes data as fast as all ports of its switch bring it
+            f = self.fabric
+            switch = f.port_node[f.port_peer[self.inside]]
+            of_switch = np.bincount(f.port_node, rate, minlength=len(f.node_base))
+            rate = rate.copy()
+            for ports in (self.inside, f.port_peer[self.inside]):
+                rate[ports] = np.maximum(of_switch[switch] - rate[f.port_peer[self.inside]], rate[ports])
         return rate
 
     @cached_property
@@ -108,6 +124,7 @@ class Plane:
         moves from or to memory, which credits hold the other end to."""
         f, most = self.fabric, self.profile.pcie_gbps * self.scale.bandwidth
         adapter = f.switch_of_node[f.port_node] < 0
+        adapter[self.inside] = False
         either = adapter | (adapter[np.maximum(f.port_peer, 0)] & (f.port_peer >= 0))
         return np.where(either & (most > 0), np.minimum(self.gbps, most), self.gbps)
 
@@ -133,7 +150,7 @@ class Plane:
             peer=peer.astype(np.int32), switch=f.switch_of_node[f.port_node].astype(np.int32),
             base=f.node_base[f.port_node].astype(np.int32), num=f.port_num.astype(np.int64), lft=lft,
             sl2vl=np.ascontiguousarray(f.sl2vl), sl2vl_base=f.sl2vl_base.astype(np.int64),
-            vls=VLS_BY_CODE[PortInfo.operational_vls.get(f.port_info) & 7], delay_ps=self.hop_ps,
+            vls=DATA_VLS[PortInfo.operational_vls.get(f.port_info) & 7], delay_ps=self.hop_ps,
             mtu=np.where(octets > 0, octets, 4096),
         )  # fmt: skip
 
@@ -152,6 +169,7 @@ class Plane:
         known = f.port_cable >= 0
         metres[known] = np.nan_to_num(f.cable_length_m[f.port_cable[known]])
         to_switch = (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0) & (f.port_peer >= 0)
+        to_switch[self.inside] = False
         return (np.where(to_switch, switch_ps, 0) + np.round(metres * PS_PER_M)).astype(np.int64)
 
     @cached_property
@@ -167,8 +185,9 @@ class Plane:
 
     def timing(self, m: Messages, laid: Laid) -> Timing:
         """What messages take beside their octets."""
-        into = self.ends[np.where(m.opcode == Opcode.READ, m.src, m.dst)]
-        found = timing_of(self.profile, m, laid, self.gbps[into], self.half_ps)
+        last = laid.first[1:] - 1  # of what has a path; by port 0 of a switch comes in what the switch received for it
+        onto = laid.port[laid.channel[np.maximum(last, 0)]] // 16 if len(laid.channel) else np.zeros(len(m), np.int64)
+        found = timing_of(self.profile, m, laid, self.gbps[onto], self.half_ps)
         if self.scale.latency != 1:
             longer = lambda ps: np.round(ps * self.scale.latency).astype(np.int64)
             found = Timing(**{k: v if k == "ramped" else longer(v) for k, v in vars(found).items()})
@@ -189,7 +208,10 @@ class Plane:
     def half_ps(self) -> np.ndarray:
         """Half of what a pair of adapters takes, by end port (int64[ends]); of ports without a known speed the profile's."""
         halves = np.array([self.profile.adapter_ns, *(s.adapter_ns for s in SPEEDS)], np.int64) * 500
-        return np.asarray(halves[self._speed[self.ends]])
+        found = np.asarray(halves[self._speed[self.ends]])
+        if len(self.inside):  # no adapter: only the time that reducing a packet takes
+            found = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, found)
+        return found
 
     def sl_of(self, m: Messages) -> np.ndarray:
         """SL of each message (int64), the path record's where it states none."""
@@ -248,9 +270,9 @@ class Plane:
         return Laid(first, channel[: first[n]], port[:used].copy(), delay, back, mtu, why, counted)
 
     def count(self, m: Messages, laid: Laid, arrived: np.ndarray) -> np.ndarray:
-        """Counters (:data:`softib.fabric.columns.COUNTERS`) by port of what ``arrived`` (bool by message) put on each link:
+        """Counters (:data:`softib.fabric.counters.COUNTERS`) by port of what ``arrived`` (bool by message) put on each link:
         payload, a READ's requests, and one acknowledgement for each other message of RC."""
-        from softib.fabric.columns import COUNTERS
+        from softib.fabric.counters import COUNTERS
         from softib.sim.path_kernels import Paths, count, follow_back
 
         n, path, info = len(m), np.empty(MAX_HOPS, np.int64), np.zeros(3, np.int64)
@@ -281,7 +303,8 @@ def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
     once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]
     once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)
-    return np.where(m.computes, 0, (packets * each + once + -(-m.size // 4) * 4) // 4)
+    payload = np.where(m.opcode == Opcode.ATOMIC, 0, -(-m.size // 4) * 4)  # an ATOMIC's operands are its header
+    return np.where(m.computes, 0, (packets * each + once + payload) // 4)
 
 
 def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.errors import SoftibError, UnknownFormat, UnreadableFile
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS, NO_TEMPERATURE, CableMedium
+from softib.fabric.columns import NO_TEMPERATURE, CableMedium
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.counters_text import read_counters
@@ -247,3 +248,28 @@ def test_hostile_counters(lines: list[str], tmp_path_factory: pytest.TempPathFac
         assert "\n" not in str(error)
         return
     assert all(1 <= p.line <= len(lines) and p.reason.isprintable() for p in problems)
+
+
+def test_counters_that_name_no_port_say_so_and_are_read_with_the_line_that_does(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    """LDMS' sample of its ibnet sampler: perfquery's fields without its first line."""
+    sample = shared_data / "ldms-ibnet" / "query_out"
+    fabric = registry.read(shared_data / f"{FILE}.db_csv").fabric
+    with pytest.raises(
+        UnreadableFile,
+        match=r"line 3: counters of a port that nothing names; .*'# Port extended counters: Lid 12 port 1'",
+    ) as error:
+        read_counters(sample, fabric)
+    assert "\n" not in str(error.value)
+    end = int(fabric.end_ports()[-1])
+    (tmp_path / "f").write_text(
+        f"# Port extended counters: Lid {int(fabric.lid[end])} port {max(1, int(fabric.port_num[end]))}\n"
+        + sample.read_text()
+    )
+    assert read_counters(tmp_path / "f", fabric) == []
+    port = end if fabric.port_num[end] else end + 1
+    assert (
+        int(fabric.counters["port_xmit_discards"][port]) == 8900
+        and int(fabric.counters["port_xmit_data"][port]) == 224862916
+    )

@@ -83,9 +83,7 @@ def _check_messages(fabric, sent, rows, port):
         assert len(begins) == len(ends) == len(mine)
         assert len(frames) == (-(-sent.size[mine] // 4096)).sum()
         written = sent.size[mine][sent.opcode[mine] == Opcode.WRITE].tolist()
-        assert [number(r["infiniband.reth.dmalen"]) for r in begins if r["infiniband.reth.dmalen"]] == (
-            [] if sent.transport[mine[0]] == Transport.UD else written
-        )
+        assert [number(r["infiniband.reth.dmalen"]) for r in begins if r["infiniband.reth.dmalen"]] == written
         pads = [number(r["infiniband.bth.padcnt"]) for r in ends]
         assert pads == (-sent.size[mine] % 4).tolist()
         if sent.transport[mine[0]] == Transport.RC:

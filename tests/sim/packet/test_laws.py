@@ -174,7 +174,7 @@ def test_port_xmit_wait_counts_ticks_without_credits():
     ("columns", "said"),
     [
         ({"transport": Transport.UD, "size": 5000}, "UD sends at most the path MTU"),
-        ({"transport": Transport.UC, "opcode": Opcode.READ}, "not RC"),
+        ({"transport": Transport.UC, "opcode": Opcode.READ}, "a READ or an atomic of UC"),
         ({"dst": 99}, "destination that the fabric has not"),
     ],
 )

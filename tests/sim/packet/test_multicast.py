@@ -10,6 +10,7 @@ import pytest
 
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
+from softib.iba.smp import SwitchInfo
 from softib.scenario.bring_up import bring_up
 from softib.scenario.multicast_groups import join_group
 from softib.sim.ends import end_ports
@@ -163,3 +164,13 @@ def test_port_0_of_a_switch_is_a_member():
     assert np.array_equal(
         drained(net, [s])[linked * int(net.opt[t.OPT_VLS])], net.rare[net.port[linked, t.PEER], t.BLOCKS]
     )
+
+
+def test_a_switch_discards_what_is_beyond_its_multicast_fdb_top():
+    """The tables of the group are there, and count for nothing above MulticastFDBTop; 0 sets no limit."""
+    fabric, _, group = grouped([0, 1, 5], [0])
+    sent = datagrams(group, [0], 3, size=1000)
+    assert (run(fabric, sent).arrived_ps > 0).all()
+    for top, arrives in ((0, True), (group.mlid, True), (group.mlid - 1, False), (0xBFFF, False)):
+        SwitchInfo.mcast_fdb_top.set(fabric.switch_info, top)
+        assert (run(fabric, sent).arrived_ps > 0).all() == arrives

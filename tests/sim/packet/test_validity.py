@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from softib.fabric.builder import FabricBuilder
 from softib.iba.constants import NodeType
+from softib.iba.rates import SPEED_BY_NAME
+from softib.sim import fluid
 from softib.sim.messages import messages
 from softib.sim.packet import PacketOptions, run
-from tests.sim.packet.fabrics import star, up
+from softib.sim.paths import Plane
+from tests.sim.packet.fabrics import chain, star, up
 
 
 def test_a_run_that_its_time_ended_is_valid_and_not_done():
@@ -31,3 +34,22 @@ def test_adapters_of_two_generations_are_said():
     both, one = run(fabric, messages([0], [1], 5000)), run(fabric, messages([1], [2], 5000))
     assert both.done and "EDR, HDR" in both.why_not[0] and not both.valid
     assert one.valid
+    plane = Plane(fabric)
+    both, one = fluid.run(plane, messages([0], [1], 5000)), fluid.run(plane, messages([1], [2], 5000))
+    assert "EDR, HDR" in both.why_not[0] and "fluid" in both.why_not[0] and not both.valid and one.valid
+
+
+def test_a_switch_adds_what_the_profile_says():
+    """``switch_ns``: a message over two switches is later by twice what both are slower, to the picosecond; over one by once; the links' own figures hold
+    where nothing is said."""
+    for fabric, switches in ((star(2), 1), (chain(2, 1), 2)):
+        sent = messages([0], [1], 4096)
+        own, slow, fast = (
+            run(fabric, sent, PacketOptions(profile=p)) for p in ({}, {"switch_ns": 700}, {"switch_ns": 50})
+        )
+        edr = SPEED_BY_NAME["EDR"].switch_ns
+        assert slow.arrived_ps[0] - own.arrived_ps[0] == switches * (700 - edr) * 1000
+        assert fast.arrived_ps[0] - own.arrived_ps[0] == switches * (50 - edr) * 1000
+        assert slow.completed_ps[0] - own.completed_ps[0] == 2 * switches * (700 - edr) * 1000, (
+            "and so the acknowledgement"
+        )

@@ -14,6 +14,7 @@ def mixture(ends: int, n: int, seed: int):
     dst = (src + rng.integers(1, ends, n)) % ends
     transport = rng.integers(0, 3, n)
     opcode = np.where(transport == Transport.RC, rng.integers(0, 4, n), rng.integers(0, 2, n))
+    opcode = np.where(transport == Transport.UD, Opcode.SEND, opcode)
     size = np.where(transport == Transport.UD, rng.integers(1, 4096, n), rng.integers(1, 40000, n))
     size = np.where(opcode == Opcode.ATOMIC, 8, size)
     waits = rng.random(n) < 0.3

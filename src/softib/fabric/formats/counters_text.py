@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.errors import UnreadableFile
-from softib.fabric.columns import COUNTER_NAMES, DETAIL_COUNTERS
+from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.fabric.formats.base import Problem, Problems
 from softib.fabric.formats.text import read_lines, shown
 from softib.fabric.model import Fabric
@@ -90,7 +90,8 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
     """
     problems = Problems(str(path))
     finder, taken, records = _Finder(fabric), 0, 0
-    for number, header, port, values in _records(read_lines(Path(path), problems), finder, problems):
+    lines = read_lines(Path(path), problems)
+    for number, header, port, values in _records(lines, finder, problems):
         records += 1
         if port is None:
             continue  # sums over all ports of a node
@@ -102,10 +103,19 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
             column = fabric.counters if name in COUNTER_NAMES else fabric.detail_counters
             column[name][port] = np.uint64(value)
     if not taken:
-        raise UnreadableFile(f"{problems.file}: " + (f"none of its {records} records is of a port of this fabric" if records else
-                             "no counters of ibdiagnet (.pm), perfquery or ibqueryerrors in it"))  # fmt: skip
+        raise UnreadableFile(f"{problems.file}: {_why_none(lines, records)}")
     fabric.source.records |= {"counters"}
     return sorted(problems, key=lambda p: p.line)
+
+
+def _why_none(lines: list[str], records: int) -> str:
+    """Why a file has no counters of this fabric."""
+    if records:
+        return f"none of its {records} records is of a port of this fabric"
+    nameless = [n for n, line in enumerate(lines, 1) if (m := _FIELD.match(line)) and _plain(m[1]) in _NAMES]
+    if nameless:  # what LDMS' ibnet sampler and others keep of perfquery's output
+        return f"line {nameless[0]}: counters of a port that nothing names; put perfquery's own line before them: '# Port extended counters: Lid 12 port 1'"
+    return "no counters of ibdiagnet (.pm), perfquery or ibqueryerrors in it"
 
 
 _Record = tuple[int, str, int | None, dict[str, int]]

@@ -83,6 +83,10 @@ def load_fabric_yaml(
 
         with _at(file, lines, ("cables",)):
             apply_cables(fabric, spec.cables.medium, spec.cables.length_m)
+    if spec.data_vls is not None:
+        from softib.fabric.data_vls import set_data_vls
+
+        set_data_vls(fabric, spec.data_vls)
     planted = _plant(file, fabric, spec.faults, lines)
     fabric.source.path = str(file)
     sm = _sm(file, spec.sm, lines, folder)

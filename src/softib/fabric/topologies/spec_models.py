@@ -52,7 +52,8 @@ class _Sm(Part):
         None, description="VLs that nue uses; 0: as many as it needs"
     )
     data_vls: Annotated[StrictInt, Field(ge=1, le=15)] | None = Field(
-        None, description="data VLs that lash, dfsssp and nue may use; by default 8"
+        None,
+        description="data VLs that lash, dfsssp and nue may use; by default as many as all links between switches have",
     )
     seed: Annotated[StrictInt, Field(ge=0)] | None = Field(None, description="reserved; an error today")
     qos: StrictBool | None = Field(None, description="programs SLtoVL and VL arbitration tables and VLHighLimit")
@@ -96,7 +97,7 @@ LINK_KEYS = (
     "babbling_threshold",
     "lft_drain_time",
 )
-LINK_SWITCHES = ("babbling_port_policy", "lft_discard", "local_repair")
+LINK_SWITCHES = ("m_key_lookup", "babbling_port_policy", "lft_discard", "local_repair")
 AR_KEYS = ("ar_sl_mask", "ar_transport_mask", "aggregation_trees", "aggregation_streaming_trees")
 Written = StrictStr | StrictInt
 _OPTIONS: dict[str, Any] = {
@@ -123,6 +124,10 @@ class FabricFile(Part):
     generation: StrictStr | None = Field(
         None,
         description="link speed of everything unless said otherwise: SDR, DDR, QDR, FDR10, FDR, EDR, HDR, NDR (default), XDR",
+    )
+    data_vls: Literal[1, 2, 4, 8, 15] | None = Field(
+        None,
+        description="data VLs of every port, 1, 2, 4, 8 or 15 (PortInfo VLCap); by default 8, or what an imported file states",
     )
     topology: dict[str, Any]
     cables: Cables | None = Field(None, description="length and medium of the cables")

@@ -13,7 +13,7 @@ from softib.sim.packet.profiles import DeviceProfile
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["aggregation_columns"]
+__all__ = ["aggregation_columns", "inside_links"]
 
 
 def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DeviceProfile) -> None:
@@ -31,3 +31,10 @@ def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DevicePr
         net.rare[ends, t.BLOCKS] = t.WINDOW
     net.rare[ports, t.REDUCE_FS] = fs
     net.rare[ports, t.REDUCE_PS] = max(profile.reduce_ns * 1000, 1)
+
+
+def inside_links(net: Any) -> np.ndarray:
+    """Both ends of the links between switches and the aggregation nodes inside them (rows of ports), where messages are reduced: their rates and buffers are
+    not those that link training says."""
+    nodes = np.flatnonzero(net.rare[:, t.REDUCE_FS] > 0)
+    return np.concatenate([nodes, net.port[nodes, t.PEER].astype(np.int64)])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
-from softib.fabric.columns import COUNTERS, SL_COUNTERS, VL_COUNTERS
+from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
@@ -61,7 +61,7 @@ def run(
         outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED], vls)
     if len(net.watch_port):
         outcome.log = PacketLog.of(net, states)
-    return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, states[0], options.network)
+    return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, merged(states), options.network)
 
 
 def execute(
@@ -82,10 +82,10 @@ def execute(
     net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
-    states = [state] if sampler is not None else in_parts(net, state, ends, messages, options)
+    states = in_parts(net, state, ends, messages, options)
     notes += why_one_core(options, states)
     if len(states) > 1:
-        status = run_parts(net, states, options, progress)
+        status = run_parts(net, states, options, progress, sampler)
         return net, states, status, notes
     status, state = _run(net, state, options, progress, sampler)
     return net, [state], status, notes
@@ -149,7 +149,7 @@ def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tup
 
 def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
     """``o`` with what Ethernet counts; frames that a full queue dropped are discards."""
-    figures = port_figures(net, s)
+    figures = port_figures(net, s, o.end_ps)
     o.network, o.port_figures = network, figures
     o.counters = counters_of(s.count, s.rare_count, FCS)
     o.counters["port_xmit_discards"] += figures["tail_drops"].astype(o.counters["port_xmit_discards"].dtype)
@@ -170,7 +170,7 @@ def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ..
 
 
 def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
-    """:data:`~softib.fabric.columns.COUNTERS` of what the kernels counted; data in words of four octets without the ``check_octets`` of the link
+    """:data:`~softib.fabric.counters.COUNTERS` of what the kernels counted; data in words of four octets without the ``check_octets`` of the link
     layer at the end of each packet (IBA 16.1.3.5: from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count[:, [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG]].sum(axis=1)
@@ -189,14 +189,14 @@ def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -
 
 
 def sl_counters_of(net: Any, s: Any) -> np.ndarray:
-    """:data:`~softib.fabric.columns.SL_COUNTERS`: words sent and received by SL."""
+    """:data:`~softib.fabric.counters.SL_COUNTERS`: words sent and received by SL."""
     out = np.zeros(len(net.port), SL_COUNTERS)
     out["xmit_data_sl"], out["rcv_data_sl"] = s.sl_count[:, :16], s.sl_count[:, 16:]
     return out
 
 
 def vl_counters_of(net: Any, s: Any) -> np.ndarray:
-    """:data:`~softib.fabric.columns.VL_COUNTERS`: ticks of waiting by VL."""
+    """:data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting by VL."""
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
     out = np.zeros(ports, VL_COUNTERS)
     out["port_vl_xmit_wait"][:, :vls] = s.vl_wait[:, t.W_TICKS].reshape(ports, vls)

@@ -18,18 +18,18 @@ FIGURES = {
 """Summed over the priorities of a port."""
 
 
-def port_figures(net: Any, s: Any) -> dict[str, np.ndarray]:
-    """Figures by port (int64[ports]): ``pause_frames_sent`` and ``_received``, ``paused_ps`` (of all priorities, pauses that last included),
+def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
+    """Figures by port (int64[ports]) of a run that ended at ``end_ps``: ``pause_frames_sent`` and ``_received``, ``paused_ps`` (of all priorities, pauses that last included),
     ``tail_drops``, ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (the longest egress queue of a priority, octets), ``mean_queue`` (over the
     run), ``gbps`` of the link (float64), ``cpu_send_ps`` and ``cpu_receive_ps`` of the host behind the port."""
     vls = int(net.opt[t.OPT_VLS])
     q = s.queue.reshape(-1, vls, e.Q_ETHERNET)
     found = {name: q[:, :, column].sum(axis=1) for name, column in FIGURES.items()}
-    now = max(int(s.reg[t.NOW]), 1)
+    now = max(end_ps, 1)
     since = q[:, :, e.PAUSED]
-    found["paused_ps"] = found["paused_ps"] + np.where(since > 0, now + 1 - since, 0).sum(axis=1)
+    found["paused_ps"] = found["paused_ps"] + np.where(since > 0, np.maximum(now + 1 - since, 0), 0).sum(axis=1)
     found["peak_queue"] = q[:, :, e.PEAK_EGRESS].max(axis=1)
-    still = (q[:, :, e.EGRESS] * (now - q[:, :, e.QUEUE_SINCE])) >> 10
+    still = (q[:, :, e.EGRESS] * np.maximum(now - q[:, :, e.QUEUE_SINCE], 0)) >> 10
     queued = np.where(q[:, :, e.PEAK_EGRESS] > 0, q[:, :, e.QUEUE_AREA] + still, 0)
     found["mean_queue"] = (queued.sum(axis=1).astype(np.float64) * 1024 / now).round().astype(np.int64)
     found["gbps"] = net.buffer[:, e.LINE_KBPS] / 1e6

@@ -2,7 +2,8 @@
 
 What the engine does not have is made up, the same each time: Q_Key, R_Key, GIDs and addresses; payload is zeros. A queue pair of the
 engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin at 0. A congestion notice is
-an acknowledgement with BECN (IBA A10.2.2).
+an acknowledgement with BECN (IBA A10.2.2). MADs are those that travelled: a directed one shows its hop pointer and return path on each link. Their PSNs
+are made up.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.iba.constants import DEFAULT_PKEY
+from softib.iba.constants import DEFAULT_PKEY, GSI_QP, SMI_QP
 from softib.iba.crc import ICRC_SIZE, VCRC_SIZE, icrc
 from softib.iba.crc_kernels import vcrcs
 from softib.iba.headers import (
@@ -31,6 +32,7 @@ from softib.iba.headers import (
     Service,
     Syndrome,
 )
+from softib.iba.mad_packets import mad_packets
 from softib.iba.pcap import INBOUND, OUTBOUND, PcapngFile
 from softib.sim.messages import Opcode, Transport
 from softib.sim.packet import tables as t
@@ -112,7 +114,26 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 
 def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """``(which of rows, uint8[n, octets])``: packets of one opcode and size together."""
+    """``(which of rows, uint8[n, octets])``: packets of one opcode and size together, MADs last."""
+    managed = np.flatnonzero(log.mad[rows] >= 0)
+    if len(managed):
+        plain = np.flatnonzero(log.mad[rows] < 0)
+        for which, made in _data_frames(log, rows[plain]):
+            yield plain[which], made
+        yield managed, _mads(log, rows[managed])
+    else:
+        yield from _data_frames(log, rows)
+
+
+def _mads(log: PacketLog, rows: np.ndarray) -> np.ndarray:
+    """MADs as packets between QPs 0, or QPs 1 (IBA 13.5.1)."""
+    smp = log.what[rows] == t.SMP
+    qp = np.where(smp, SMI_QP, GSI_QP)
+    mads, slid, dlid = log.mads[log.mad[rows]], log.entered[rows], log.dlid[rows]
+    return mad_packets(mads, slid, dlid, log.sl[rows], DEFAULT_PKEY, qp, qp, vl=log.vl[rows])
+
+
+def _data_frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     opcode = operations(log, rows)
     to_group = log.message[log.message_of(rows)][:, t.M_GROUP] > 0
     key = to_group.astype(np.int64) << 24 | opcode << 16 | log.octets[rows]
@@ -211,7 +232,7 @@ def _syndromes(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 
 def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """Messages of the queue pair that the responder has completed (IBA 9.7.7.1)."""
+    """Messages of the queue pair that the responder has completed (MSN)."""
     place = np.empty(len(log.order), np.int64)
     place[log.order] = np.arange(len(log.order))
     number = place[log.message_of(rows)] - log.qp[m[:, t.M_QP], t.FIRST_MESSAGE]

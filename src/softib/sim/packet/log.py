@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.iba.constants import MAD_SIZE
 from softib.sim.messages import Messages
 from softib.sim.packet import tables as t
 from softib.sim.packet.options import PacketOptions
@@ -24,8 +25,9 @@ class PacketLog:
     """One row for each thing that a watched packet did, ascending by time and port: int64 columns of one length.
 
     ``kind``: :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` in ps as :data:`~softib.sim.packet.tables.State` says
-    for each kind; ``stream``: 2 × queue pair, + 1 of what its destination sends; ``psn`` not wrapped. ``net_port``, ``qp``, ``order``
-    and ``message`` are the engine's tables, which say what they mean.
+    for each kind; ``stream``: 2 × queue pair, + 1 of what its destination sends (-1: a MAD); ``psn`` not wrapped. ``net_port``, ``qp``, ``order``
+    and ``message`` are the engine's tables, which say what they mean; where links change, ``net_port`` names the peer that a cable leads to. ``mads``
+    uint8[…, 256]: the MADs that were sent, hop by hop, and ``mad`` the row there (-1: none).
     """
 
     kind: np.ndarray
@@ -48,12 +50,15 @@ class PacketLog:
     qp: np.ndarray
     order: np.ndarray
     message: np.ndarray
+    mad: np.ndarray
+    mads: np.ndarray
 
     @classmethod
-    def of(cls, net: Any, states: Sequence[Any]) -> PacketLog:
-        """The log of a run of one or several parts."""
+    def of(cls, net: Any, states: Sequence[Any], net_port: np.ndarray | None = None) -> PacketLog:
+        """The log of a run of one or several parts; ``net_port`` where ``net.port`` is not that of the whole run."""
         s = states[0]
-        rows = np.concatenate([part.log[1 : 1 + int(part.log[0, t.L_ROWS])] for part in states])
+        written = np.concatenate([part.log[1 : 1 + int(part.log[0, t.L_ROWS])] for part in states])
+        rows, mad, mads = _without_mads(written)
         fields, flow = rows[:, t.L_FIELDS], rows[:, t.L_FLOW]
         order = np.lexsort((rows[:, t.L_START], fields, flow, rows[:, t.L_PORT], rows[:, t.L_NOW]))
         rows, fields, flow = rows[order], fields[order], flow[order]
@@ -62,7 +67,7 @@ class PacketLog:
             end=rows[:, t.L_END], stream=flow >> 32, psn=flow & 0xFFFFFFFF, octets=fields & 0xFFFF, dlid=fields >> 16 & 0xFFFF,
             sl=fields >> 32 & 15, vl=fields >> 36 & 15, what=fields >> 40 & 0xFF, flags=fields >> 48 & 0xFF,
             came_in=rows[:, t.L_CAME_IN], entered=rows[:, t.L_ENTERED],
-            net_port=net.port, opt=net.opt, qp=s.qp, order=s.order, message=s.message,
+            net_port=net.port if net_port is None else net_port, opt=net.opt, qp=s.qp, order=s.order, message=s.message, mad=mad[order], mads=mads,
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -76,6 +81,15 @@ class PacketLog:
         at = np.searchsorted(key, (q << 32) + np.maximum(psn, 0), side="right") - 1
         begin, end = self.qp[q, t.FIRST_MESSAGE], _ends(self.qp, len(self.order))[q]
         return np.asarray(self.order[np.clip(at, begin, np.maximum(end - 1, begin))])
+
+
+def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) of the log's rows, of which some hold octets of the MAD before them."""
+    octets = (written[:, t.L_PORT] & 15) == t.LOG_MAD
+    held = written[octets, t.LOG_MAD_AT :].astype("<i8").reshape(-1, t.LOG_MAD_ROWS * (t.LOG_COLUMNS - t.LOG_MAD_AT))
+    has_mad = ~octets & np.append(octets[1:], False)
+    number = np.where(has_mad, np.cumsum(has_mad) - 1, -1)
+    return written[~octets], number[~octets], held.view(np.uint8)[:, :MAD_SIZE]
 
 
 def _ends(qp: np.ndarray, n: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from softib.errors import InputError
 from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.packet import tables as t
 from softib.sim.packet.ethernet import ethernet_net, no_ethernet_net
 from softib.sim.packet.ethernet_options import ethernet_options
@@ -26,8 +27,6 @@ __all__ = ["active_peer", "aligned", "build_net", "main_profile", "physical_peer
 
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
-DATA_VLS = np.array([15, 1, 2, 4, 8, 15, 15, 15], np.int64)
-"""Data VLs by OperationalVLs; a port that nobody configured limits nothing."""
 HEADROOM = 128
 """Octets of headers that a link's MTU does not count (IBA 7.7.8: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
@@ -217,7 +216,7 @@ def build_net(
         port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
         vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, management=management, wire=wire, drain=drain, **congestion,
         **adaptive, **ethernet,
-        mft=np.zeros((1, 1, 1), np.uint16), group_first=np.zeros(1, np.int64), group_port=np.zeros(1, np.int64),
+        mft=np.zeros((1, 1, 1), np.uint16), switch_info=fabric.switch_info, group_first=np.zeros(1, np.int64), group_port=np.zeros(1, np.int64),
         watch_port=np.zeros(0, np.uint8), watch_qp=np.zeros(0, np.uint8),
     )  # fmt: skip
     return net, profile

@@ -29,8 +29,8 @@ class PacketOptions:
     timer that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a sender bears (7: no limit);
     ``sample_ps``: take samples at this interval (0: none); ``watch_ports`` (rows) and
     ``watch_messages`` (rows): whose packets are logged (:class:`~softib.sim.packet.log.PacketLog`);
-    ``cores`` that the run may use (0: all that this process has), with the same bytes out; with samples it takes one; ``network``:
-    ``infiniband``, or the same cables and switches as Ethernet (on one core), with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
+    ``cores`` that the run may use (0: all that this process has), with the same bytes out; ``network``:
+    ``infiniband``, or the same cables and switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
     ``ethernet``, figures of :class:`~softib.sim.packet.ethernet_options.EthernetOptions` by name."""
 
     profile: Mapping[str, Any] = field(default_factory=dict)
@@ -66,11 +66,9 @@ class PacketOptions:
             raise UnknownName("network of the packet layer", self.network, NETWORKS)
         ethernet_options(self.ethernet)
         if not 0 <= self.retries <= 7:
-            raise InputError(f"retries {self.retries} is not possible; Retry Count has 3 bits (IBA 11.2.4.2)")
+            raise InputError(f"retries {self.retries} is not possible; Retry Count has 3 bits")
         if not 0 <= self.rnr_retries <= 7:
-            raise InputError(
-                f"rnr_retries {self.rnr_retries} is not possible; RNR Retry Count has 3 bits (IBA 11.2.4.2)"
-            )
+            raise InputError(f"rnr_retries {self.rnr_retries} is not possible; RNR Retry Count has 3 bits")
         if not 0 <= self.rnr_timer < len(RNR_TIMER_US):
             raise InputError(
                 f"rnr_timer {self.rnr_timer} is not possible; the code of the RNR NAK timer has 5 bits (IBA table 45)"

@@ -13,11 +13,13 @@ import numpy as np
 from softib.jit.together import cores, plain_python, together
 from softib.sim.messages import Messages
 from softib.sim.packet import tables as t
+from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.partition import SHORTEST_PS, lookahead, parts_of_ports
 from softib.sim.packet.state import grow, local_pools
+from softib.sim.samples import Sampler
 
-__all__ = ["in_parts", "merged", "run_parts", "why_one_core"]
+__all__ = ["in_parts", "merged", "run_parts", "run_windows", "why_one_core"]
 
 EVENTS_A_CALL = 500_000
 MOST_PARTS = 64
@@ -25,22 +27,24 @@ TOTALS = (t.EVENTS, t.HOPS, t.SENT, t.LEFT, t.IN_NETWORK)
 """Of ``reg``, what parts have together."""
 
 
-def in_parts(net: Any, state: Any, ends: np.ndarray, m: Messages, options: PacketOptions) -> list[Any]:
+def in_parts(
+    net: Any, state: Any, ends: np.ndarray, m: Messages, options: PacketOptions, cabled: np.ndarray | None = None
+) -> list[Any]:
     """The state of each part (the one there is, where several would be of no use); ``net`` gets marks on the cables between.
 
     One part it is where the order of events at a port matters to what is drawn (random arbitration), and where cables between parts, or adapters, take less than
-    :data:`~softib.sim.packet.partition.SHORTEST_PS`; and Ethernet runs in one.
+    :data:`~softib.sim.packet.partition.SHORTEST_PS`. ``cabled``: the port at the other end of each cable, where links may come up during the run.
     """
     parts = min(options.cores or cores(), MOST_PARTS)
-    if parts < 2 or options.random_arbitration or options.network != "infiniband" or plain_python():
+    if parts < 2 or options.random_arbitration or plain_python():
         return [state]
-    part = parts_of_ports(net, ends, m, parts)
-    ahead = lookahead(net, part, ends, m)
+    part = parts_of_ports(net, ends, m, parts, cabled)
+    ahead = lookahead(net, part, ends, m, options.network, cabled)
     parts = int(part.max()) + 1
     if parts < 2 or ahead < SHORTEST_PS:
         return [state]
     net.rare[:, t.PART_OF] = part
-    peer = net.port[:, t.PEER]
+    peer = net.port[:, t.PEER] if cabled is None else cabled
     cut = (peer >= 0) & (part != part[np.maximum(peer, 0)])
     net.port[cut, t.KIND] = t.REMOTE_PORT
     mail = np.zeros((parts, 2, t.MAIL_ROWS, t.MAIL_COLUMNS), np.int64)
@@ -53,8 +57,6 @@ def why_one_core(options: PacketOptions, states: list[Any]) -> tuple[str, ...]:
     if options.cores < 2 or len(states) > 1:
         return ()
     reasons = (
-        (bool(options.sample_ps), "samples are taken of all ports at one moment"),
-        (options.network != "infiniband", "the switches of Ethernet run in one part"),
         (options.random_arbitration, "random arbitration draws in the order of events"),
         (plain_python(), "the kernels are not compiled"),
     )
@@ -79,22 +81,45 @@ def _sync(parts: int) -> np.ndarray:
 def _part(state: Any, p: int, parts: int, ahead: int, mail: np.ndarray, sync: np.ndarray) -> Any:
     reg = state.reg.copy()
     reg[t.PART], reg[t.PARTS], reg[t.LOOKAHEAD] = p, parts, ahead
-    reg[t.TAKEN], reg[t.MAIL_FIRST] = -1, t.NEVER
+    reg[t.TAKEN], reg[t.MAIL_FIRST], reg[t.WINDOW_WHAT] = -1, t.NEVER, -1
     reg[t.LEFT] = state.reg[t.LEFT] if p == 0 else 0  # the sum counts
-    return state._replace(reg=reg, log=state.log.copy(), mail=mail, sync=sync, **local_pools(state, reg))
+    mads = (
+        state.mads if p == 0 else np.zeros_like(state.mads)
+    )  # rows of MADs are everybody's, free ones at first those of part 0
+    return state._replace(
+        reg=reg,
+        log=state.log.copy(),
+        mail=mail,
+        sync=sync,
+        mads=mads,
+        inbox=state.inbox.copy(),
+        **local_pools(state, reg),
+    )
 
 
-def run_parts(net: Any, states: list[Any], options: PacketOptions, progress: Progress | None) -> int:
-    """Run all parts to their common end and return it; ``states`` holds the last of each then."""
-    from softib.sim.packet.kernels.loop import start
-
+def run_parts(
+    net: Any, states: list[Any], options: PacketOptions, progress: Progress | None, sampler: Sampler | None = None
+) -> int:
+    """Run all parts to their common end and return it; ``states`` holds the last of each then. A sample is taken of all parts at the end of a
+    window that ends with its time."""
+    start, _ = kernels_of(options.network)
     for state in states:
         start(net, state)
+    while True:
+        until_ps = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
+        status = run_windows(net, states, options.network, until_ps, progress)
+        if sampler is None or status != t.TIME_OVER or until_ps == options.until_ps:
+            return status
+        sampler.take(states[0].count[:, t.XMIT_OCTETS], states[0].vl[:, t.QUEUED])
+
+
+def run_windows(net: Any, states: list[Any], network: str, until_ps: int, progress: Progress | None = None) -> int:
+    """Run all parts, each in its thread, up to ``until_ps`` and return what all of them say at the end."""
     total = int(states[0].message[:, t.M_PACKETS].sum())
     statuses: list[int] = [t.ABORTED] * len(states)
 
     def work(p: int) -> None:
-        statuses[p] = _run_part(net, states, p, options, None if p else progress, total)
+        statuses[p] = _run_part(net, states, p, network, until_ps, None if p else progress, total)
 
     def give_up() -> None:
         states[0].sync[t.SYNC_ABORT] = 1
@@ -104,12 +129,11 @@ def run_parts(net: Any, states: list[Any], options: PacketOptions, progress: Pro
 
 
 def _run_part(
-    net: Any, states: list[Any], p: int, options: PacketOptions, progress: Progress | None, total: int
+    net: Any, states: list[Any], p: int, network: str, until_ps: int, progress: Progress | None, total: int
 ) -> int:
-    from softib.sim.packet.kernels.loop import run as loop
-
+    _, loop = kernels_of(network)
     while True:
-        status = int(loop(net, states[p], options.until_ps, EVENTS_A_CALL))
+        status = int(loop(net, states[p], until_ps, EVENTS_A_CALL))
         if status == t.GROW:
             states[p] = grow(states[p])
         elif status != t.MORE:
@@ -125,4 +149,4 @@ def merged(states: list[Any]) -> Any:
     every = np.array([s.reg for s in states])
     reg[list(TOTALS)] = every[:, list(TOTALS)].sum(axis=0)
     reg[[t.LAST, t.NOW]] = every[:, [t.LAST, t.NOW]].max(axis=0)
-    return states[0]._replace(reg=reg)
+    return states[0]._replace(reg=reg, mads=np.sum([s.mads for s in states], axis=0))

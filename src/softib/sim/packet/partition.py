@@ -8,19 +8,25 @@ import numpy as np
 
 from softib.sim.messages import Messages, Opcode
 from softib.sim.packet import tables as t
+from softib.sim.packet.ethernet_tables import PFC_REACTION_PS, STACK_RECEIVE_PS
 
 __all__ = ["SHORTEST_PS", "lookahead", "parts_of_ports"]
 
 SHORTEST_PS = 100
 """Below this lookahead windows hold too few events to be worth a meeting."""
+MAD_OCTETS = 290
+PAUSE_OCTETS = 84
+"""A pause frame with preamble and gap (:mod:`~softib.sim.packet.kernels.pfc`)."""
 
 
-def parts_of_ports(net: Any, ends: np.ndarray, m: Messages, parts: int) -> np.ndarray:
+def parts_of_ports(net: Any, ends: np.ndarray, m: Messages, parts: int, peer: np.ndarray | None = None) -> np.ndarray:
     """Part of each port (int64[ports]). Switches that carry hosts are cut, in the order of a breadth-first walk (so that what is close stays
     together), where the octets that their hosts send and receive are even; every other switch joins most of its neighbours. Adapters'
-    ports belong to the switch before them; cables that end in no switch to part 0."""
+    ports belong to the switch before them; cables that end in no switch to part 0. ``peer``: the ports at the other ends of cables, where other links may come up than those of
+    the begin."""
     port = net.port
-    switch, peer = port[:, t.SWITCH].astype(np.int64), port[:, t.PEER].astype(np.int64)
+    switch = port[:, t.SWITCH].astype(np.int64)
+    peer = (port[:, t.PEER] if peer is None else peer).astype(np.int64)
     switches = int(switch.max(initial=-1)) + 1
     if switches < parts:
         return np.zeros(len(port), np.int64)
@@ -81,24 +87,47 @@ def _walk(neighbours: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
     return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
-def lookahead(net: Any, part: np.ndarray, ends: np.ndarray, m: Messages) -> int:
-    """ps after which something that happens in a part can matter in another, at the earliest: a credit (or packet) over a cable, or the
+def lookahead(
+    net: Any,
+    part: np.ndarray,
+    ends: np.ndarray,
+    m: Messages,
+    network: str = "infiniband",
+    cabled: np.ndarray | None = None,
+) -> int:
+    """ps after which something that happens in a part can matter in another, at the earliest: a credit (over Ethernet a pause frame) or packet over a cable, or the
     arrival of a message that others wait for. :data:`~softib.sim.packet.tables.NEVER` where nothing leads from one to another."""
-    port, peer = net.port.astype(np.int64), net.port[:, t.PEER].astype(np.int64)
+    port = net.port.astype(np.int64)
+    peer = port[:, t.PEER] if cabled is None else cabled.astype(np.int64)
     cut = np.flatnonzero((peer >= 0) & (part != part[np.maximum(peer, 0)]))
     bounds = [t.NEVER]
     if len(cut):
+        bounds.append(int((port[cut, t.DELAY] + port[peer[cut], t.LATENCY]).min()))
+    if len(cut) and network != "infiniband":
+        pause = port[cut, t.DELAY] + PAUSE_OCTETS * port[cut, t.FS] // 1000 + int(net.ethernet[PFC_REACTION_PS])
+        bounds.append(int(pause.min()))
+    elif len(cut):
         smallest, fcp = int(net.opt[t.SMALLEST]), int(net.opt[t.FCP])
-        of_switch = port[port[:, t.KIND] == t.SWITCH_PORT]
+        of_switch = port[np.isin(port[:, t.KIND], (t.SWITCH_PORT, t.REMOTE_PORT))]
         fastest = int(of_switch[of_switch[:, t.FS] > 0, t.FS].min(initial=t.NEVER))
         leaves = min(smallest * fastest, smallest * int(net.opt[t.RX_FS])) // 1000
         credit = port[cut, t.DELAY] + (fcp * port[cut, t.FS]) // 1000 + leaves
-        packet = port[cut, t.DELAY] + port[peer[cut], t.LATENCY]
-        bounds += [int(credit.min()), int(packet.min())]
+        bounds.append(int(credit.min()))
     if len(m.needs):
         owner = np.repeat(np.arange(len(m)), np.diff(m.first))
         asks = np.isin(m.opcode[m.needs], (Opcode.READ, Opcode.ATOMIC, Opcode.COMPUTE))
         where = np.where(asks, ends[m.src[m.needs]], ends[m.dst[m.needs]])
         if (part[where] != part[ends[m.src[owner]]]).any():
-            bounds.append(0 if m.computes.any() else int(port[where, t.LATENCY].min()))
+            arrives = int(net.ethernet[STACK_RECEIVE_PS]) if network == "tcp" else int(port[where, t.LATENCY].min())
+            bounds.append(0 if m.computes.any() else arrives)
+    if net.management[t.MG_ON]:
+        bounds.append(_of_mads(net, port, peer))
     return min(bounds)
+
+
+def _of_mads(net: Any, port: np.ndarray, peer: np.ndarray) -> int:
+    """ps from the event that sends a MAD, or begins to process it, to the one that follows from it: those of a window are known at its begin."""
+    on = np.flatnonzero((peer >= 0) & (peer != np.arange(len(peer))))
+    wire = MAD_OCTETS * port[on, t.FS] // 1000
+    crosses = port[on, t.DELAY] + np.where(port[peer[on], t.SWITCH] >= 0, port[peer[on], t.LATENCY], wire)
+    return min(int(crosses.min(initial=t.NEVER)), int(net.management[t.MG_AGENT]), int(net.management[t.MG_FORWARD]))

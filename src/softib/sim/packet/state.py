@@ -22,7 +22,7 @@ from softib.sim.packet.options import PacketOptions
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["build_state", "first_vl", "grow", "grow_mads", "local_pools"]
+__all__ = ["build_state", "first_vl", "grow", "grow_mads", "local_pools", "waiting"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -50,12 +50,10 @@ def _queue_pairs(
     src, dst = ends[m.src[first]].astype(np.int64), ends[m.dst[first]].astype(np.int64)
     lid = fabric.lid.astype(np.int64)
     q[:n, t.SRC], q[:n, t.DST] = src, dst
-    q[:n, t.BACK_LID] = lid[src]
+    q[:n, t.BACK_LID] = lid[src] + (m.path_bits[first] & _path_mask(fabric, src))
     q[:n, t.SL] = sl[first]
     q[:n, t.OUT_VL], q[:n, t.BACK_VL] = first_vl(fabric, src, sl[first]), first_vl(fabric, dst, sl[first])
-    mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
-    mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
-    q[:n, t.PAYLOAD] = np.minimum(mtu[src], mtu[dst])
+    q[:n, t.PAYLOAD] = _path_mtu(fabric, m, first, src, dst)
     q[:n, t.SERVICE] = m.transport[first]
     if network != "infiniband":
         on_frames(q[:n], net, network)
@@ -72,7 +70,6 @@ def _queue_pairs(
     q[:n, t.REPOST] = m.repost_ps[first]
     unreliable = m.transport[first] != Transport.RC
     q[:n, t.RECEIVES_FREE] = np.where(unreliable, m.receives[first], 0)
-    q[:n, t.RECEIVES_AT] = np.where(unreliable, begins, 0)
     return q, order, row.astype(np.int64)
 
 
@@ -93,7 +90,26 @@ def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
     return np.where(fabric.port_num[ports] == 0, 0, vl)
 
 
+def _path_mask(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
+    """The path bits that each end port has (LMC). Those of a path are added to both of its base LIDs; beyond LMC they wrap."""
+    mask: np.ndarray = (1 << fabric.lmc[ports].astype(np.int64)) - 1
+    return mask
+
+
+def _path_mtu(fabric: Fabric, m: Messages, first: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+    """Payload of a packet of each queue pair: the smallest NeighborMTU on its way, which is what its path record says."""
+    mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
+    mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
+    of_ends: np.ndarray = np.minimum(mtu[src], mtu[dst])
+    if len(np.unique(mtu[fabric.linked])) < 2:
+        return of_ends
+    from softib.sim.paths import Plane
+
+    return np.minimum(of_ends, Plane(fabric).lay(m).mtu[first])
+
+
 def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """``State.message``; ``lids`` are the messages' DLIDs."""
     n = len(m)
     out = np.zeros((max(n, 1), t.M_COLUMNS), np.int64)
     payload = q[row, t.PAYLOAD]
@@ -105,9 +121,6 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
         raise InputError(
             f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
         )
-    asks = np.isin(m.opcode, (Opcode.READ, Opcode.ATOMIC)) & (m.transport != Transport.RC)
-    if asks.any():
-        raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic on a queue pair that is not RC")
     out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
     immediate = m.opcode == Opcode.WRITE_WITH_IMM
     out[:n, t.M_IMMEDIATE] = immediate
@@ -120,7 +133,7 @@ def _messages(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, r
     out[:n, t.M_PSN] = psn
     # What waits for nothing has had all of it at time 0, so its delay counts from there.
     out[:n, t.M_START], out[:n, t.M_DELAY] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
-    out[:n, t.M_LID] = lids[m.dst] + m.path_bits
+    out[:n, t.M_LID] = lids
     out[:n, t.M_NEEDS] = np.diff(m.first)
     out[:n, t.M_VALUE] = m.value
     out[:n, t.M_RECEIVE] = _receives(m, order)
@@ -214,7 +227,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
     if options.network == "tcp" and asks.any():
         raise InputError(f"message {int(np.argmax(asks))} is a READ or atomic; a socket has none")
-    message = _messages(m, fabric.lid[ends].astype(np.int64), q, order, row)
+    target = ends[m.dst].astype(np.int64)
+    lids = fabric.lid[target].astype(np.int64) + (m.path_bits & _path_mask(fabric, target))
+    message = _messages(m, lids, q, order, row)
     deliveries = mark_messages(message, m)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
@@ -266,9 +281,9 @@ def _pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, np.n
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         made[name] = _pool(rows[name], columns, dtype, link)
         reg[head], reg[spare] = 1, rows[name] - 1
-    heaps = {name: np.zeros((rows["event"] + 256, 2), np.int64) for name in ("heap", "far")}
+    heaps = {name: np.zeros((rows["event"] + 256, 2), np.int64) for name in ("heap", "due", "sorting", "far")}
     return {
-        **made, **heaps, "when": made["packet"].view(np.int64), "timer": np.zeros((timers, 2), np.int64),
+        **made, **heaps, "digits": np.zeros(256, np.int64), "when": made["packet"].view(np.int64), "timer": np.zeros((timers, 2), np.int64),
         "bucket": np.zeros(t.BUCKETS, np.int64), "used": np.zeros(t.BUCKETS // 64, np.uint64),
     }  # fmt: skip
 
@@ -289,7 +304,7 @@ def _management(ports: int) -> dict[str, np.ndarray]:
 
 
 def grow_mads(s: Any, more: int) -> Any:
-    """The state with room for at least ``more`` MADs."""
+    """The state with room for at least ``more`` MADs; rows of the new ones are in its list."""
     old = len(s.mad)
     if s.mads[t.MADS_SPARE] >= more:
         return s
@@ -331,10 +346,17 @@ def grow(s: Any, least: int = 0) -> Any:
         changed["log"] = np.zeros((2 * len(s.log), t.LOG_COLUMNS), np.int64)
         changed["log"][: len(s.log)] = s.log
     events = len(changed.get("event", s.event))
-    for name, count in (("heap", t.HEAP_N), ("far", t.LATER_N), ("timer", t.TIMER_N)):
+    for name, count in {**waiting(s), "due": 0, "sorting": 0}.items():
         old = getattr(s, name)
-        need = max(events + 256 if name != "timer" else 0, 2 * len(old) if s.reg[count] > len(old) // 2 else 0)
+        need = max(events + 256 if name != "timer" else 0, 2 * len(old) if count > len(old) // 2 else 0)
+        need = max(need, count + 2 * least if name == "timer" and count + least > len(old) else 0)
         if need > len(old):
             changed[name] = np.zeros((need, 2), np.int64)
             changed[name][: len(old)] = old
     return s._replace(**changed)
+
+
+def waiting(s: Any) -> dict[str, int]:
+    """Heap → how many entries it needs room for: what is due may go back to the heap of now."""
+    due = int(s.reg[t.DUE_N] - s.reg[t.DUE_AT])
+    return {"heap": int(s.reg[t.HEAP_N]) + due, "far": int(s.reg[t.LATER_N]), "timer": int(s.reg[t.TIMER_N])}

@@ -17,7 +17,7 @@ Net: Any = table(
     "Net",
     ["port", "rare", "lft", "sl2vl_base", "sl2vl", "uniform", "vl_arb", "loss", "opt", "marking", "throttling",
      "cct", "ar_lft", "ar_group", "ar_on", "ageing", "ethernet", "buffer", "ecmp", "next_hop", "leaf", "management", "wire", "drain",
-     "mft", "group_first", "group_port", "watch_port", "watch_qp"],
+     "mft", "switch_info", "group_first", "group_port", "watch_port", "watch_qp"],
     {"port": 16},
 )  # fmt: skip
 """``port`` int32[ports, P_COLUMNS], a cache line a row; ``rare`` int64[ports, RARE_COLUMNS]; ``lft`` uint8[switches, LIDs]; ``sl2vl_base``, ``sl2vl``, ``vl_arb`` as in the fabric; ``uniform``
@@ -30,24 +30,25 @@ Ethernet (one row each without it; :mod:`~softib.sim.packet.ethernet_tables`): `
 switch of each LID.
 Failures in time and the management plane (one row each without them): ``management`` int64[MG_SETTINGS], ``wire`` int32[ports] the port at the
 other end of each link that is physically up (-1: none), which is enough for VL15, ``drain`` int64[ports] fs an octet that a slow port takes.
-Multicast: ``mft`` as in the fabric, ``group_port`` ports of the members of each group, ascending, from ``group_first`` on.
+Multicast: ``mft`` and ``switch_info`` (MulticastFDBTop) as in the fabric, ``group_port`` ports of the members of each group, ascending, from ``group_first`` on.
 ``watch_port`` uint8[ports] and
 ``watch_qp`` uint8[QPs]: whose packets are written into ``State.log`` (empty: nobody's)."""
 
 State: Any = table(
     "State",
     ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
-     "after_completion", "count", "event", "bucket", "used", "heap", "far", "timer", "flow", "throttle", "bound",
+     "after_completion", "count", "event", "bucket", "used", "heap", "due", "sorting", "digits", "far", "timer", "flow", "throttle", "bound",
      "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
      "rare_count", "sl_count", "vl_wait", "delivery", "log"],
     {"port": 8, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "count": 16, "event": 3,
-     "heap": 2, "far": 2, "timer": 2},
+     "heap": 2, "due": 2, "sorting": 2, "far": 2, "timer": 2},
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
 ``packet`` int32 and ``when`` int64 (the same rows, seen as longer numbers), ``credit``, ``event`` int64 pools; ``qp`` int64[QPs, QP columns]; ``order`` int64: messages by QP; ``message`` int64; ``arrival``,
 ``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
-``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``flow`` int64[streams, 1], ``throttle``
+``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``due`` int64[…, 2] what the bucket of now had, in its order (``sorting``, ``digits`` to sort
+it); ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
 came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters, MAIL_COLUMNS] and ``sync`` int64[…] of a run on several cores; of Ethernet
 ``queue`` int64[port VLs, …], ``connection`` int64[streams, …] (DCQCN) or int64[QPs, …] (TCP) and ``processor`` int64[ports, 2].
@@ -88,12 +89,13 @@ by VL? May receives be missing; ps of the RNR NAK timer; RNR retry count; are th
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
  SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, PART, PARTS, LOOKAHEAD, WINDOW_END, ROUND, TAKEN, TAKEN_FROM, MAILED,
- MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, REGISTERS) = range(31)  # fmt: skip
+ MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, REGISTERS) = range(36)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
 that happened. On several cores: which part this is, and of how many; ps that no cable between parts undercuts; end of the window and its number;
 letters taken of this part (-1: none are being taken); letters written, and the time of the first. Events of the next two buckets that memory is
-fetched for (:mod:`~softib.sim.packet.kernels.ahead`)."""
+fetched for (:mod:`~softib.sim.packet.kernels.ahead`). The last event that the window holds at its end (-1: none); time and event of the management plane that ended a
+window. The next row of ``due``, and how many it has."""
 
 # -- State.port --
 FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)
@@ -108,8 +110,9 @@ chose; until when a slow port drains what it has."""
 # -- State.vl --
 RING, FCTBS, FCCL, CREDITS, LAST_CREDIT, WAITS, HEAD_SINCE, QUEUED, V_COLUMNS = range(9)
 """Who sends next goes round: the last of the ring (VOQ or stream + 1); credit arithmetic of IBA 7.9.4, modulo 4096; credits on the
-way, first and last; bits STARVED (somebody waits for a credit) and IS_STALLED; since when this packet is at the head; blocks queued."""
-STARVED, IS_STALLED = 1, 2
+way, first and last; bits STARVED (somebody waits for a credit), IS_STALLED and
+HOQ_DISCARDED (by HOQLife, and nothing was sent since); since when this packet is at the head; blocks queued."""
+STARVED, IS_STALLED, HOQ_DISCARDED = 1, 2, 4
 # -- State.more --
 (STALLS, STALLED, CONTROL, LAST_CONTROL, FIRST, LAST_IN, MARK, LEAVING, MORE_COLUMNS) = range(9)  # fmt: skip
 """HOQ drops in a row; time until when the VL is stalled; own acknowledgements, first and last; in FIFO mode the input's queue,
@@ -153,11 +156,11 @@ C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)
  DONE_MESSAGE, ACKED, IN_RING, RING_NEXT, NOT_BEFORE, TIMED, TRIES, EXPECTED, RX_MESSAGE, NAKED, UNACKED, RESPONSE,
  RESPONSE_END, RESPONSE_PSN, RESPONSE_RING, RESPONSE_NEXT, READS_OUT, PS_PACKET, PROGRESS, WAKE, RECOVERS, FETCHED,
  BACK_FETCHED, LAST_MESSAGE, BACK_NOT_BEFORE, BACK_PS_PACKET, REPOST, RNR_TRIES, QP_COLUMNS) = range(41)  # fmt: skip
-RECEIVES_FREE, RECEIVES_AT, OUT_OF_BUFFER = RNR_TRIES, RECOVERS, UNACKED
-"""Of UC and UD, in columns that only RC has a use for: receives that are posted; the oldest message (in ``order``) whose receive may still be posted again;
-messages that found none (``out_of_buffer`` of mlx5's port counters)."""
+RECEIVES_FREE, RECEIVES_AT, RECEIVES_LAST, OUT_OF_BUFFER = RNR_TRIES, RECOVERS, PROGRESS, UNACKED
+"""Of UC and UD, in columns that only RC has a use for: receives that are posted; the message whose receive was taken first of those that are not posted again yet, + 1 (0: none), and the
+one whose receive was taken last; messages that found none (``out_of_buffer`` of mlx5's port counters)."""
 NEEDS_RECEIVE, HAS_RECEIVE = -1, -2
-"""Of ``M_RECEIVE``, UC and UD."""
+"""Of ``M_RECEIVE``, UC and UD; HAS_RECEIVE - (m + 1): the next receive was taken by message m."""
 
 # -- State.message --
 (M_QP, M_SIZE, M_PSN, M_PACKETS, M_OPCODE, M_POSTED, M_NEEDS, M_AFTER, M_START, M_DELAY, M_BEGAN, M_ARRIVED, M_COMPLETED,
@@ -201,7 +204,10 @@ the receive buffer, in memory; lost: its column of ``count``); stream << 32 | PS
 flags << 48; the port that it came in by, and when it entered the switch."""
 L_ROWS = 0
 """Of row 0: how many rows are written."""
-LOG_SENT, LOG_RECEIVED, LOG_LOST, LOG_STARVED = range(4)
+LOG_SENT, LOG_RECEIVED, LOG_LOST, LOG_STARVED, LOG_MAD = range(5)
+LOG_MAD_AT, LOG_MAD_ROWS = 1, 5
+"""A MAD that was sent is followed by rows of LOG_MAD, which hold its 256 octets as they travelled, in their columns from LOG_MAD_AT on; its stream is -1, and
+``L_ENTERED`` its source LID."""
 
 # -- events --
 ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER, COPIES = range(10)
@@ -223,16 +229,18 @@ MARGIN = 64
 FOR_PART, LETTER, WHEN, ABOUT, PACKET_AT, MAIL_COLUMNS = 0, 1, 2, 3, 4, 12
 """Of ``State.mail``: whom it is for; what it is of; at what time; its event, port VL and blocks, or message; the packet's row."""
 PACKET_COLUMNS = 8
-OF_PACKET, OF_CREDIT, OF_ARRIVAL = range(3)
+OF_PACKET, OF_CREDIT, OF_ARRIVAL, OF_EVENT = range(4)
 EVERYBODY = -1
 MAIL_ROWS = 1 << 15
 """Letters of a box; a part that has nearly filled its own ends its window."""
 NEVER = 1 << 62
-SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 16
-"""Of ``State.sync``: the spin lock; its address; not 0: the run is given up; what each part says, two cache lines a part."""
-SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 6
-REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST = range(1, 6)
-"""Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first."""
+SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 32
+"""Of ``State.sync``: the spin lock; its address; not 0: the run is given up; what each part says, four cache lines a part."""
+SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 10
+(REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST, REPORT_WHAT, REPORT_TIMER, REPORT_TIMER_WHAT,
+ REPORT_INBOX) = range(1, 10)  # fmt: skip
+"""Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first,
+its next event, time of its next timeout (or event of the management plane) and what it is, MADs in its inbox."""
 
 # -- failures in time and the management plane --
 MG_ON, MG_SLOW, MG_BUFFERS, MG_AGENT, MG_FORWARD, MG_SETTINGS = range(6)
@@ -243,14 +251,15 @@ MADS_FREE, MADS_SPARE, MADS_INBOX, MADS_LOST, MADS_SENT, MADS_REGISTERS = range(
 SMI_HEAD, SMI_LAST, SMI_HELD, SMI_DROPPED, SMI_BUSY, SMI_CUT, SMI_COLUMNS = range(7)
 """Of ``State.smi``: packets that wait for VL15 of the port, first and last; packets in its VL15 receive buffer; VL15Dropped; until when the
 processor behind this end port is busy; packets that were lost on the cable into the port."""
-MR_NEXT, MR_SOURCE, MR_COLUMNS = range(3)
-"""Of ``State.mad_row``: next free row; the end port that sent it."""
+MR_NEXT, MR_SOURCE, MR_SLID, MR_COLUMNS = range(4)
+"""Of ``State.mad_row``: next free row; the end port that sent it, and its LID (of a directed one the permissive LID)."""
 SMP, GMP = 30, 31
 """Kinds of packet (``WHAT``): a MAD on VL15, a MAD on a data VL; its row of ``State.mad`` is its ``PSN``."""
 CUT = 1 << 20
 """Of ``FLAGS``: the cable was pulled, or its node lost its power, while the packet was on its way."""
 MANAGE, AGENT = 13, 14
-"""Events: a packet on VL15 is at a port (and one that was cut is gone); a management processor is done with a MAD."""
+"""Events: a packet on VL15 is at a port (and one that was cut is gone); a management processor is done with a MAD. They wait with the timeouts, and so does the end of a
+MAD on a data VL: of what waits there the earliest ends the window of a run on several cores."""
 MANAGED = 7
 """What the loop returns when a MAD waits in the inbox."""
 VL15 = 15

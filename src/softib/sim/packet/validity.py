@@ -12,7 +12,7 @@ from softib.sim.messages import Messages
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["why_not"]
+__all__ = ["mixed_adapters", "why_not"]
 
 
 def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
@@ -21,10 +21,15 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
     slow = int(np.count_nonzero(fabric.port_drain))
     if slow:
         found.append(f"{slow} ports drain slower than they receive (port_drain); the packet layer's receivers do not")
+    return (*found, *mixed_adapters(fabric, ends, m, "packet"))
+
+
+def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:
+    """A line where adapters of several generations take part: ``layer`` gives all of them the PCIe, message rate and fetching of one."""
     speeds = _adapter_speeds(fabric, ends[np.unique(np.concatenate([m.src, m.dst]))]) if len(m) else []
-    if len(speeds) > 1:
-        found.append(f"adapters of {', '.join(speeds)} take part; the packet layer gives all of them one profile")
-    return tuple(found)
+    if len(speeds) < 2:
+        return ()
+    return (f"adapters of {', '.join(speeds)} take part; the {layer} layer gives all of them one profile",)
 
 
 def _adapter_speeds(fabric: Fabric, ports: np.ndarray) -> list[str]:

@@ -8,7 +8,8 @@ PM_INFO                               ``counters``, ``detail_counters``; record 
 PM_DELTA                              ``extra["counter_deltas"]``: what grew between the two readings of the run
 TEMP_SENSING                          ``node_temperature``; record ``temperatures``
 CABLE_INFO                            ``cable_length_m``, ``cable_medium``, ``module_temperature``,
-                                      ``extra["cables"]``: port → {column: text}; record ``lengths``
+                                      ``extra["cables"]``: port → {column: text}; record ``lengths``;
+                                      ``module_info`` (:mod:`.db_csv_modules`); record ``modules``
 FEC_MODE                              ``port_fec``; record ``fec``
 PORT_INFO_EXTENDED                    ``port_info_ext``
 NODES_INFO, GENERAL_INFO_SMP          ``node_firmware``, ``node_psid``; record ``firmware``
@@ -24,10 +25,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from softib.fabric.columns import COUNTERS, DETAIL_COUNTERS, CableMedium
+from softib.fabric.columns import CableMedium
+from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.ibdiagnet import db_csv_columns as names
 from softib.fabric.formats.ibdiagnet.csv_sections import Section
+from softib.fabric.formats.ibdiagnet.db_csv_modules import modules
 from softib.fabric.formats.ibdiagnet.section_writer import SectionWriter
 from softib.fabric.model import Reported
 from softib.iba.smp import PortInfoExtended
@@ -124,6 +127,7 @@ def cables(writer: SectionWriter, s: Section) -> None:
                 writer.records.add("lengths")
     if s.has("Temperature"):
         _degrees(writer, s, "Temperature", rows, port, f.module_temperature)
+    modules(writer, s, rows, port)
     texts_of: dict[int, dict[str, str]] = {}
     for column in (c for c in names.CABLE_TEXTS if s.has(c)):
         texts = s.text(column)

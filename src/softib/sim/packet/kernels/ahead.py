@@ -1,9 +1,10 @@
 # mypy: ignore-errors
 """Memory is fetched ahead of events: in a large network each event touches a dozen rows that no cache has.
 
-What an event names leads to rows that lead to others, so there are four steps, each with time before the next: the events of the bucket after
-the next name ports and packets; those of the next bucket, destinations, queue pairs and who gets credits; those of the bucket that is
-loaded, the output port; the two that are next in the heap, its queue and its peer. None of it changes what happens, or when.
+What an event names leads to rows that lead to others, so there are four steps, each with time before the next: ports and packets; then
+destinations, queue pairs and who gets credits; then the output port; then its queue and its peer. The events of a bucket are sorted, so each
+step goes a few events ahead in their order (:func:`fetch_due`). Where buckets hold few, the first two steps look at the next two buckets
+(:func:`scout`). None of it changes what happens, or when.
 """
 
 import numpy as np
@@ -14,9 +15,10 @@ from softib.sim.packet.tables import (
     BASE,
     CREDITS,
     DLID,
+    DUE_AT,
+    DUE_N,
     END_PORT,
     FIRST_SCOUT,
-    HEAP_N,
     KIND,
     LAST_CREDIT,
     LOOK,
@@ -36,6 +38,10 @@ from softib.sim.packet.tables import (
 
 LINE = 8
 """int64 columns of a cache line."""
+QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 3, 7, 12, 18
+"""Events between a step and its event."""
+CROWDED = 64
+"""Events of a bucket from which on they are fetched in their order."""
 QP_LINES = (0, 1, 2, 4)
 """Cache lines of a queue pair that senders and receivers of data look at."""
 
@@ -139,8 +145,27 @@ def scout(n, s):
 
 
 @inner
-def fetch_next(n, s):
-    """The fourth step for the two events of which one follows the first of the heap."""
-    if s.reg[HEAP_N] > 2:
-        fetch_queue(n, s, s.heap[1, 1])
-        fetch_queue(n, s, s.heap[2, 1])
+def fetch_first(n, s):
+    """Fetch the outputs of the first events of a bucket, which no event of it is ahead of; where it holds few, of all."""
+    many = s.reg[DUE_N]
+    for i in range(many if many < CROWDED else OUTPUT_AHEAD):
+        fetch_output(n, s, s.due[i, 1])
+
+
+@inner
+def fetch_due(n, s):
+    """Fetch for the events that follow in this bucket, each step so many events before its own."""
+    at = s.reg[DUE_AT]
+    left = s.reg[DUE_N] - at
+    if s.reg[DUE_N] < CROWDED:
+        if left > 1:
+            fetch_queue(n, s, s.due[at + 1, 1])
+        return
+    if left > OUTPUT_AHEAD:
+        fetch_output(n, s, s.due[at + OUTPUT_AHEAD, 1])
+    if left > QUEUE_AHEAD:
+        fetch_queue(n, s, s.due[at + QUEUE_AHEAD, 1])
+    if left > NAMED_AHEAD:
+        fetch_named(n, s, s.due[at + NAMED_AHEAD, 1])
+    if left > PACKET_AHEAD:
+        fetch_of_packet(n, s, s.due[at + PACKET_AHEAD, 1])

@@ -49,7 +49,7 @@ def passes_on(m):
 @inner
 def next_hop(n, m, came_in):
     """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is where it shall be; -2: its path
-    leads nowhere (IBA 14.2.2.2, 14.2.2.4). Moves the hop pointer and writes the return path."""
+    leads nowhere (IBA 14.2.2). Moves the hop pointer and writes the return path."""
     hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
     if m[STATUS_AT] & 0x80:
         if at <= 1:

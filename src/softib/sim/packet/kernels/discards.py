@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Packets that are lost, each with its counter: bit errors, no route, HOQLife, the switch's lifetime (IBA 16.1.3.5, 18.2.5.4)."""
+"""Packets that are lost, each with its counter: bit errors, no route, HOQLife, the switch's lifetime (IBA 16.1.3.5, chapter 18)."""
 
 import math
 
@@ -14,6 +14,7 @@ from softib.sim.packet.tables import (
     ENTERED,
     HEAD_SINCE,
     HOQ,
+    HOQ_DISCARDED,
     HOQ_DISCARDS,
     IN,
     IS_STALLED,
@@ -38,7 +39,7 @@ from softib.sim.packet.tables import (
 LIFE_UNIT_PS, FOREVER = 4_096_000, 19
 """HOQLife and LifeTimeValue: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.4, 14.2.5.6)."""
 STALLED_TIMES_HOQ = 8
-"""A VL that is stalled discards what comes for eight times HOQLife (IBA 18.2.5.4)."""
+"""A VL that is stalled discards what comes for eight times HOQLife (VLStallCount, IBA chapter 18)."""
 
 
 @inner
@@ -90,27 +91,47 @@ def lose(s, k):
 
 
 @inner
-def overdue(n, s, port, row, k, now):
-    """Is packet ``k``, at the head of port VL ``row`` of a switch, to be discarded? Counts it."""
+def overdue_since(n, s, port, row, k, now):
+    """When packet ``k``, at the head of port VL ``row`` of a switch, was to be discarded; -1 if it is not. Counts it.
+
+    A port whose link is busy looks when the link is free. What was overdue before that went when its time was over, and the
+    packet behind it was at the head from then on.
+    """
     if s.vl[row, WAITS] & IS_STALLED:
         if s.more[row, STALLED] > now:
             s.count[port, HOQ_DISCARDS] += 1
-            return True
+            return now
         s.vl[row, WAITS] &= ~IS_STALLED
+    since = s.vl[row, HEAD_SINCE]
     hoq = np.int64(n.port[port, HOQ])
-    if hoq <= FOREVER and now - s.vl[row, HEAD_SINCE] >= LIFE_UNIT_PS << hoq:
-        s.count[port, HOQ_DISCARDS] += 1
-        s.more[row, STALLS] += 1
-        if n.rare[port, STALL] and s.more[row, STALLS] >= n.rare[port, STALL]:
-            s.more[row, STALLS] = 0
-            s.more[row, STALLED] = now + STALLED_TIMES_HOQ * (LIFE_UNIT_PS << hoq)
-            s.vl[row, WAITS] |= IS_STALLED
-        return True
+    if hoq <= FOREVER and now - since >= LIFE_UNIT_PS << hoq:
+        head_of_queue_discard(n, s, port, row, since + (LIFE_UNIT_PS << hoq), LIFE_UNIT_PS << hoq)
+        return since + (LIFE_UNIT_PS << hoq)
     life = np.int64(n.port[port, LIFE])
     if life <= FOREVER and now - s.when[k, ENTERED] >= LIFE_UNIT_PS << life:
         s.count[port, LIFE_DISCARDS] += 1
-        return True
-    return False
+        return max(since, s.when[k, ENTERED] + (LIFE_UNIT_PS << life))
+    return np.int64(-1)
+
+
+@inner
+def head_of_queue_discard(n, s, port, row, at, hoq_ps):
+    """Count a discard of HOQLife; VLStallCount of them, with no packet sent between, stall the VL."""
+    s.count[port, HOQ_DISCARDS] += 1
+    s.vl[row, WAITS] |= HOQ_DISCARDED
+    s.more[row, STALLS] += 1
+    if n.rare[port, STALL] and s.more[row, STALLS] >= n.rare[port, STALL]:
+        s.more[row, STALLS] = 0
+        s.more[row, STALLED] = at + STALLED_TIMES_HOQ * hoq_ps
+        s.vl[row, WAITS] |= IS_STALLED
+
+
+@inner
+def ends_discards(s, row):
+    """Port VL ``row`` sends a packet: discards of HOQLife before it are no longer sequential."""
+    if s.vl[row, WAITS] & HOQ_DISCARDED:
+        s.vl[row, WAITS] &= ~HOQ_DISCARDED
+        s.more[row, STALLS] = 0
 
 
 @inner

@@ -9,10 +9,9 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.ethernet_tables import ECMP, SEED
+from softib.sim.packet.kernels.forwarding import by_table
 from softib.sim.packet.kernels.rng import mixed
-from softib.sim.packet.tables import BASE, DLID, PORTS, QP, SWITCH
-
-NO_ROUTE = 255
+from softib.sim.packet.tables import BASE, DLID, QP, SWITCH
 
 
 @inner
@@ -33,9 +32,4 @@ def next_hop(n, s, k, came_in, now):
         )
         at = np.int64(mixed(mixed(z) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % paths
         return base + np.int64(n.next_hop[row, 1 + at])
-    if dlid >= n.lft.shape[1]:
-        return np.int64(-1)
-    num = np.int64(n.lft[switch, dlid])
-    if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
-        return np.int64(-1)
-    return base + num
+    return by_table(n, came_in, dlid)

@@ -23,6 +23,7 @@ from softib.sim.packet.kernels.ecmp import next_hop
 from softib.sim.packet.kernels.ecn import mark_ecn
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, put_on_wire, wire_ps
+from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.pfc import came_in, dynamic_threshold, has_room, went_out
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.switch import take_first
@@ -53,6 +54,7 @@ from softib.sim.packet.tables import (
     READY,
     RECEIVE,
     RELAY_ERRORS,
+    REMOTE_PORT,
     RING,
     TAIL,
     VL,
@@ -160,7 +162,8 @@ def cross_ethernet(n, s, out, vl, k, start):
         push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
     else:
         s.when[k, TAIL] += n.port[peer, LATENCY]
-        if n.ethernet[CUT_THROUGH]:
-            push(s, start + n.port[out, DELAY] + n.port[peer, LATENCY], word(peer, ARRIVE, k))
+        t = start + n.port[out, DELAY] + n.port[peer, LATENCY] if n.ethernet[CUT_THROUGH] else s.when[k, TAIL]
+        if n.port[peer, KIND] == REMOTE_PORT:
+            mail_packet(n, s, peer, ARRIVE, k, t)
         else:
-            push(s, s.when[k, TAIL], word(peer, ARRIVE, k))
+            push(s, t, word(peer, ARRIVE, k))

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What happens when: a calendar of buckets, a heap for the bucket of now, a heap for what is far, one for timeouts.
+"""What happens when: a calendar of buckets, the sorted list of what the bucket of now had, a heap for what is added to it, a heap for what is far, one for timeouts.
 
 An event is (time, what); ``what`` is entity, kind and payload in one number, so events of one time have an order that does not
 depend on who put them there first. Timeouts wait apart: a network in which nothing but timeouts is left stands still.
@@ -8,14 +8,18 @@ depend on who put them there first. Timeouts wait apart: a network in which noth
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.kernels.ahead import fetch_output
+from softib.sim.packet.kernels.ahead import fetch_first
+from softib.sim.packet.kernels.sorting import sort_due
 from softib.sim.packet.tables import (
     BUCKETS,
     CURRENT,
+    DUE_AT,
+    DUE_N,
     FIRST_SCOUT,
     FREE_EVENT,
     HEAP_N,
     LATER_N,
+    NEVER,
     PENDING,
     SECOND_SCOUT,
     SPARE_EVENTS,
@@ -25,6 +29,7 @@ from softib.sim.packet.tables import (
 
 MASK = BUCKETS - 1
 BITMAPS = BUCKETS // 64
+FROM_DUE, FROM_HEAP, FROM_TIMERS = range(3)
 CROWD = 1000
 """Events that are worth it to look for the buckets after the next."""
 
@@ -153,7 +158,7 @@ def send_scouts(s, b):
 
 @inner
 def load(n, s, b):
-    """Make ``b`` the current bucket: its events go to the heap."""
+    """Make ``b`` the current bucket: its events are due, in their order. Those that come to it later go to the heap."""
     s.reg[CURRENT] = b
     while s.reg[LATER_N] > 0 and (s.far[0, 0] >> s.reg[WIDTH]) - b < BUCKETS:
         heap_pop(s.far, s.reg[LATER_N])
@@ -164,23 +169,28 @@ def load(n, s, b):
     e = s.bucket[at]
     s.bucket[at] = 0
     s.used[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
+    many = np.int64(0)
     while e:
-        heap_push(s.heap, s.reg[HEAP_N], s.event[e, 0], s.event[e, 1])
-        s.reg[HEAP_N] += 1
+        s.due[many, 0] = s.event[e, 0]
+        s.due[many, 1] = s.event[e, 1]
+        many += 1
         s.reg[PENDING] -= 1
-        fetch_output(n, s, s.event[e, 1])
         following = s.event[e, 2]
         s.event[e, 2] = s.reg[FREE_EVENT]
         s.reg[FREE_EVENT] = e
         s.reg[SPARE_EVENTS] += 1
         e = following
+    sort_due(s, many)
+    s.reg[DUE_AT] = 0
+    s.reg[DUE_N] = many
+    fetch_first(n, s)
     send_scouts(s, b)
 
 
 @inner
 def advance(n, s):
-    """Fill the heap with the next events; False when there are none (timeouts aside)."""
-    while s.reg[HEAP_N] == 0:
+    """Have the next events due; False when there are none (timeouts aside)."""
+    while s.reg[HEAP_N] == 0 and s.reg[DUE_AT] == s.reg[DUE_N]:
         if s.reg[PENDING] > 0:
             load(n, s, next_used(s, s.reg[CURRENT]))
         elif s.reg[LATER_N] > 0:
@@ -188,3 +198,30 @@ def advance(n, s):
         else:
             return False
     return True
+
+
+@inner
+def first_of(s):
+    """(where the next event is, its time, what it is): FROM_DUE, FROM_HEAP or FROM_TIMERS; its time is NEVER where there is none."""
+    source, t, what = FROM_TIMERS, np.int64(NEVER), np.int64(s.timer[0, 1])
+    if s.reg[TIMER_N] > 0:
+        t = s.timer[0, 0]
+    if s.reg[HEAP_N] > 0 and (s.heap[0, 0] < t or (s.heap[0, 0] == t and s.heap[0, 1] <= what)):
+        source, t, what = FROM_HEAP, s.heap[0, 0], s.heap[0, 1]
+    at = s.reg[DUE_AT]
+    if at < s.reg[DUE_N] and (s.due[at, 0] < t or (s.due[at, 0] == t and s.due[at, 1] <= what)):
+        source, t, what = FROM_DUE, s.due[at, 0], s.due[at, 1]
+    return source, t, what
+
+
+@inner
+def take_first_of(s, source):
+    """Take the next event away, which is in ``source``."""
+    if source == FROM_DUE:
+        s.reg[DUE_AT] += 1
+    elif source == FROM_HEAP:
+        heap_pop(s.heap, s.reg[HEAP_N])
+        s.reg[HEAP_N] -= 1
+    else:
+        heap_pop(s.timer, s.reg[TIMER_N])
+        s.reg[TIMER_N] -= 1

@@ -4,7 +4,8 @@
 A cable that is pulled loses what is on it; the receiver never sees it whole. The port that faces it discards what waits for it and what still
 comes for it (PortXmitDiscards, as of an inactive port). What has come in whole goes on. When the link is up again credits begin anew:
 the receiver grants what its buffer has free. A packet that cuts through, and whose head has left the next switch when its tail is
-cut off, goes on whole: at most one a direction. All rows of a change are those of the two nodes at the link.
+cut off, goes on whole: at most one a direction. All rows of a change are those of the two nodes at the link; on several cores each part takes
+those of its own ports, between two windows.
 """
 
 import numpy as np
@@ -29,6 +30,8 @@ from softib.sim.packet.tables import (
     CUT,
     DEBT,
     DRAINED,
+    DUE_AT,
+    DUE_N,
     END_PORT,
     ENTER,
     FCCL,
@@ -54,6 +57,7 @@ from softib.sim.packet.tables import (
     QUEUED,
     READY,
     RECEIVE,
+    REMOTE_PORT,
     RING,
     SMI_BUSY,
     SMI_CUT,
@@ -62,6 +66,7 @@ from softib.sim.packet.tables import (
     STARVED,
     SWITCH_PORT,
     TAIL,
+    TIMER_N,
     VL,
     VOQ,
     WAITS,
@@ -71,6 +76,12 @@ from softib.sim.packet.tables import (
 DOWN, DEAD = 1, 2
 """What happens to a port: its link goes down; its node loses its power."""
 KIND_BITS = 15 << 28
+
+
+@inner
+def of_switch(n, port):
+    """Is ``port`` an external port of a switch?"""
+    return n.port[port, KIND] == SWITCH_PORT or n.port[port, KIND] == REMOTE_PORT
 
 
 @inner
@@ -86,7 +97,7 @@ def cut_event(n, s, what, change, now):
     if change[entity] == DOWN:
         if kind == AGENT:
             return what
-        latency = np.int64(n.port[entity, LATENCY]) if n.port[entity, KIND] == SWITCH_PORT else np.int64(0)
+        latency = np.int64(n.port[entity, LATENCY]) if of_switch(n, entity) else np.int64(0)
         if s.when[k, TAIL] - latency <= now:
             return what
     s.packet[k, FLAGS] |= CUT
@@ -104,14 +115,23 @@ def cut_events(n, s, change, now):
         while e:
             s.event[e, 1] = cut_event(n, s, s.event[e, 1], change, now)
             e = s.event[e, 2]
+    for i in range(s.reg[DUE_AT], s.reg[DUE_N]):  # the order of those that are due may change, so they go to the heap
+        s.heap[s.reg[HEAP_N], 0] = s.due[i, 0]
+        s.heap[s.reg[HEAP_N], 1] = s.due[i, 1]
+        s.reg[HEAP_N] += 1
+    s.reg[DUE_AT] = s.reg[DUE_N]
     for i in range(s.reg[HEAP_N]):
         s.heap[i, 1] = cut_event(n, s, s.heap[i, 1], change, now)
     for i in range(s.reg[LATER_N]):
         s.far[i, 1] = cut_event(n, s, s.far[i, 1], change, now)
+    for i in range(s.reg[TIMER_N]):
+        s.timer[i, 1] = cut_event(n, s, s.timer[i, 1], change, now)
     for i in range(s.reg[HEAP_N]):  # what an event is decides its place among those of its time
         heap_push(s.heap, i, s.heap[i, 0], s.heap[i, 1])
     for i in range(s.reg[LATER_N]):
         heap_push(s.far, i, s.far[i, 0], s.far[i, 1])
+    for i in range(s.reg[TIMER_N]):
+        heap_push(s.timer, i, s.timer[i, 0], s.timer[i, 1])
 
 
 @inner
@@ -221,12 +241,12 @@ def links_down(n, s, change, now):
     and ``Net.wire`` have no peers for them any more."""
     cut_events(n, s, change, now)
     for port in range(len(change)):
-        if change[port] and n.port[port, KIND] == SWITCH_PORT:
+        if change[port] and of_switch(n, port):
             cut_arriving(n, s, port, now)
     for port in range(len(change)):
         if change[port] == 0:
             continue
-        if n.port[port, KIND] == SWITCH_PORT:
+        if of_switch(n, port):
             flush(n, s, port, change[port] == DEAD, now)
         flush_vl15(n, s, port, change[port] == DEAD)
         if n.port[port, PEER] != port:
@@ -264,12 +284,12 @@ def holds_place(s, k, marks):
 
 
 @kernel
-def link_up(n, s, port, now):
-    """The link of ``port`` carries data from ``now`` on: its peer grants what its receive buffers have free (IBA 7.9.4)."""
+def link_up(n, s, of_peer, port, now):
+    """The link of ``port`` carries data from ``now`` on: its peer, whose part's state is ``of_peer``, grants what its receive buffers have free (IBA 7.9.4)."""
     no_credits(n, s, port)
     peer = np.int64(n.port[port, PEER])
     for vl in range(n.opt[OPT_VLS]):
-        held = held_blocks(n, s, peer, vl) if n.port[peer, KIND] == SWITCH_PORT else np.int64(0)
+        held = held_blocks(n, of_peer, peer, vl) if of_switch(n, peer) else np.int64(0)
         s.vl[port * n.opt[OPT_VLS] + vl, FCCL] = n.rare[peer, BLOCKS] - held
     if s.port[port, READY]:
         arm(s, port, now)

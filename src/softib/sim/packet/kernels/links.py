@@ -87,7 +87,7 @@ def arm(s, port, t):
 
 @inner
 def has_credit(s, row, octets):
-    """May a packet of ``octets`` be sent on port VL ``row``? (IBA 7.9.4.4)"""
+    """May a packet of ``octets`` be sent on port VL ``row``? (FCCL - FCTBS, IBA chapter 7)"""
     return (s.vl[row, FCCL] - s.vl[row, FCTBS] - blocks_of(octets)) & WRAP <= WINDOW
 
 
@@ -191,8 +191,10 @@ def insert(s, row, c, t):
 def put_on_wire(n, s, port, row, k, start):
     """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
     octets = s.packet[k, OCTETS]
-    end = start + wire_ps(n, port, octets + n.opt[GAP] + s.port[port, DEBT])
-    s.port[port, DEBT] = 0
+    end = start + wire_ps(n, port, octets + n.opt[GAP])
+    if s.port[port, DEBT]:  # flow-control packets: what the link did not send while it was idle goes before
+        end += max(wire_ps(n, port, s.port[port, DEBT]) - max(start - s.port[port, FREE], 0), 0)
+        s.port[port, DEBT] = 0
     s.port[port, FREE] = end
     s.vl[row, FCTBS] = (s.vl[row, FCTBS] + blocks_of(octets)) & WRAP
     s.when[k, TAIL] = end + n.port[port, DELAY]

@@ -5,9 +5,9 @@ import numpy as np
 
 from softib.jit import inner, kernel
 from softib.sim.packet.kernels.aggregation import is_node
-from softib.sim.packet.kernels.ahead import fetch_next, scout
+from softib.sim.packet.kernels.ahead import fetch_due, scout
 from softib.sim.packet.kernels.congestion import timer_over
-from softib.sim.packet.kernels.events import advance, heap_pop, push, word
+from softib.sim.packet.kernels.events import advance, first_of, push, take_first_of, word
 from softib.sim.packet.kernels.hca import activate, resume
 from softib.sim.packet.kernels.link_layer import link_event
 from softib.sim.packet.kernels.management import at_port, processed
@@ -18,7 +18,7 @@ from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
-from softib.sim.packet.kernels.windows import end_window
+from softib.sim.packet.kernels.windows import behind_window, end_window
 from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
     AGENT,
@@ -33,7 +33,6 @@ from softib.sim.packet.tables import (
     FETCH,
     GOES_ON,
     GROW,
-    HEAP_N,
     IN_NETWORK,
     INLINE,
     LATENCY,
@@ -68,8 +67,6 @@ from softib.sim.packet.tables import (
     STUCK,
     TIME_OVER,
     TIMER,
-    TIMER_N,
-    WINDOW_END,
 )  # fmt: skip
 
 
@@ -173,32 +170,24 @@ def run(n, s, until, most):
         if short(s):
             return np.int64(GROW)
         has_events = advance(n, s)
-        heap, n_of = s.heap, HEAP_N
-        if s.reg[HEAP_N] == 0 or (
-            s.reg[TIMER_N] > 0
-            and (s.timer[0, 0] < heap[0, 0] or (s.timer[0, 0] == heap[0, 0] and s.timer[0, 1] < heap[0, 1]))
-        ):
-            heap, n_of = s.timer, TIMER_N
-        now = heap[0, 0] if s.reg[n_of] > 0 else np.int64(NEVER)
+        source, now, what = first_of(s)
         if s.reg[PARTS] == 1:
             status = ended(n, s, until, now, has_events)
-        elif now >= s.reg[WINDOW_END] or s.reg[MAILED] > s.mail.shape[2] - MARGIN:
-            status = end_window(n, s, until, now, 1 if has_events else 0)
+        elif behind_window(s, now, what) or s.reg[MAILED] > s.mail.shape[2] - MARGIN:
+            status = end_window(n, s, until, now, what, 1 if has_events else 0)
             if status == GOES_ON:
                 continue
         else:
             status = np.int64(GOES_ON)
         if status != GOES_ON:
             return status
-        heap_pop(heap, s.reg[n_of])
-        s.reg[n_of] -= 1
-        what = heap[s.reg[n_of], 1]
+        take_first_of(s, source)
         s.reg[NOW] = now
         scout(n, s)
-        fetch_next(n, s)
+        fetch_due(n, s)
         s.reg[EVENTS] += 1
         handle(n, s, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
         scout(n, s)
-        if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0:
+        if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0 and s.reg[PARTS] == 1:
             return np.int64(MANAGED)
     return np.int64(MORE)

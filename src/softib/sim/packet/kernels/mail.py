@@ -11,7 +11,6 @@ from softib.sim.packet.kernels.events import word
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.tables import (
     ABOUT,
-    ARRIVE,
     EVERYBODY,
     FOR_PART,
     IN_NETWORK,
@@ -20,6 +19,7 @@ from softib.sim.packet.tables import (
     MAILED,
     OF_ARRIVAL,
     OF_CREDIT,
+    OF_EVENT,
     OF_PACKET,
     PACKET_AT,
     PACKET_COLUMNS,
@@ -45,14 +45,20 @@ def write_letter(s, part, letter, t, about):
 
 
 @inner
-def mail_packet(n, s, port, k, t):
-    """The header of packet ``k`` is through the switch of ``port``, in another part, at ``t``."""
+def mail_packet(n, s, port, kind, k, t):
+    """Packet ``k`` is on its way to ``port``, in another part, where event ``kind`` waits for it at ``t``: its header is through the switch."""
     me, box = s.reg[PART], s.reg[ROUND] & 1
-    i = write_letter(s, n.rare[port, PART_OF], OF_PACKET, t, word(port, ARRIVE, 0))
+    i = write_letter(s, n.rare[port, PART_OF], OF_PACKET, t, word(port, kind, 0))
     for column in range(PACKET_COLUMNS):
         s.mail[me, box, i, PACKET_AT + column] = s.when[k, column]
     free_packet(s, k)
     s.reg[IN_NETWORK] += 1  # in the network it still is
+
+
+@inner
+def mail_event(n, s, port, what, t):
+    """``what`` happens at ``t`` at ``port``, in another part; it is in the network until then."""
+    write_letter(s, n.rare[port, PART_OF], OF_EVENT, t, what)
 
 
 @inner

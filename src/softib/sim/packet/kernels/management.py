@@ -5,7 +5,8 @@ SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped wh
 Directed ones visit the management processor of each switch on their way, which writes the return path; LID-routed ones follow
 the forwarding table, cut through. Everything else is a packet of a data VL, with credits. A device has one processor, which
 takes MADs one after another. What has reached its destination waits in ``State.inbox`` until the caller of the loop
-answers it: that part of a run is on one core.
+answers it. Agents and manager run between two events of the whole network: what one writes may change both ends of a link at once. So on several cores each event of the
+management plane ends a window (:mod:`~softib.sim.packet.kernels.windows`).
 """
 
 import numpy as np
@@ -15,8 +16,11 @@ from softib.jit import inner
 from softib.sim.packet.kernels.control import before_streams
 from softib.sim.packet.kernels.directed_route import directed, first_hop, next_hop, passes_on
 from softib.sim.packet.kernels.discards import corrupted, lose_mad
-from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.events import push_timer, word
+from softib.sim.packet.kernels.forwarding import by_table
 from softib.sim.packet.kernels.links import waits_no_more, wire_ps
+from softib.sim.packet.kernels.mail import mail_packet
+from softib.sim.packet.kernels.packet_log import log_sent
 from softib.sim.packet.kernels.pools import free_packet, new_packet
 from softib.sim.packet.tables import (
     AGENT,
@@ -31,6 +35,7 @@ from softib.sim.packet.tables import (
     GMP,
     IN,
     INACTIVE,
+    KIND,
     LATENCY,
     LEVEL,
     MADS_INBOX,
@@ -41,7 +46,6 @@ from softib.sim.packet.tables import (
     MG_FORWARD,
     NEXT,
     OCTETS,
-    PORTS,
     PSN,
     QP,
     RCV_ERRORS,
@@ -49,6 +53,7 @@ from softib.sim.packet.tables import (
     RCV_PACKETS,
     READY,
     RELAY_ERRORS,
+    REMOTE_PORT,
     SMI_BUSY,
     SMI_DROPPED,
     SMI_HEAD,
@@ -67,19 +72,7 @@ from softib.sim.packet.tables import (
 MAD_OCTETS = 290
 """LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, 13.4)."""
 TRAP, TRAP_REPRESS, RESPONSE = 5, 7, 0x80
-NO_ROUTE = 255
 VL15_READY = 1 << VL15
-
-
-@inner
-def by_table(n, came_in, dlid):
-    """The port that the forwarding table of ``came_in``'s switch has for ``dlid`` (its port 0: the switch itself), -1 for none."""
-    if dlid >= n.lft.shape[1]:
-        return np.int64(-1)
-    num = np.int64(n.lft[n.port[came_in, SWITCH], dlid])
-    if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
-        return np.int64(-1)
-    return np.int64(n.port[came_in, BASE]) + num
 
 
 @inner
@@ -143,6 +136,8 @@ def send_smp(n, s, port, now):
     s.count[port, XMIT_OCTETS] += octets
     s.count[port, XMIT_PACKETS] += 1
     waits_no_more(n, s, port, start)
+    if n.watch_port.shape[0]:
+        log_sent(n, s, port, VL15, k, now, start, end)
     peer = np.int64(n.wire[port])
     s.packet[k, IN] = peer
     at = s.when[k, TAIL]
@@ -151,7 +146,10 @@ def send_smp(n, s, port, now):
         at = s.when[k, TAIL]
         if not directed(s.mad[s.packet[k, PSN]]):
             at = start + n.port[port, DELAY] + n.port[peer, LATENCY]
-    push(s, at, word(peer, MANAGE, k))
+    if n.port[peer, KIND] == REMOTE_PORT:
+        mail_packet(n, s, peer, MANAGE, k, at)
+    else:
+        push_timer(s, at, word(peer, MANAGE, k))
 
 
 @inner
@@ -211,14 +209,14 @@ def to_processor(n, s, port, k, now):
     m = s.mad[s.packet[k, PSN]]
     here = max(now, s.when[k, TAIL])
     if n.port[port, SWITCH] < 0 and for_client(m):
-        push(s, here, word(end, AGENT, k))
+        push_timer(s, here, word(end, AGENT, k))
         return
     takes = n.management[MG_AGENT]
     if directed(m) and passes_on(m):
         takes = n.management[MG_FORWARD]
     done = max(here, s.smi[end, SMI_BUSY]) + takes
     s.smi[end, SMI_BUSY] = done
-    push(s, done, word(end, AGENT, k))
+    push_timer(s, done, word(end, AGENT, k))
 
 
 @inner

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""UD multicast: switches send one copy by each port of the group's mask in their MFT, but not back (IBA 18.2.4.3, 10.5).
+"""UD multicast: switches send one copy by each port of the group's mask in their MFT, but not back (IBA chapter 18).
 
 A copy waits in the queue of its output and takes that link's credits; the packet keeps its place in the receive buffer until the last copy has
 left, so that one slow member holds up what is behind. A channel adapter hands the packet to its queue pair of the group, if it is a
@@ -9,6 +9,7 @@ of is a PortRcvSwitchRelayError.
 
 import numpy as np
 
+from softib.iba.smp import SwitchInfo
 from softib.jit import inner
 from softib.sim.packet.kernels.copies import one_less
 from softib.sim.packet.kernels.events import push, word
@@ -52,6 +53,7 @@ from softib.sim.packet.tables import (
     VLS,
 )  # fmt: skip
 
+MCAST_TOP_AT = SwitchInfo.mcast_fdb_top.byte
 MOST = 30
 """Copies that one event makes: each takes a packet and an event from the pools."""
 
@@ -60,6 +62,9 @@ MOST = 30
 def in_mask(n, switch, mlid, num):
     """Does ``switch`` send packets for ``mlid`` by its port ``num``?"""
     row = mlid - MULTICAST_LID
+    top = np.int64(n.switch_info[switch, MCAST_TOP_AT]) << 8 | n.switch_info[switch, MCAST_TOP_AT + 1]
+    if top and mlid > top:  # MulticastFDBTop: the table ends there
+        return False
     if row >= n.mft.shape[1] or num >> 4 >= n.mft.shape[2]:
         return False
     return np.int64(n.mft[switch, row, num >> 4]) >> (num & 15) & 1 != 0

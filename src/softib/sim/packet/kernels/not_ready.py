@@ -1,11 +1,11 @@
 # mypy: ignore-errors
-"""Receiver not ready (IBA 9.7.5.2.8, 9.7.6.1.2): a SEND of RC takes a posted receive.
+"""Receiver not ready (IBA 9.7.5.2.8): a SEND of RC takes a posted receive.
 
 A queue pair's program posts so many receives at the begin, and each again a stated time after its message arrived. The responder answers the
 first packet of a SEND that finds none with an RNR NAK, which names a timer (table 45), takes nothing until that packet comes again, and
 the requester waits for that time. After more RNR NAKs in a row than its RNR retry count (7: no limit) the queue pair is in error.
 
-UC and UD have no RNR NAK: a message that finds no receive is dropped, and its sender learns nothing (IBA 9.8.2.2.4, 9.8.3.2). So which receives are taken follows from
+UC and UD have no RNR NAK: a message that finds no receive is dropped, and its sender learns nothing (IBA chapter 9, unreliable services). So which receives are taken follows from
 what was dropped, in the order of arrival.
 
 All of it is local: when a receive is there again follows from the arrival of an earlier message at the same responder.
@@ -30,6 +30,7 @@ from softib.sim.packet.tables import (
     READS_OUT,
     RECEIVES_AT,
     RECEIVES_FREE,
+    RECEIVES_LAST,
     REPOST,
     RNR_NAKS,
     RNR_PS,
@@ -38,7 +39,7 @@ from softib.sim.packet.tables import (
 )  # fmt: skip
 
 NO_LIMIT = 7
-"""RNR retry count without a limit (IBA 11.2.4.2)."""
+"""RNR retry count without a limit (of its 3 bits the largest)."""
 
 
 @inner
@@ -53,24 +54,27 @@ def ready_for(s, q, m, now):
 
 @inner
 def finds_receive(s, q, at, now):
-    """UC and UD: does the message ``at`` of ``q`` find a receive, if it takes one? Receives of messages that were lost on their way are free at once."""
+    """UC and UD: does the message ``at`` of ``q`` find a receive, if it takes one? Receives are posted again in the order in which they were taken, which is not that of the
+    messages where datagrams overtake each other (adaptive routing); those of messages that were lost on their way are free at once."""
     m = s.order[at]
     if s.message[m, M_RECEIVE] != NEEDS_RECEIVE:
         return True
-    oldest = s.qp[q, RECEIVES_AT]
-    while oldest < at:
-        before = s.order[oldest]
-        if s.message[before, M_RECEIVE] == HAS_RECEIVE:
-            if s.message[before, M_ARRIVED] >= 0 and s.message[before, M_ARRIVED] + s.qp[q, REPOST] > now:
-                break
-            s.qp[q, RECEIVES_FREE] += 1
-        oldest += 1
-    s.qp[q, RECEIVES_AT] = oldest
+    while s.qp[q, RECEIVES_AT]:
+        before = s.qp[q, RECEIVES_AT] - 1
+        if s.message[before, M_ARRIVED] >= 0 and s.message[before, M_ARRIVED] + s.qp[q, REPOST] > now:
+            break
+        s.qp[q, RECEIVES_FREE] += 1
+        s.qp[q, RECEIVES_AT] = HAS_RECEIVE - s.message[before, M_RECEIVE]
     if s.qp[q, RECEIVES_FREE] == 0:
         s.qp[q, OUT_OF_BUFFER] += 1
         return False
     s.qp[q, RECEIVES_FREE] -= 1
     s.message[m, M_RECEIVE] = HAS_RECEIVE
+    if s.qp[q, RECEIVES_AT]:
+        s.message[s.qp[q, RECEIVES_LAST], M_RECEIVE] = HAS_RECEIVE - (m + 1)
+    else:
+        s.qp[q, RECEIVES_AT] = m + 1
+    s.qp[q, RECEIVES_LAST] = m
     return True
 
 

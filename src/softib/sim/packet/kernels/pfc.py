@@ -5,7 +5,8 @@ link to pause a priority.
 Octets count for the port that they came in by until they leave the switch. Above XOFF a pause frame goes back with the most quanta
 (65,535 of 512 bit times); it waits for the frame that is being sent, crosses the cable, and takes the other end its reaction time.
 Headroom above XOFF holds what comes meanwhile. Half of the quanta later the frame is sent again; at XON one with 0 quanta ends the pause. So
-a pause never runs out while its cause lasts, and the sender waits for the end alone.
+a pause never runs out while its cause lasts, and the sender waits for the end alone. A pause frame under way, and a pause that an adapter has to end, are in the network:
+a run is not over before.
 """
 
 import numpy as np
@@ -36,7 +37,21 @@ from softib.sim.packet.ethernet_tables import (
 )
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.links import wire_ps
-from softib.sim.packet.tables import BASE, DELAY, END_PORT, FREE, KIND, NOW, OPT_VLS, PEER, RX_FREE, RX_FS
+from softib.sim.packet.kernels.mail import mail_event
+from softib.sim.packet.tables import (
+    BASE,
+    DELAY,
+    END_PORT,
+    FREE,
+    IN_NETWORK,
+    KIND,
+    NOW,
+    OPT_VLS,
+    PEER,
+    REMOTE_PORT,
+    RX_FREE,
+    RX_FS,
+)
 
 PAUSE_OCTETS = 84
 """A MAC control frame of 64 octets, preamble and gap of 20 (IEEE 802.3 clause 31)."""
@@ -50,8 +65,12 @@ def ask(n, s, port, vl, pauses, now):
     s.queue[row, PAUSES_SENT] += 1
     end = max(now, s.port[port, FREE]) + wire_ps(n, port, np.int64(PAUSE_OCTETS))
     s.port[port, FREE] = end
-    at = end + n.port[port, DELAY] + n.ethernet[PFC_REACTION_PS]
-    push(s, at, word(n.port[port, PEER], PAUSE_FRAME, vl << 1 | pauses))
+    peer, at = np.int64(n.port[port, PEER]), end + n.port[port, DELAY] + n.ethernet[PFC_REACTION_PS]
+    s.reg[IN_NETWORK] += 1
+    if n.port[port, KIND] == REMOTE_PORT:
+        mail_event(n, s, peer, word(peer, PAUSE_FRAME, vl << 1 | pauses), at)
+    else:
+        push(s, at, word(peer, PAUSE_FRAME, vl << 1 | pauses))
     if pauses:
         s.queue[row, REFRESH_AT] = now + n.buffer[port, REFRESH_PS]
         push_timer(s, s.queue[row, REFRESH_AT], word(port, ETHERNET_TIMER, vl))
@@ -116,6 +135,7 @@ def went_out(n, s, port, vl, octets, now):
 def pause_frame(n, s, port, payload, now):
     """A pause frame is obeyed at ``port``. Returns the port to look at, -1 where it must wait."""
     row = port * n.opt[OPT_VLS] + (payload >> 1)
+    s.reg[IN_NETWORK] -= 1
     s.queue[row, PAUSES_RECEIVED] += 1
     since = s.queue[row, PAUSED]
     if payload & 1:
@@ -155,6 +175,7 @@ def received(n, s, port, vl, octets, t):
     s.queue[row, PEAK_INGRESS] = max(s.queue[row, PEAK_INGRESS], held)
     if held > n.buffer[port, XOFF] and not s.queue[row, XOFF_SENT]:
         ask(n, s, port, vl, np.int64(1), now)
+        s.reg[IN_NETWORK] += 1  # until the pause has its end
         push(
             s,
             t - (n.buffer[port, XOFF] - n.buffer[port, XON_GAP]) * n.opt[RX_FS] // 1000,
@@ -169,5 +190,7 @@ def drained(n, s, port, vl, now):
     at = s.port[port, RX_FREE] - (n.buffer[port, XOFF] - n.buffer[port, XON_GAP]) * n.opt[RX_FS] // 1000
     if at > now:
         push(s, at, word(port, ETHERNET_TIMER, 8 + vl))
-    elif s.queue[row, XOFF_SENT]:
+        return
+    s.reg[IN_NETWORK] -= 1
+    if s.queue[row, XOFF_SENT]:
         ask(n, s, port, vl, np.int64(0), now)

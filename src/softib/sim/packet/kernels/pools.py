@@ -3,6 +3,8 @@
 
 from softib.jit import inner
 from softib.sim.packet.tables import (
+    DUE_AT,
+    DUE_N,
     FREE_PACKET,
     HEAP_N,
     IN_NETWORK,
@@ -44,7 +46,7 @@ def short(s):
         s.reg[SPARE_EVENTS] - s.reg[LATER_N] < MARGIN
         or s.reg[SPARE_PACKETS] < MARGIN
         or s.reg[SPARE_CREDITS] < MARGIN
-        or s.reg[HEAP_N] > s.heap.shape[0] - MARGIN
+        or s.reg[HEAP_N] + s.reg[DUE_N] - s.reg[DUE_AT] > s.heap.shape[0] - MARGIN
         or s.reg[LATER_N] > s.far.shape[0] - MARGIN
         or s.reg[TIMER_N] > s.timer.shape[0] - MARGIN
         or s.log[0, L_ROWS] > s.log.shape[0] - MARGIN

@@ -240,7 +240,7 @@ def take_kept(n, s, q, psn, t):
 
 @inner
 def unreliable(n, s, port, q, k, t, now):
-    """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA 9.8.3), and so is, of both, one that finds no receive."""
+    """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA chapter 9, unreliable connection), and so is, of both, one that finds no receive."""
     psn = np.int64(s.packet[k, PSN])
     if s.qp[q, SERVICE] == UD:  # a packet is a message, and the next one may have another destination
         m = s.order[s.qp[q, FIRST_MESSAGE] + psn]

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Switches: forwarding by LFT, SL to VL, virtual output queues, cut-through (IBA 18.2.4).
+"""Switches: forwarding by LFT, SL to VL, virtual output queues, cut-through (IBA chapter 18).
 
 A packet waits in the receive buffer of the port that it came in by, in a queue of its own for each output port and VL. An
 output port takes the inputs that have something for a VL in turn. In FIFO mode each input has one queue a VL, and only its first
@@ -13,8 +13,9 @@ from softib.sim.packet.kernels.adaptive_routing import choose
 from softib.sim.packet.kernels.bad_packets import check
 from softib.sim.packet.kernels.congestion import mark
 from softib.sim.packet.kernels.copies import begin_copies, copy_leaves
-from softib.sim.packet.kernels.discards import discard, lose
-from softib.sim.packet.kernels.events import push, word
+from softib.sim.packet.kernels.discards import discard, ends_discards, lose
+from softib.sim.packet.kernels.events import push, push_timer, word
+from softib.sim.packet.kernels.forwarding import by_table
 from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
 from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.rng import draw
@@ -56,7 +57,6 @@ from softib.sim.packet.tables import (
     OPT_VLS,
     OUT,
     PEER,
-    PORTS,
     Q_HEAD,
     Q_NEXT,
     Q_TAIL,
@@ -68,18 +68,20 @@ from softib.sim.packet.tables import (
     RELAY_ERRORS,
     REMOTE_PORT,
     RING,
+    SMP,
     SWITCH,
     TAIL,
     TOO_LONG,
     VL,
     VLS,
     VOQ,
+    WHAT,
     WRAP,
     XMIT_OCTETS,
     XMIT_PACKETS,
 )  # fmt: skip
 
-NO_ROUTE, NO_VL = 255, 15
+NO_VL = 15
 
 
 @inner
@@ -94,17 +96,11 @@ def vl_of(n, came_in, out, sl):
 @inner
 def egress(n, s, k, came_in, now):
     """The output port of packet ``k``; -1: the tables have none for it."""
-    dlid = s.packet[k, DLID]
-    switch = n.port[came_in, SWITCH]
-    if dlid >= n.lft.shape[1]:
-        return np.int64(-1)
-    num = np.int64(n.lft[switch, dlid])
-    base = n.port[came_in, BASE]
-    if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
-        return np.int64(-1)
-    if n.opt[AR] and num:
-        num = choose(n, s, k, switch, base, num, vl_of(n, came_in, base + num, s.packet[k, LEVEL]), now)
-    return base + num
+    out, base = by_table(n, came_in, s.packet[k, DLID]), np.int64(n.port[came_in, BASE])
+    if n.opt[AR] and out > base:
+        vl = vl_of(n, came_in, out, s.packet[k, LEVEL])
+        return base + choose(n, s, k, n.port[came_in, SWITCH], base, out - base, vl, now)
+    return out
 
 
 @inner
@@ -255,6 +251,7 @@ def leaves_input(n, s, k, t):
 def forward(n, s, out, vl, row, voq, now):
     """Send the first packet of ``voq``. It may begin to leave before it has come in whole, but not faster than it comes in."""
     k = take_first(n, s, out, vl, row, voq, now)
+    ends_discards(s, row)
     octets, came_in = s.packet[k, OCTETS], s.when[k, TAIL]
     start = max(now, came_in - wire_ps(n, out, octets))
     leaves_input(n, s, k, put_on_wire(n, s, out, row, k, start))
@@ -287,11 +284,14 @@ def cross(n, s, out, vl, k, start):
     if peer == out:  # port 0 of a switch sends into it
         push(s, start, word(peer, ARRIVE, k))
     elif n.port[peer, KIND] == END_PORT:
-        push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
+        if s.packet[k, WHAT] >= SMP:
+            push_timer(s, s.when[k, TAIL], word(peer, RECEIVE, k))
+        else:
+            push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
     else:
         s.when[k, TAIL] += n.port[peer, LATENCY]
         t = start + n.port[out, DELAY] + n.port[peer, LATENCY]
         if n.port[peer, KIND] == REMOTE_PORT:
-            mail_packet(n, s, peer, k, t)
+            mail_packet(n, s, peer, ARRIVE, k, t)
         else:
             push(s, t, word(peer, ARRIVE, k))

@@ -5,7 +5,7 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.bad_packets import known_bad
-from softib.sim.packet.kernels.discards import await_deadline, lose, overdue
+from softib.sim.packet.kernels.discards import await_deadline, lose, overdue_since
 from softib.sim.packet.kernels.hca import send_stream
 from softib.sim.packet.kernels.links import (
     arm,
@@ -30,8 +30,10 @@ from softib.sim.packet.tables import (
     BY_SL,
     CONTROL,
     END_PORT,
+    ENTERED,
     FLAGS,
     FREE,
+    HEAD_SINCE,
     HOQ_DISCARDS,
     IN,
     KIND,
@@ -56,9 +58,12 @@ def clear_overdue(n, s, port, vl, row, now):
     while s.vl[row, RING]:
         voq = first_voq(s, row)
         k = np.int64(s.voq[voq, Q_HEAD])
-        if not (n.opt[LOSSY] and known_bad(s, k, now)) and not overdue(n, s, port, row, k, now):
+        lost_at = now if n.opt[LOSSY] and known_bad(s, k, now) else overdue_since(n, s, port, row, k, now)
+        if lost_at < 0:
             return voq
         take_first(n, s, port, vl, row, voq, now)
+        if s.vl[row, RING]:
+            s.vl[row, HEAD_SINCE] = max(lost_at, s.when[s.voq[first_voq(s, row), Q_HEAD], ENTERED])
         if n.watch_port.shape[0]:
             log_lost(n, s, port, k, RCV_ERRORS if s.packet[k, FLAGS] & BAD else HOQ_DISCARDS, now)
         leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))

@@ -4,12 +4,15 @@
 A part may handle what happens before the earliest event of all parts plus the *lookahead*: whatever another part does from that event
 on comes over a cable, and takes at least that long (conservative synchronisation: Chandy and Misra 1979). What it brings is mail, taken at the
 end of the window. Every part decides by the same numbers, so all go on, or end, together.
+
+While links change and MADs travel, an agent or the manager may write what holds in all parts from one event on. So the earliest event of the management plane
+(with the timeouts, which wait beside it) is the last of its window: in each part what stands before it is done, and nothing behind it.
 """
 
 import numpy as np
 
 from softib.jit import External, inner
-from softib.sim.packet.kernels.events import push
+from softib.sim.packet.kernels.events import push, push_timer
 from softib.sim.packet.kernels.links import credited
 from softib.sim.packet.kernels.pools import new_packet, short
 from softib.sim.packet.kernels.work import release
@@ -25,11 +28,18 @@ from softib.sim.packet.tables import (
     LEFT,
     LETTER,
     LOOKAHEAD,
+    MADS_INBOX,
     MAIL_FIRST,
     MAILED,
+    MANAGE,
+    MANAGED,
+    MANAGED_AT,
+    MANAGED_WHAT,
+    MG_ON,
     NEVER,
     OF_ARRIVAL,
     OF_CREDIT,
+    OF_EVENT,
     OPT_VLS,
     PACKET_AT,
     PACKET_COLUMNS,
@@ -39,9 +49,13 @@ from softib.sim.packet.tables import (
     REPORT_EVENTS,
     REPORT_FIRST,
     REPORT_IN_NETWORK,
+    REPORT_INBOX,
     REPORT_LEFT,
     REPORT_MAILED,
     REPORT_NEXT,
+    REPORT_TIMER,
+    REPORT_TIMER_WHAT,
+    REPORT_WHAT,
     ROUND,
     STUCK,
     SYNC_ABORT,
@@ -52,8 +66,10 @@ from softib.sim.packet.tables import (
     TAKEN,
     TAKEN_FROM,
     TIME_OVER,
+    TIMER_N,
     WHEN,
     WINDOW_END,
+    WINDOW_WHAT,
 )  # fmt: skip
 
 spin_lock = External("pthread_spin_lock", "int32", "uintp")
@@ -73,7 +89,13 @@ def report_at(part, box):
 
 
 @inner
-def report(s, following, has_events):
+def behind_window(s, now, what):
+    """Is the event ``what`` of ``now`` behind the window's end?"""
+    return now > s.reg[WINDOW_END] or (now == s.reg[WINDOW_END] and what > s.reg[WINDOW_WHAT])
+
+
+@inner
+def report(n, s, following, what, has_events):
     """Tell the others: time of the next event, whether there are any but timeouts, what is left, how much mail there is."""
     at = report_at(s.reg[PART], s.reg[ROUND] & 1)
     s.sync[at] = following
@@ -82,6 +104,11 @@ def report(s, following, has_events):
     s.sync[at + REPORT_IN_NETWORK] = s.reg[IN_NETWORK]
     s.sync[at + REPORT_MAILED] = s.reg[MAILED]
     s.sync[at + REPORT_FIRST] = s.reg[MAIL_FIRST]
+    if n.management[MG_ON]:
+        s.sync[at + REPORT_WHAT] = what
+        s.sync[at + REPORT_TIMER] = s.timer[0, 0] if s.reg[TIMER_N] > 0 else np.int64(NEVER)
+        s.sync[at + REPORT_TIMER_WHAT] = s.timer[0, 1]
+        s.sync[at + REPORT_INBOX] = s.mads[MADS_INBOX]
 
 
 @inner
@@ -128,12 +155,17 @@ def take_letter(n, s, part, box, i):
         credited(s, row // n.opt[OPT_VLS], row, about & 0xFFFF, t)
     elif letter == OF_ARRIVAL:
         release(n, s, s.arrival, s.after_arrival, about, t)
+    elif letter == OF_EVENT:
+        push(s, t, about)
     else:
         k = new_packet(s)
         s.reg[IN_NETWORK] -= 1  # it was before
         for column in range(PACKET_COLUMNS):
             s.when[k, column] = s.mail[part, box, i, PACKET_AT + column]
-        push(s, t, about | k)
+        if about >> 28 & 15 == MANAGE:
+            push_timer(s, t, about | k)
+        else:
+            push(s, t, about | k)
 
 
 @inner
@@ -154,7 +186,7 @@ def take_mail(n, s):
 
 
 @inner
-def next_window(s, until):
+def next_window(n, s, until):
     """The end of the next window, from what all said. Returns GOES_ON, or why it ends here."""
     box = s.reg[ROUND] & 1
     first, events, left, in_network = np.int64(NEVER), np.int64(0), np.int64(0), np.int64(0)
@@ -168,6 +200,8 @@ def next_window(s, until):
     s.reg[TAKEN] = RUNNING
     s.reg[MAILED] = 0
     s.reg[MAIL_FIRST] = NEVER
+    if n.management[MG_ON]:
+        return managed_window(s, until, box)
     if left <= 0 and in_network <= 0:
         return np.int64(DONE)
     if first == NEVER or (events == 0 and in_network > 0):
@@ -179,14 +213,53 @@ def next_window(s, until):
 
 
 @inner
-def end_window(n, s, until, following, has_events):
+def managed_window(s, until, box):
+    """:func:`next_window` of a run whose links change: its caller says when all is done."""
+    first, what = np.int64(NEVER), np.int64(NEVER)
+    timer, timer_what, inbox = np.int64(NEVER), np.int64(NEVER), np.int64(0)
+    for part in range(s.reg[PARTS]):
+        at = report_at(part, box)
+        inbox += s.sync[at + REPORT_INBOX]
+        if earlier(s.sync[at], s.sync[at + REPORT_WHAT], first, what):
+            first, what = s.sync[at], s.sync[at + REPORT_WHAT]
+        if s.sync[at + REPORT_FIRST] <= first:
+            first, what = s.sync[at + REPORT_FIRST], np.int64(-1)
+        if earlier(s.sync[at + REPORT_TIMER], s.sync[at + REPORT_TIMER_WHAT], timer, timer_what):
+            timer, timer_what = s.sync[at + REPORT_TIMER], s.sync[at + REPORT_TIMER_WHAT]
+    status = np.int64(GOES_ON)
+    if inbox > 0:  # no part may go on behind the event of this MAD
+        timer, timer_what = s.reg[MANAGED_AT], s.reg[MANAGED_WHAT]
+        if earlier(timer, timer_what, first, what):
+            status = np.int64(MANAGED)
+    elif first == NEVER:
+        status = np.int64(STUCK)
+    elif first > until:
+        status = np.int64(TIME_OVER)
+    s.reg[WINDOW_WHAT] = -1
+    s.reg[WINDOW_END] = min(first + s.reg[LOOKAHEAD], until + 1) if status == GOES_ON else 0
+    if status == GOES_ON and timer < s.reg[WINDOW_END]:
+        s.reg[WINDOW_END] = timer
+        s.reg[WINDOW_WHAT] = timer_what
+        s.reg[MANAGED_AT] = timer
+        s.reg[MANAGED_WHAT] = timer_what
+    return status
+
+
+@inner
+def earlier(now, what, other, other_what):
+    """Is event ``what`` of ``now`` before the other one?"""
+    return now < other or (now == other and what < other_what)
+
+
+@inner
+def end_window(n, s, until, following, what, has_events):
     """This part has nothing more in its window. Returns GOES_ON with a new one, GROW, or why the run ends."""
     if s.reg[TAKEN] == RUNNING:
-        report(s, following, has_events)
+        report(n, s, following, what, has_events)
         if not meet(s):
             return np.int64(ABORTED)
         s.reg[TAKEN] = 0
         s.reg[TAKEN_FROM] = 0
     if not take_mail(n, s):
         return np.int64(GROW)
-    return next_window(s, until)
+    return next_window(n, s, until)
