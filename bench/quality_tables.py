@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.routing.fabrics import kary_tree
 from tests.routing.lab import changed
 from tests.routing.stock_sm import ibsim, tables
-from tests.routing.test_torus import Lab
+from tests.routing.torus_lab import Lab
 
 from softib.fabric.formats.registry import read
 from softib.fabric.topologies.registry import generate

@@ -2,7 +2,7 @@
 
 python -m bench.validation                  write docs/evidence/validation.md
 python -m bench.validation --quick          without leave-one-out, to standard output
-python -m bench.validation --fit abci-v …   fit the parameters of sections openmpi-NAME anew and print them
+python -m bench.validation --fit openmpi-abci-v …   fit the parameters of these sections anew, print them, and keep them in refit.yaml
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bench.validation.row import Row
 from bench.validation.table import Left, Library, page
 from softib.workloads.parameters import Section, sections
 
+REFIT = Path(__file__).with_name("refit.yaml")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "validation.md"
 
 
@@ -81,9 +82,45 @@ def library(module: Any, quick: bool) -> Library:
     parameters, predict = parameters_of(module), rows_of(module)
     rows = predict(parameters, (), 1)
     left = {} if quick or not rows else leave_out(rows, parameters, predict)
-    return Library(
-        module.__name__.rsplit(".", 1)[1].upper(), rows, parameters, left, getattr(module, "ASSUMPTIONS", {})
+    again = {name: s.with_values(**refit().get(name, {})) for name, s in parameters.items()}
+    fitted_rows = (
+        []
+        if quick or not rows or not set(refit()) & set(parameters)
+        else predict(again, fitted_datasets(parameters), 1)
     )
+    return Library(
+        module.__name__.rsplit(".", 1)[1].upper(),
+        rows,
+        parameters,
+        left,
+        getattr(module, "ASSUMPTIONS", {}),
+        refit(),
+        fitted_rows,
+    )
+
+
+def fitted_datasets(parameters: Mapping[str, Section]) -> set[str]:
+    """Datasets that something of the refitted sections was fitted to."""
+    return {d for name in refit() if name in parameters for p in parameters[name].rows.values() for d in p.fitted_to}
+
+
+def refit() -> dict[str, dict[str, float]]:
+    """What ``--fit`` found last, by section."""
+    import yaml
+
+    return yaml.safe_load(REFIT.read_text(encoding="utf-8")) if REFIT.is_file() else {}
+
+
+def keep_refit(section: str, values: Mapping[str, float]) -> None:
+    """Write what a fit found beside the others."""
+    kept = refit() | {section: dict(values)}
+    head = (
+        next(iter(REFIT.read_text(encoding="utf-8").splitlines()), "")
+        if REFIT.is_file()
+        else "# What --fit found last."
+    )
+    lines = [f"{name}: {{{', '.join(f'{k}: {v}' for k, v in of.items())}}}" for name, of in sorted(kept.items())]
+    REFIT.write_text("\n".join([head, *lines, ""]), encoding="utf-8")
 
 
 def main() -> int:
@@ -101,7 +138,9 @@ def main() -> int:
             names = [(name, n) for n, p in parameters[name].rows.items() if p.fitted_to]
             data = {d for _, n in names for d in parameters[name].rows[n].fitted_to}
             found = fitted(parameters, names, data, rows_of(module), rounds=3)
-            print(name, {n: round(found[name][n], 1) for _, n in names})
+            values = {n: round(found[name][n], 1) for _, n in names}
+            print(name, values, flush=True)
+            keep_refit(name, values)
         return 0
     libraries = [library(m, args.quick) for m in modules()]
     if not any(x.rows for x in libraries):

@@ -29,9 +29,10 @@ ASSUMPTIONS = {
     "abci2-intra-anode": "1 host of 4 or 8 ranks (1 node): shared memory alone",
     "A-ABCI-V(2xEDR)": "hosts on one switch, 4 ranks and 2 rails each, ranks in blocks; rules of Open MPI 4.0",
     "A-ABCI-A(4xHDR)": "2 hosts on one switch, 8 ranks and 4 rails each, ranks in blocks; rules of Open MPI 4.0",
-    "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study)",
+    "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study); one switch is too near there: 4 octets on 4 and 8 hosts take 4.9 and 6.4 us on one switch, 6.2 and 8.2 "
+    "with a leaf switch for each host (20 m to the spine), and 5.4 and 7.7 were measured; which hosts share a leaf is not published",
     "ofc-osu-edr": "2 hosts on one switch, 1 EDR rail; MVAPICH2 2.2, predicted with the default machine of Open MPI; not fitted to",
-    "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library and processors are not said: machine abci-v, whose adapters are EDR too",
+    "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library, processors and ranks of a host are not said: machine abci-v, whose adapters are EDR too (docs/collectives.md has what else was tried)",
     "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each; 16 operations of 256 octets for 4 KiB",
     "fiu-imb-fdr": "2 hosts behind 3 store-and-forward switches at 1 Gb/s, frames of 1500: 30 ns a byte below one frame are four serialisations, and the plateau "
     "of 116.7 MB/s is that of 1 Gb/s, though the adapters are of 10 Gb/s; 50 us between interrupts, as Linux's drivers of Intel's adapters have it (not fitted)",

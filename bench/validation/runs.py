@@ -41,7 +41,7 @@ def plane(ports: int, speed: str) -> Plane:
 
 def _end_us(what: str, size: int, hosts: int, each: int, rails: int, speed: str, s: Section, **given: Any) -> float:
     costs = costs_of(s, size, each)
-    program, _ = program_of(what, size, hosts * each, costs, **given)
+    program, _ = program_of(what, size, hosts * each, costs, each=each, **given)
     host, stripes = rails_of(np.arange(hosts * rails), program.ranks, each, rails)
     part, _ = part_of(program.schedule(what), host, costs.overheads, stripes)
     order = np.argsort(part.waits, kind="stable")

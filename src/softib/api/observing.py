@@ -11,6 +11,7 @@ from softib.errors import InputError
 
 if TYPE_CHECKING:
     from softib.api.running import RunningFabric
+    from softib.diags.manager_health import ManagerRound
     from softib.diags.observations import Observations
     from softib.fabric.formats.base import Problem
 
@@ -22,12 +23,15 @@ class Observed(Suggests):
     read, or devices that a discovery could not use."""
 
     def __init__(
-        self, observations: Observations, problems: Sequence[Problem | str] = (), rounds: Sequence[dict[str, Any]] = ()
-    ):
+        self, observations: Observations, problems: Sequence[Problem | str] = (), rounds: Sequence[dict[str, Any]] = (),
+        managers: Sequence[ManagerRound] = (),
+    ):  # fmt: skip
         self.observations = observations
         self.problems: tuple[Problem | str, ...] = tuple(problems)
         self.rounds: tuple[dict[str, Any], ...] = tuple(rounds)
         """Of each round: ``mads`` sent, ``seconds``, ``ports`` that were read, ``silent`` devices."""
+        self.managers: tuple[ManagerRound, ...] = tuple(managers)
+        """What each round showed of the master subnet manager (:class:`softib.diags.manager_health.ManagerRound`); empty of files that tell nothing of it."""
 
     def __repr__(self) -> str:
         seen = self.observations
@@ -65,7 +69,8 @@ def observe(
     if os.path.isdir(one):
         from softib.monitor.history import History
 
-        return Observed(History(one).observations())
+        history = History(one)
+        return Observed(history.observations(), managers=history.manager_rounds())
     return _rounds(one, rounds, every, on_round)
 
 
@@ -95,6 +100,6 @@ def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str
             on_round(lines[-1])
             if i + 1 < rounds:
                 time.sleep(max(0.0, began + every - time.monotonic()))
-        return Observed(watch.observations, watch.poller.problems, lines)
+        return Observed(watch.observations, watch.poller.problems, lines, tuple(watch.manager.rounds))
     finally:
         opened.close()

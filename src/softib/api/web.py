@@ -14,6 +14,8 @@ from softib.source import warn
 if TYPE_CHECKING:
     from softib.fabric.formats.base import ReadResult
     from softib.web.collector import Collector
+    from softib.web.past import Past
+    from softib.web.past_server import PastServer
     from softib.web.served import Served
 
 __all__ = ["serve"]
@@ -30,7 +32,7 @@ def serve(
     :class:`Fabric`, which is read once.
 
     ``port``: default 8470, 0 a free one. On loopback everybody of this machine may look unless a ``token`` is given; on another ``host`` a token is needed and is made where none
-    is given. ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a directory that ``softib exporter --history`` keeps, for the time before the server began. ``ready`` gets
+    is given. ``jobs``: a file as :func:`jobs_on` takes it, read again when it changes. ``history``: a directory that ``softib exporter --history`` keeps, or ``http://HOST:9090`` of a Prometheus server, for the time before this one began. ``ready`` gets
     the address to open, ``steps`` wraps the phases of the first reading. Nothing can be changed through it. Raises :class:`InputError` and its kin where the source, the jobs or the history cannot be read, the extra ``serve`` is not installed, or the
     address is taken; :class:`PeerError` where nobody answers.
     """
@@ -48,10 +50,18 @@ def serve(
 
         read_jobs(served.jobs)
     if history is not None:
-        from softib.web.past import Past
-
-        served.past = Past(history)
+        served.past = _past(os.fspath(history), served)
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
+
+
+def _past(history: str, served: Served) -> Past | PastServer:
+    if history.startswith(("http://", "https://")):
+        from softib.web.past_server import PastServer
+
+        return PastServer(history, served.fabric)
+    from softib.web.past import Past
+
+    return Past(history)
 
 
 def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice, steps: Steps) -> Served:

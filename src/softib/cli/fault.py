@@ -10,8 +10,12 @@ from softib.cli import completing
 from softib.cli.output import print_document, printable
 
 _KINDS = (
-    "link-down", "link-up", "flap", "ber", "downgrade", "slow-port", "flow-control", "switch-down", "switch-up", "sys-guid", "list", "clear",
+    "link-down", "link-up", "flap", "ber", "attenuation", "weak-laser", "hot-module", "downgrade", "slow-port", "flow-control", "switch-down", "switch-up", "sys-guid", "list", "clear",
 )  # fmt: skip
+_RATES = {
+    "ber": "ber", "attenuation": "db", "weak-laser": "db", "hot-module": "celsius", "slow-port": "gbps", "flow-control": "share",
+}  # fmt: skip
+"""Kind → the option that its RATE is."""
 
 
 @click.command()
@@ -39,6 +43,9 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     link-down|link-up NODE[PORT]     no signal on the cable, and again
     flap NODE[PORT]                  down and up again and again
     ber NODE[PORT] RATE              bit errors, such as 1e-9; 0 heals
+    attenuation NODE[PORT] DB        light for the port is lost; 0 heals
+    weak-laser NODE[PORT] DB         its laser sends less; 0 heals
+    hot-module NODE[PORT] CELSIUS    its module is that warm
     downgrade NODE[PORT]             trains anew at --width and --speed
     slow-port NODE[PORT] GBPS        drains slowly; 0 = nothing
     flow-control NODE[PORT] SHARE    leaves out flow-control packets; 0 heals
@@ -53,9 +60,9 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     from softib.errors import InputError
 
     if rate is not None:
-        name = {"ber": "ber", "slow-port": "gbps", "flow-control": "share"}.get(kind)
+        name = _RATES.get(kind)
         if name is None:
-            raise InputError(f"fault {kind} takes no RATE ({rate:g}); ber, slow-port and flow-control do")
+            raise InputError(f"fault {kind} takes no RATE ({rate:g}); {', '.join(_RATES)} do")
         options[name] = rate
     if kind == "list" and where is not None:
         raise InputError("fault list takes no place; it lists all faults")

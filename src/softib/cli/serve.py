@@ -30,7 +30,9 @@ from softib.errors import InputError, UnreadableFile
 @click.option("--jobs", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Slurm's or Kubernetes' jobs, or YAML: coloured on the map, with the links that they share.")  # fmt: skip
 @click.option(
-    "--history", metavar="DIR", help="What softib exporter --history keeps: the slider goes back to its first day."
+    "--history",
+    metavar="DIR|URL",
+    help="What softib exporter --history keeps, or http://HOST:9090 of a Prometheus server: the slider goes back to its first day.",
 )
 def command(
     source: str,

@@ -34,7 +34,7 @@ SHOWN_ROWS = 12
     "--guid2lid",
     "lids",
     metavar="FILE",
-    help="Where LIDs are kept (default: OSM_CACHE_DIR, the running fabric, or your cache).",
+    help="Where LIDs are kept, and M_Keys beside it (default: OSM_CACHE_DIR, the running fabric, or your cache).",
 )
 @click.option("--sa-db", "database", metavar="FILE",
               help="Keep groups, subscriptions and services from one run to the next, in the form of OpenSM's opensm-sa.dump.")  # fmt: skip

@@ -26,12 +26,12 @@ PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 
 
 @kernel(_nrt=False)
-def fill_directed(mads, mads64, routes, c, data, method, attr, mkey):
+def fill_directed(mads, mads64, routes, c, data, method, attr):
     """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes as uint64[n, 32]).
 
     Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops`` uint8[routes]) and, where
-    ``c.out_port[r]`` is not 0, one hop more through that port; its AttributeModifier is ``c.modifier[r]``. ``data``
-    uint64[rows, 8] is read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`.
+    ``c.out_port[r]`` is not 0, one hop more through that port; its AttributeModifier is ``c.modifier[r]``, its
+    M_Key ``c.mkey[r]``. ``data`` uint64[rows, 8] is read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`.
     """
     for r in range(mads.shape[0]):
         for i in range(mads64.shape[1]):
@@ -54,9 +54,9 @@ def fill_directed(mads, mads64, routes, c, data, method, attr, mkey):
         mod = np.int64(c.modifier[r])
         for i in range(4):
             m[MODIFIER_AT + i] = (mod >> (24 - 8 * i)) & 0xFF
-        if mkey:
+        if c.mkey[r]:
             for i in range(8):
-                m[MKEY_AT + i] = np.uint8((mkey >> np.uint64(56 - 8 * i)) & np.uint64(0xFF))
+                m[MKEY_AT + i] = np.uint8((c.mkey[r] >> np.uint64(56 - 8 * i)) & np.uint64(0xFF))
         for i in range(2):
             m[DR_SLID_AT + i] = PERMISSIVE_BYTE
             m[DR_DLID_AT + i] = PERMISSIVE_BYTE

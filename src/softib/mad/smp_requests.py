@@ -26,17 +26,21 @@ _FIRST_ROUTES = 1024
 _FIRST_REQUESTS = 64
 RouteTable: Any = table("RouteTable", ["path", "hops"])
 """Directed routes for kernels: see :class:`Routes`."""
-SmpColumns: Any = table("SmpColumns", ["route", "out_port", "modifier", "data_row"])
-"""Columns of :class:`SmpRequests` for kernels: int32, uint8, uint32, int64[n]."""
+SmpColumns: Any = table("SmpColumns", ["route", "out_port", "modifier", "data_row", "mkey"])
+"""Columns of :class:`SmpRequests` for kernels: int32, uint8, uint32, int64, uint64[n]."""
 
 
 class Routes:
-    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops`` uint8[n]."""
+    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops`` uint8[n]; ``mkey`` uint64[n] is the
+    M_Key of the port that each leads to, 0 where the sender's own will do (IBA 14.2.4: a port without one takes any)."""
 
     def __init__(self) -> None:
         self.n = 0
         self._path = np.zeros((_FIRST_ROUTES, PATH_SIZE), np.uint8)
         self._hops = np.zeros(_FIRST_ROUTES, np.uint8)
+        self._mkey = np.zeros(_FIRST_ROUTES, np.uint64)
+        self.keyed = False
+        """Is there an M_Key among them?"""
         self.table = RouteTable(self._path, self._hops)
         self._columns = _smp_columns(_FIRST_REQUESTS)
 
@@ -52,6 +56,16 @@ class Routes:
     def hops(self) -> np.ndarray:
         """uint8[n]"""
         return self._hops[: self.n]
+
+    @property
+    def mkey(self) -> np.ndarray:
+        """uint64[n], to be read; :meth:`set_mkey` writes."""
+        return self._mkey[: self.n]
+
+    def set_mkey(self, rows: np.ndarray, keys: np.ndarray) -> None:
+        """What ``rows`` lead to holds ``keys`` (uint64)."""
+        self._mkey[rows] = keys
+        self.keyed |= bool(np.any(keys))
 
     def add_local(self) -> int:
         """The route of no hops: the port that sends. Returns its row."""
@@ -71,6 +85,7 @@ class Routes:
         out = Routes()
         new = out._grow(len(rows))
         out._path[new], out._hops[new] = self._path[rows], self._hops[rows]
+        out.set_mkey(new, self._mkey[rows])
         return out
 
     def text(self, route: int, out_port: int = 0) -> str:
@@ -90,7 +105,9 @@ class Routes:
             size = max(2 * len(self._hops), self.n)
             path, hops = np.zeros((size, PATH_SIZE), np.uint8), np.zeros(size, np.uint8)
             path[:first], hops[:first] = self._path[:first], self._hops[:first]
-            self._path, self._hops = path, hops
+            mkey = np.zeros(size, np.uint64)
+            mkey[:first] = self._mkey[:first]
+            self._path, self._hops, self._mkey = path, hops, mkey
             self.table = RouteTable(path, hops)
         return np.arange(first, self.n, dtype=np.int32)
 
@@ -100,8 +117,8 @@ class SmpRequests:
     """``n`` requests of one method and attribute, not built yet.
 
     ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] is the caller's name of each request; ``modifier``
-    (scalar or column), ``out_port`` uint8[n]: one hop more (0 or None = none). ``data`` uint8[rows, 64] holds attributes and
-    ``data_row`` int64[n] says which row each request carries (None: row r carries row r); it is read when the request
+    (scalar or column), ``out_port`` uint8[n]: one hop more (0 or None = none), and ``mkey`` uint64[n] the M_Key of what is there (0 or
+    None: the sender's own). ``data`` uint8[rows, 64] holds attributes and ``data_row`` int64[n] says which row each request carries (None: row r carries row r); it is read when the request
     is built, so leave it alone until then.
     """
 
@@ -113,19 +130,24 @@ class SmpRequests:
     out_port: np.ndarray | None = None
     data: np.ndarray | None = None
     data_row: np.ndarray | None = None
+    mkey: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.route)
 
 
 def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = slice(None)) -> MadBatch:
-    """The MADs of ``requests[rows]``, TIDs 0. Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2)."""
+    """The MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, where ``routes`` and ``requests`` name no other.
+
+    Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2).
+    """
     route = requests.route[rows]
     n = len(route)
     c = routes.columns(n)
     c.route[:n] = route
     c.modifier[:n] = np.broadcast_to(requests.modifier, (len(requests),))[rows]
     c.out_port[:n] = 0 if requests.out_port is None else requests.out_port[rows]
+    _fill_keys(c.mkey[:n], requests, routes, mkey, rows)
     if n and int((routes.hops[route] + (c.out_port[:n] > 0)).max()) > MAX_HOPS:
         raise ValueError(f"a directed route has at most {MAX_HOPS} hops (IBA 14.2.1.2)")
     data = _NO_DATA
@@ -134,16 +156,26 @@ def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = sl
         first = rows.indices(len(requests))[0]
         c.data_row[:n] = np.arange(first, first + n) if requests.data_row is None else requests.data_row[rows]
     mad = np.empty((n, MAD_SIZE), np.uint8)
-    fill_directed(
-        mad, mad.view(np.uint64), routes.table, c, data, int(requests.method), int(requests.attr), np.uint64(mkey)
-    )
+    fill_directed(mad, mad.view(np.uint64), routes.table, c, data, int(requests.method), int(requests.attr))
     columns: dict[str, Any] = {name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
     columns["dlid"][:] = columns["slid"][:] = LID_PERMISSIVE
     return MadBatch(mad, **columns)
 
 
+def _fill_keys(out: np.ndarray, requests: SmpRequests, routes: Routes, mkey: int, rows: slice) -> None:
+    out[:] = mkey
+    known = None
+    if requests.out_port is not None:
+        known = None if requests.mkey is None else requests.mkey[rows]
+    elif routes.keyed:
+        known = routes.mkey[requests.route[rows]]
+    if known is not None:
+        np.copyto(out, known, where=known != 0)
+
+
 def _smp_columns(n: int) -> Any:
-    return SmpColumns(np.zeros(n, np.int32), np.zeros(n, np.uint8), np.zeros(n, np.uint32), np.zeros(n, np.int64))
+    types = (np.int32, np.uint8, np.uint32, np.int64, np.uint64)
+    return SmpColumns(*(np.zeros(n, t) for t in types))
 
 
 class RequestQueue:
@@ -166,9 +198,10 @@ class RequestQueue:
             self._groups.append(requests)
             self.waiting += len(requests)
 
-    def get(self, attr: int, route: np.ndarray, tag: np.ndarray, modifier: Any = 0, out_port: Any = None) -> None:
+    def get(self, attr: int, route: np.ndarray, tag: np.ndarray, modifier: Any = 0, out_port: Any = None,
+            mkey: np.ndarray | None = None) -> None:  # fmt: skip
         """Append Get requests."""
-        self.put(SmpRequests(int(Method.GET), int(attr), route, tag, modifier, out_port))
+        self.put(SmpRequests(int(Method.GET), int(attr), route, tag, modifier, out_port, mkey=mkey))
 
     def set(self, attr: int, route: np.ndarray, tag: np.ndarray, modifier: Any, data: np.ndarray,
             data_row: np.ndarray | None = None) -> None:  # fmt: skip

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "cells", "page", "print_comparison"]
 
-HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "")
-WIDTHS = (14, 7, 12, 8, 12, 12, 10, 0)
+HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "price", "per price", "")
+WIDTHS = (14, 7, 12, 8, 12, 12, 10)
+"""Of the columns before the prices, which stand below where lines are short."""
 ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
 BAR = 300
 """Pixels of the longest bar."""
@@ -33,7 +34,8 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         ETHERNET.get(name, name) + comma + options, "" if row["gbps"] is None else f"{row['gbps']:g}",
         us(row["completion_us"]), "" if row["ratio"] is None else f"{row['ratio']:.2f}", us(row["p50_us"]), us(row["p99_us"]),
-        "" if row["cpu_share"] is None else f"{row['cpu_share']:.1%}", f"{lost}{doubt}{row['why']}" if row["gbps"] is not None else f"not run: {row['why']}",
+        "" if row["cpu_share"] is None else f"{row['cpu_share']:.1%}", "" if row["price"] is None else f"{(row['price']['low'] + row['price']['high']) / 2:,.0f}",
+        "" if row["per_price"] is None else f"{row['per_price']:.2f}", f"{lost}{doubt}{row['why']}" if row["gbps"] is not None else f"not run: {row['why']}",
     )  # fmt: skip
 
 
@@ -43,7 +45,7 @@ def print_comparison(c: dict[str, Any], console: Console) -> None:
     console.print(text(f"{c['layer']} layer, tables: {c['engine']}, seed {c['seed']}; as it is: {c['as_it_is']}"))
     console.print()
     line = lambda parts: "".join(
-        f"{p:<{w}}" if not k else f"{p:>{w}}" for k, (p, w) in enumerate(zip(parts[:-1], WIDTHS, strict=False))
+        f"{p:<{w}}" if not k else f"{p:>{w}}" for k, (p, w) in enumerate(zip(parts, WIDTHS, strict=False))
     )
     console.print(text(line(HEAD), "bold"))
     for row in c["networks"]:
@@ -52,9 +54,21 @@ def print_comparison(c: dict[str, Any], console: Console) -> None:
         if shown[-1]:
             console.print(text(f"  {shown[-1]}", "yellow"))
     _jobs(c, console)
+    _prices(c, console)
     console.print()
     for note in c["notes"]:
         console.print(text(note))
+
+
+def _prices(c: dict[str, Any], console: Console) -> None:
+    """The price of each network that has one, and its performance for the price."""
+    priced = [row for row in c["networks"] if row["price"] is not None]
+    if priced:
+        console.print()
+        console.print(text(f"{'network':<14}{'price':>14}{'from':>12}{'to':>12}{'performance per price':>25}", "bold"))
+    for row in priced:
+        shown, p = cells(row), row["price"]
+        console.print(text(f"{shown[0]:<14}{shown[7]:>14}{p['low']:>12,.0f}{p['high']:>12,.0f}{shown[8]:>25}"))
 
 
 def _jobs(c: dict[str, Any], console: Console) -> None:
@@ -77,7 +91,7 @@ def page(c: dict[str, Any]) -> str:
         tds = "".join(f"<td>{html.escape(cell)}</td>" for cell in figures)
         rows.append(
             f"<tr>{tds}<td>{bar}</td></tr>"
-            + (f'<tr><td colspan="8" class="doubt">{html.escape(why)}</td></tr>' if why else "")
+            + (f'<tr><td colspan="{len(HEAD)}" class="doubt">{html.escape(why)}</td></tr>' if why else "")
         )
     head = "".join(f"<th>{html.escape(h)}</th>" for h in HEAD)
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in c["notes"])

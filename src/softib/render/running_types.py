@@ -41,7 +41,7 @@ class Sweep(TypedDict):
     phase_s: dict[str, float]
     """Phase → seconds."""
     tables_change: str
-    """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself, unchanged; several-vls, too-large, unknown-tables: nothing is known."""
+    """Can a credit loop arise while forwarding tables change? acyclic, loop, loops-by-itself, unchanged; unknown-sls, sl2vl-changes, too-large, unknown-tables: nothing is known."""
     notes: list[str]
     problems: list[str]
 
@@ -75,12 +75,23 @@ class Manager(TypedDict):
     sa: NotRequired[Administration]
 
 
+class Wait(TypedDict):
+    """How long queries of others waited for their answer."""
+
+    buckets: dict[str, int]
+    """Bound in s → queries that waited no longer (cumulated; `inf`: all)."""
+    sum_s: float
+    oldest_s: float
+    """How long the oldest query without an answer has waited; 0 where none waits."""
+
+
 class Administration(TypedDict):
     """Queries of the subnet administration by others: since it began, answered BUSY, and waiting now."""
 
     requests: int
     busy: int
     waiting: int
+    wait: Wait
 
 
 class Client(TypedDict):

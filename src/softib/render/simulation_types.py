@@ -158,6 +158,14 @@ class JobOver(TypedDict):
     p99_us: float | None
 
 
+class PriceRange(TypedDict):
+    """Sources disagree, so a price is a range."""
+
+    currency: str
+    low: float
+    high: float
+
+
 class Network(TypedDict):
     """One network; figures are null where it could not run, and ``why`` says why."""
 
@@ -177,7 +185,19 @@ class Network(TypedDict):
     valid: bool | None
     why: str
     wall_s: float | None
+    price: PriceRange | None
+    """Of the fabric built of this network; null where the cost book lacks an item."""
+    per_price: float | None
+    """Performance (inverse of completion) for the middle price, over that of the fabric as it is."""
     jobs: list[JobOver]
+
+
+class HalfPrice(TypedDict):
+    """A network at half the price or less: shares of the fabric as it is."""
+
+    network: str
+    price: float
+    performance: float
 
 
 class Compare(TypedDict):
@@ -193,8 +213,8 @@ class Compare(TypedDict):
     as_it_is: str
     """The generation of the fabric's links."""
     networks: list[Network]
-    half_price: None
-    """What remains at half the price: null, as there is no cost book yet."""
+    half_price: list[HalfPrice] | None
+    """What remains at half the price or less: null where the cost book has no price of the fabric as it is."""
     notes: list[str]
 
 
