@@ -208,17 +208,17 @@ def one_vl() -> None:
     """Dependencies of all traffic on one VL against those by SL and VL, 1,024 hosts."""
     from tests.sim.trees import three_level
 
-    from softib.routing import verify
+    from softib.routing import credit_loops, reach
 
     graph, lft = three_level(16)
-    at, (lids, ends) = verify.port_map(graph), verify.destinations(graph)
+    at, (lids, ends) = reach.port_map(graph), reach.destinations(graph)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
 
     def general() -> Any:
-        return verify._many_vls(graph, at, lft, lids, ends, None, np.zeros(16, np.uint8), 1, dropped)
+        return credit_loops.waits_of(graph, at, lft, lids, ends, None, np.zeros(16, np.uint8), 1, dropped)
 
     def fast() -> Any:
-        return verify._one_vl(graph, at, lft, lids, ends)
+        return credit_loops.waits_of(graph, at, lft, lids, ends, None, None, 1, dropped)
 
     for a, b in zip(general()[:3], fast()[:3], strict=True):
         same(a, b)

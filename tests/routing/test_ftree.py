@@ -9,7 +9,8 @@ import pytest
 from softib.routing.engine import RouteOptions, route
 from softib.routing.ftree import NotATree, compute_node_order, recognise
 from softib.routing.quality import balance
-from softib.routing.verify import port_map, verify
+from softib.routing.reach import port_map
+from softib.routing.verify import verify
 from tests.routing.fabrics import clos, kary_tree, ring, wire
 from tests.routing.lab import changed
 

@@ -4,11 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from softib.routing.credit_loops import can_loop, has_credit_loop
 from softib.routing.engine import route
 from softib.routing.proven_tables import ProvenTables
+from softib.routing.reach import lost_pairs
 from softib.routing.roots import rank_switches, top_down
 from softib.routing.tables import ordered_hops, tables
-from softib.routing.verify import can_loop, has_credit_loop, lost_pairs, verify
+from softib.routing.verify import verify
 from tests.routing.fabrics import clos, kary_tree
 from tests.routing.lab import changed, graphs
 

@@ -7,9 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from softib.routing.credit_loops import has_credit_loop
 from softib.routing.engine import RouteOptions, route
 from softib.routing.transition import SlUse, sl_masks, transition_loop, transition_stages
-from softib.routing.verify import has_credit_loop, verify
+from softib.routing.verify import verify
 from softib.sm.lft_order import LftUpdate
 from tests.routing.brute import cas, lids, neighbours, walk
 from tests.routing.fabrics import wire

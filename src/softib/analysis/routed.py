@@ -19,9 +19,9 @@ from softib.fabric.managers import master_of
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.routing.credit_loops import NO_PATH
 from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
-from softib.routing.verify import NO_PATH
 
 if TYPE_CHECKING:
     from softib.routing.quality import Balance
@@ -90,7 +90,7 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
     source) and followed through the SL2VL tables in the switches; where they cannot be had, the proof says that it takes all
     paths on one SL. Raises :class:`PeerError` where no manager was there yet.
     """
-    from softib.routing.verify import has_credit_loop
+    from softib.routing.credit_loops import has_credit_loop
     from softib.scenario.graph_view import graph_of, vls_of
 
     fabric = result.fabric

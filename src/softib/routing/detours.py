@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.routing.credit_loops import can_loop
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
 from softib.routing.roots import pick_roots, rank_switches, top_down
@@ -22,7 +23,6 @@ from softib.routing.tables import (
     min_hops,
     ordered_hops,
 )
-from softib.routing.verify import can_loop
 
 __all__ = ["connect"]
 

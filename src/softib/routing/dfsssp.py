@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.routing.credit_loops import has_credit_loop
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
 from softib.routing.layers import NO_LAYER, add_switches, place_paths
 from softib.routing.sssp import tables
 from softib.routing.tables import share_paths
-from softib.routing.verify import has_credit_loop
 
 __all__ = ["route"]
 

@@ -161,7 +161,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
 
 
 def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> int:
-    from softib.routing.verify import lost_pairs
+    from softib.routing.reach import lost_pairs
 
     return lost_pairs(graph, routing.lft) if proven is None else proven.lost_pairs(graph, routing.lft)
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing import minhop, updn
+from softib.routing.credit_loops import has_credit_loop
 from softib.routing.detours import connect
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.ftree_kernels import climb, fill_down, fill_up, scatter
@@ -36,9 +37,9 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import least_loaded
 from softib.routing.quality import balance
 from softib.routing.quasi_tree import choices
+from softib.routing.reach import lost_pairs
 from softib.routing.roots import find_tops, given_roots, rank_switches
 from softib.routing.tables import destination_groups, destinations_table, legal_hops_table, ordered_hops
-from softib.routing.verify import has_credit_loop, lost_pairs
 
 __all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "compute_node_order", "imperfect", "recognise", "route"]
 

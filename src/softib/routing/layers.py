@@ -13,8 +13,8 @@ import numpy as np
 from softib.routing.graph import SwitchGraph
 from softib.routing.layer_kernels import Paths, break_cycles, count_dependencies, first_fit
 from softib.routing.order_kernels import Channels, VlState
+from softib.routing.reach import port_map
 from softib.routing.tables import cas_per_switch
-from softib.routing.verify import port_map
 
 __all__ = ["NO_LAYER", "Layers", "add_switches", "channels", "merged", "place_paths", "vl_state"]
 

@@ -19,11 +19,11 @@ from functools import cached_property
 import numpy as np
 
 from softib.routing.adaptive import could_deadlock
+from softib.routing.credit_loops import sl2vl_table, waiting_channels
 from softib.routing.cycle_kernels import core
 from softib.routing.engine import USUAL_DATA_VLS, Routing
 from softib.routing.graph import SwitchGraph
 from softib.routing.multicast_kernels import breadth_first, descend, mark_ancestors
-from softib.routing.verify import sl2vl_table, waiting_channels
 
 __all__ = ["MulticastTrees"]
 

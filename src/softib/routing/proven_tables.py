@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.routing.graph import SwitchGraph
-from softib.routing.verify import connected_pairs, count_arrivals, destinations, port_map
+from softib.routing.reach import connected_pairs, count_arrivals, destinations, port_map
 
 __all__ = ["ProvenTables"]
 
@@ -37,7 +37,7 @@ class ProvenTables:
         self.walked = 0
 
     def lost_pairs(self, graph: SwitchGraph, lft: np.ndarray) -> int:
-        """:func:`softib.routing.verify.lost_pairs` of ``lft``, and remembers it."""
+        """:func:`softib.routing.reach.lost_pairs` of ``lft``, and remembers it."""
         lids, ends = destinations(graph)
         cas = np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches)
         leads_to = _leads_to(graph)

@@ -25,10 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from softib.routing.credit_loops import find_cycle
 from softib.routing.graph import SwitchGraph
 from softib.routing.layers import channels, vl_state
+from softib.routing.reach import destinations, port_map
 from softib.routing.transition_kernels import Marks, Net, SlMasks, Tables, all_at_once, lists, one_stage, start_counts
-from softib.routing.verify import destinations, find_cycle, port_map
 
 __all__ = ["MOST_STAGES", "ONE_VL", "SlUse", "Stages", "sl_masks", "transition_loop", "transition_stages"]
 

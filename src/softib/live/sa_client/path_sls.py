@@ -13,8 +13,8 @@ from softib.iba.smp import PortInfo
 from softib.live.control.client import ask
 from softib.live.instances import Instance
 from softib.live.sa_client.tables import SaTables
+from softib.routing.credit_loops import NO_PATH
 from softib.routing.graph import SwitchGraph
-from softib.routing.verify import NO_PATH
 
 __all__ = ["MOST_PAIRS", "PATIENCE_S", "manager_of", "path_sls"]
 
