@@ -1,4 +1,4 @@
-"""Memory of a running fabric of 11,664 hosts and 1,620 switches: the daemon's own, and the board's, octets a port row.
+"""Memory of a running fabric of 11,664 hosts and 1,620 switches: the daemon's own, and the shared fabric's, octets a port row.
 
 python bench/live_memory.py
 """
@@ -37,7 +37,7 @@ def main() -> None:
             (one,) = json.loads(softib("status", "--json"))["fabrics"]
             status = Path(f"/proc/{one['pid']}/status").read_text()
             kib = {key: int(value) for key, value in re.findall(r"^(\w+):\s+(\d+) kB", status, re.MULTILINE)}
-            board = Path(one["shared_fabric"]).stat().st_blocks * 512
+            shared = Path(one["shared_fabric"]).stat().st_blocks * 512
             lazy = sum(os.stat(f).st_blocks * 512 for f in Path(f"/proc/{one['pid']}/fd").iterdir()
                        if "softib-lazy" in os.readlink(f))  # fmt: skip
         finally:
@@ -46,7 +46,7 @@ def main() -> None:
         f"ready in {one['ready_s']:.1f} s; daemon's own memory {kib['RssAnon'] / 1024:.0f} MiB, peak of all {kib['VmHWM'] / 1024:.0f} MiB"
     )
     print(
-        f"board {board / 2**20:.0f} MiB ({board / PORT_ROWS:.0f} octets a port row), lazy columns {lazy / 2**20:.1f} MiB"
+        f"shared fabric {shared / 2**20:.0f} MiB ({shared / PORT_ROWS:.0f} octets a port row), lazy columns {lazy / 2**20:.1f} MiB"
     )
 
 

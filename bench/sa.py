@@ -54,45 +54,45 @@ def main() -> None:
         return
     radix, hosts = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (36, 11664)
     up = bring_up(generate("fat-tree", radix=radix, hosts=hosts))
-    office = up.sm.sa_manager
-    paths(office)
+    manager = up.sm.sa_manager
+    paths(manager)
     for attr in (SaAttr.NODE_RECORD, SaAttr.PORT_INFO_RECORD, SaAttr.LINK_RECORD, SaAttr.LFT_RECORD):
         ask = requests(SaMethod.GET_TABLE, attr, 1)
         begin = time.process_time()
-        told = office.sa.answer(ask, 0)
+        told = manager.sa.answer(ask, 0)
         first = time.process_time() - begin
         octets = len((told.payload or {}).get(0, b""))
         print(f"{attr.name}, first time: {first * 1e3:.1f} ms, {octets / 2**20:.2f} MiB")
-        timed(f"{attr.name}, whole table again", lambda ask=ask: office.sa.answer(ask, 0))
+        timed(f"{attr.name}, whole table again", lambda ask=ask: manager.sa.answer(ask, 0))
 
 
-def paths(office: SaManager) -> None:
+def paths(manager: SaManager) -> None:
     """PathRecords: by columns, through the fair queue, one alone."""
-    assert office.subnet is not None
-    ends = office.subnet.end_guid
-    hosts_only = ends[office.subnet.db.port_num[office.subnet.end_port] > 0]
+    assert manager.subnet is not None
+    ends = manager.subnet.end_guid
+    hosts_only = ends[manager.subnet.db.port_num[manager.subnet.end_port] > 0]
     rng = np.random.default_rng(1)
-    prefix = np.full(PATHS, office.config.subnet_prefix, np.uint64)
+    prefix = np.full(PATHS, manager.config.subnet_prefix, np.uint64)
     asked = requests(SaMethod.GET, SaAttr.PATH_RECORD, PATHS, mask_of(PathRecord, "sgid", "dgid"))
     q = PathRecord.pack(
         sgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1),
         dgid=np.stack([prefix, rng.choice(hosts_only, PATHS)], 1),
     )
     asked.mad[:, SA_DATA : SA_DATA + 64] = q
-    answers = office.sa.answer(asked, 0)
+    answers = manager.sa.answer(asked, 0)
     assert not SaHeader.status.get(answers.mad).any()
-    timed(f"PathRecord by GIDs, batch of {PATHS}", lambda: office.sa.answer(asked, 0), PATHS)
+    timed(f"PathRecord by GIDs, batch of {PATHS}", lambda: manager.sa.answer(asked, 0), PATHS)
     asked.tid[:] = np.arange(1, PATHS + 1)
-    asked.slid[:] = rng.choice(office.subnet.end_lid, PATHS)
+    asked.slid[:] = rng.choice(manager.subnet.end_lid, PATHS)
 
     def queued() -> None:
-        office.answer(asked, 0)
-        while len(office.queue):
-            office.send(0)
+        manager.answer(asked, 0)
+        while len(manager.queue):
+            manager.send(0)
 
     timed(f"the same through the fair queue, {PATHS} requesters", queued, PATHS)
     one = asked[:1]
-    timed("PathRecord by GIDs, one at a time (100)", lambda: [office.answer(one, 0) for _ in range(100)], 100)
+    timed("PathRecord by GIDs, one at a time (100)", lambda: [manager.answer(one, 0) for _ in range(100)], 100)
 
 
 if __name__ == "__main__":

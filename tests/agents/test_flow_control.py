@@ -22,8 +22,8 @@ def test_runs_of_six_lost_updates_are_as_frequent_as_in_a_drawn_sequence(lost):
     rng = np.random.default_rng(3)
     run = found = 0
     slots = 2_000_000
-    for spoiled in (rng.random(slots) < lost).tolist():
-        run = run + 1 if spoiled else 0
+    for corrupted in (rng.random(slots) < lost).tolist():
+        run = run + 1 if corrupted else 0
         if run == 6:
             found, run = found + 1, 0
     want = expiries(slots, lost)

@@ -43,8 +43,20 @@ RETIRED = {
     "errand": "task",
     "errands": "tasks",
     "cargo": "payload",
+    "switchboard": "MAD router",
+    "bereaved": "child watchdog, orphaned",
+    "leftovers": "stale files or directories",
+    "mishap": "crash log",
+    "unasked": "unsolicited",
 }
 """Word → what to say instead. A name is split at underscores and capitals; its words are compared in small letters."""
+
+COINAGES = {
+    "board", "switchboard", "desk", "office", "door", "doors", "errand", "errands", "cargo", "seat", "seats", "knock",
+    "spoiled", "dice", "leg", "legs", "track", "bereaved", "leftovers", "mishap", "unasked", "lane",
+}  # fmt: skip
+"""Those of them that named parts of softib: no name of a test, a bench or a script of the pages either. (What a test ``said`` or
+``told`` is everyday English there.)"""
 
 _LANES = "of a link's width (IBA 7.2)"
 _BOARDS = "a circuit board of a system, as IBNL files describe it (ibdm's word)"
@@ -65,5 +77,11 @@ ALLOWED = {
     "fabric/formats/topo/ibnl*.py:board": _BOARDS,
     "fabric/formats/topo/ibnl.py:board_of": _BOARDS,
     "fabric/formats/topo/ibnl_expand.py:_board": _BOARDS,
+    "tests/fabric/formats/topo/test_topo.py:test_modifier_takes_another_board_and_its_ports": _BOARDS,
+    "tests/preload/verbs/test_pace.py:test_from_ndr_to_edr_on_one_lane": _LANES,
+    "tests/sim/test_fluid.py:test_a_virtual_lane_that_no_table_serves_is_said": "a VL",
+    "tests/preload/verbs/test_link_pacing.py:lane": _LANES,
+    "tests/sm/*.py:board": "of the room in which tests of managers run",
+    "docs/draw_serve.py:DESK": "where a browser of that size stands",
 }
 """Name, or ``file pattern:name``, → why it stays."""

@@ -53,17 +53,17 @@ def test_live_story(story: Path) -> None:
     SwitchInfo.port_state_change.set(f.switch_info, 0)  # a manager has seen them come up
     plane = AgentPlane(f)
     now = 0
-    desk = FaultController(MadRouter(plane), lambda: now)
+    controller = FaultController(MadRouter(plane), lambda: now)
     traps: list[int] = []
-    desk.router.traps = lambda now_ps: traps.extend(n.trap for n in plane.take_notices())
+    controller.router.traps = lambda now_ps: traps.extend(n.trap for n in plane.take_notices())
     orders = {round(o.pop("at_s") * 10): o for o in told["orders"]}
     for tenth in range(round(told["until_s"] * 10) + 1):
         now = tenth * S // 10
-        desk.tick(now)
+        controller.tick(now)
         if tenth in orders:
-            desk.do(orders[tenth])
+            controller.do(orders[tenth])
     ends = [port_at(f, e) for e in told["ends"]]
-    desk.settle(now)
+    controller.settle(now)
     for port in ends:
         assert PortState(int(f.port_state[port])).name == told["state"]
         for name, (least, most) in told["counters"].items():

@@ -26,9 +26,9 @@ def test_icrc_of_real_roce_packets(shared_data):
     packets = list(roce_packets(shared_data / "pcap-roce" / "roce.pcap"))
     assert [roce_icrc(p[:-4]) == p[-4:] for p in packets] == [True] * 105
     for p in packets[:20]:
-        spoiled = bytearray(p[:-4])
-        spoiled[-1] ^= 1
-        assert roce_icrc(bytes(spoiled)) != p[-4:]
+        corrupted = bytearray(p[:-4])
+        corrupted[-1] ^= 1
+        assert roce_icrc(bytes(corrupted)) != p[-4:]
     with pytest.raises(ValueError, match="IP version 1"):
         roce_icrc(b"\x10" * 64)
 

@@ -166,7 +166,7 @@ def test_a_manager_that_fails_before_the_subnet_is_up_is_one_line(softib):
     assert softib.status() == [] and not os.path.exists(softib.folder / "run" / "softib" / "one" / "shared_fabric")
 
 
-def test_a_mishap_without_a_log_is_told_still(tmp_path, capfd):
+def test_a_crash_without_a_log_is_reported_still(tmp_path, capfd):
     log = CrashLog(tmp_path / "absent" / "log")
     try:
         json.loads("{")

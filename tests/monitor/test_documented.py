@@ -32,7 +32,7 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist():
     known = {m.name for scheme in SCHEMES for m in metrics(scheme)} | {"infiniband_switch_uplink_info"}
     package = files("softib.monitor")
     rules = (package / "rules" / "softib.rules.yaml").read_text()
-    board = json.loads((package / "dashboards" / "softib-fabric.json").read_text())
-    text = rules + " ".join(t["expr"] for p in board["panels"] for t in p["targets"])
+    dashboard = json.loads((package / "dashboards" / "softib-fabric.json").read_text())
+    text = rules + " ".join(t["expr"] for p in dashboard["panels"] for t in p["targets"])
     used = {w for w in re.findall(r"\b(?:softib|infiniband)_\w+", text) if not w.startswith("infiniband_(")}
     assert used - {"infiniband_"} <= known

@@ -102,8 +102,8 @@ def server(softib, tmp_path, monkeypatch):
 def test_a_real_server(server):
     assert server.ask("up")[0]["value"][1] == "1"
     # Every query of the dashboard has data.
-    board = json.loads((PACKAGE / "dashboards" / "softib-fabric.json").read_text())
-    queries = [t["expr"] for p in board["panels"] for t in p["targets"]]
+    dashboard = json.loads((PACKAGE / "dashboards" / "softib-fabric.json").read_text())
+    queries = [t["expr"] for p in dashboard["panels"] for t in p["targets"]]
     assert len(queries) > 20
     empty = [q for q in queries if not server.ask(q.replace("$__rate_interval", "30s"))]
     assert not empty

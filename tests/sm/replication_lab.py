@@ -36,7 +36,7 @@ class Lab(Several):
         self.sets: Counter[int] = Counter()
         self.blocks: set[bytes] = set()
         self.reregisters, self.loss, self.deaf, self.copies = 0, loss, deaf, 0
-        self.dice, self._send = random.Random(5), self.plane.send
+        self.rng, self._send = random.Random(5), self.plane.send
         self.plane.send = self._counted
 
     def _counted(self, batch: MadBatch, port: int, now_ps: int):
@@ -51,7 +51,7 @@ class Lab(Several):
         self.reregisters += int(PortInfo.client_reregister.get(ports).sum())
         ours = klass == MgmtClass.SM_REPLICA
         self.copies += int(ours.sum())
-        lost = ours & np.array([self.deaf or self.dice.random() < self.loss for _ in range(len(batch))], bool)
+        lost = ours & np.array([self.deaf or self.rng.random() < self.loss for _ in range(len(batch))], bool)
         return self._send(batch[~lost] if lost.any() else batch, port, now_ps)
 
     def start(self, name: str, seconds: float = 3.0) -> None:
@@ -94,12 +94,12 @@ class Lab(Several):
 
     def known(self, name: str):
         """What a manager's administrator knows, as values that can be compared."""
-        desk = self.sm[name].sa_manager
+        manager = self.sm[name].sa_manager
         groups = {m: (g.mlid, g.qkey, g.mtu, g.rate, g.pkey, {k: v.join_state for k, v in g.members.items()})
-                  for m, g in desk.groups.groups.items()}  # fmt: skip
+                  for m, g in manager.groups.groups.items()}  # fmt: skip
         services = {k: (record.tobytes(), -(-ends // 10**12) if ends < 1 << 60 else None, lid)
-                    for k, (record, ends, lid) in desk.services.records.items()}  # fmt: skip
-        return groups, services, desk.subscriptions.all
+                    for k, (record, ends, lid) in manager.services.records.items()}  # fmt: skip
+        return groups, services, manager.subscriptions.all
 
     def lids(self) -> np.ndarray:
         return PortInfo.lid.get(self.fabric.port_info)

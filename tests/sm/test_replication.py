@@ -175,22 +175,21 @@ def test_three_managers_in_turn():
 
 
 def test_records_of_any_octets_do_no_harm():
-    dice = random.Random(3)
+    rng = random.Random(3)
     replica = Replica()
     for i in range(3000):
-        octets = dice.randbytes(dice.randrange(201))
-        head = {"guid": 1, "copy": 1 + i // 50, "sequence": dice.randrange(60), "flags": dice.randrange(4)}
+        octets = rng.randbytes(rng.randrange(201))
+        head = {"guid": 1, "copy": 1 + i // 50, "sequence": rng.randrange(60), "flags": rng.randrange(4)}
         replica.take(head, octets, i)
         list(unpacked(octets))
-    copied({bytes((dice.randrange(1, 10),)) + dice.randbytes(dice.choice((2, 8, 16, 24, 26, 70))): (dice.randbytes(dice.randrange(190)), 0)
+    copied({bytes((rng.randrange(1, 10),)) + rng.randbytes(rng.choice((2, 8, 16, 24, 26, 70))): (rng.randbytes(rng.randrange(190)), 0)
             for _ in range(5000)})  # fmt: skip
 
 
 def test_records_survive_packing():
-    dice = random.Random(4)
+    rng = random.Random(4)
     records = [
-        (dice.randbytes(dice.randrange(1, 40)), dice.choice((None, dice.randbytes(dice.randrange(157)))))
-        for _ in range(500)
+        (rng.randbytes(rng.randrange(1, 40)), rng.choice((None, rng.randbytes(rng.randrange(157))))) for _ in range(500)
     ]
     parts = list(packed(records))
     assert [r for p in parts for r in unpacked(p)] == records and all(len(p) <= 200 for p in parts)

@@ -64,14 +64,14 @@ def test_written_and_read_back_it_is_the_same():
     s.request("a", 5, sa.ServiceRecord, SaMethod.SET, service_id=9, service_gid=gid, service_pkey=0xFFFF, data8=np.arange(16),
               data32=np.array([1, 2, 3, 0xFFFFFFFF]), service_key=np.array([5, 6], np.uint64))  # fmt: skip
     s.run(1)
-    desk = s.sm["a"].sa_manager
-    copy = read_dump(dump(desk, s.now_ps), "dump", s.now_ps)
+    manager = s.sm["a"].sa_manager
+    copy = read_dump(dump(manager, s.now_ps), "dump", s.now_ps)
     assert {g.mgid: (g.mlid, g.qkey, g.mtu, g.rate, g.pkey, g.sl, g.members) for g in copy.groups} == {
-        g.mgid: (g.mlid, g.qkey, g.mtu, g.rate, g.pkey, g.sl, g.members) for g in desk.groups.groups.values()
+        g.mgid: (g.mlid, g.qkey, g.mtu, g.rate, g.pkey, g.sl, g.members) for g in manager.groups.groups.values()
     }
-    assert copy.subscriptions == desk.subscriptions.all
+    assert copy.subscriptions == manager.subscriptions.all
     assert {k: (r[8:28].tobytes(), r[32:].tobytes(), lid) for k, (r, _, lid) in copy.services.items()} == {
-        k: (r[8:28].tobytes(), r[32:].tobytes(), lid) for k, (r, _, lid) in desk.services.records.items()
+        k: (r[8:28].tobytes(), r[32:].tobytes(), lid) for k, (r, _, lid) in manager.services.records.items()
     }
 
 
@@ -98,11 +98,11 @@ def test_what_cannot_be_read_is_one_line(old, new):
 
 
 def test_any_text_is_read_or_refused():
-    dice = random.Random(9)
+    rng = random.Random(9)
     for _ in range(400):
         text = list(OPENSM)
-        for _ in range(dice.randrange(1, 12)):
-            text[dice.randrange(len(text))] = chr(dice.randrange(32, 127))
+        for _ in range(rng.randrange(1, 12)):
+            text[rng.randrange(len(text))] = chr(rng.randrange(32, 127))
         try:
             read_dump("".join(text), "f", 0)
         except InputError as error:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import GSI_QP, Method, MgmtClass
-from softib.iba.mad_offsets import DATA_AT
+from softib.iba.mad_offsets import DATA_AT, STATUS_AT, STATUS_CODE_AT
 from softib.iba.smp import MadHeader
 from softib.live.clock import clock_ps
 from softib.live.umad_sm.wire import MadWire, Pacing
@@ -149,9 +149,9 @@ class PacedGets:
                     lost(done.tags, False)
                     continue
                 mad = done.batch.mad
-                bad = (mad[:, 5] != 0) | ((mad[:, 4] & 0x7F) != 0)
+                bad = (mad[:, STATUS_CODE_AT] != 0) | ((mad[:, STATUS_AT] & 0x7F) != 0)
                 if bad.any():
-                    lacks = bad & (mad[:, 5] & STATUS_CODE == UNSUPPORTED)
+                    lacks = bad & (mad[:, STATUS_CODE_AT] & STATUS_CODE == UNSUPPORTED)
                     lost(done.tags[lacks], True)
                     lost(done.tags[bad & ~lacks], False)
                     heard(done.tags[~bad], mad[~bad])

@@ -1,5 +1,5 @@
 /*
- * The file `board`: a running fabric's arrays in one shared mapping. This header is the only declaration of its layout;
+ * The file `shared_fabric`: a running fabric's arrays in one shared mapping. This header is the only declaration of its layout;
  * softib.live.shared_fabric reads it into NumPy dtypes.
  *
  * The file starts with a softib_shared_fabric. `columns` entries of softib_column follow at `directory`; each names an array at

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError
-from softib.iba.constants import MgmtClass
+from softib.iba.constants import RESPONSE_BIT, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import SA_DATA, JoinState, MCMemberRecord, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
 
@@ -71,9 +72,9 @@ def _request(up: BringUp, message: bytes, port: int) -> np.ndarray:
     reply = np.zeros(256, np.uint8)
     while True:
         outbox, deadline_ps = up.sm.step(up.now_ps, inbox)
-        to_clients = outbox.mad[:, 1] == MgmtClass.SUBN_ADM
+        to_clients = outbox.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
         for mad in outbox[to_clients].mad:
-            if int(SaHeader.method.get(mad)) & 0x80:
+            if mad[METHOD_AT] & RESPONSE_BIT:
                 reply = mad.copy()
         rest = outbox[~to_clients]
         if len(rest):

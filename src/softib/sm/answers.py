@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.mad_offsets import DATA_AT
+from softib.iba.mad_offsets import ATTR_AT, DATA_AT, STATUS_AT, STATUS_CODE_AT
 from softib.mad.transactor import Completed
 
 __all__ = ["Answers", "by_attribute"]
@@ -31,11 +31,11 @@ def by_attribute(done: Completed, only: int | None = None) -> Iterator[Answers]:
     if only is not None:
         attr = np.full(len(mad), only, np.uint16)
     else:
-        attr = (mad[:, 16].astype(np.uint16) << 8) | mad[:, 17]
+        attr = (mad[:, ATTR_AT].astype(np.uint16) << 8) | mad[:, ATTR_AT + 1]
     if done.timed_out:
         yield from (Answers(a, tags[attr == a]) for a in np.unique(attr).tolist())
         return
-    refused = (mad[:, 5] != 0) | ((mad[:, 4] & 0x7F) != 0)
+    refused = (mad[:, STATUS_CODE_AT] != 0) | ((mad[:, STATUS_AT] & 0x7F) != 0)
     if refused.any():
         for a in np.unique(attr[refused]).tolist():
             yield Answers(a, tags[refused & (attr == a)], refused=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LFT_BLOCK, MFT_BLOCK, Method, MgmtClass, SmpAttr
-from softib.iba.mad_offsets import DATA_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT, TID_AT
+from softib.iba.mad_offsets import CLASS_AT, DATA_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT, TID_AT
 from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
 from softib.mad.batch import MadBatch
 from softib.sm.database import Database
@@ -66,8 +66,8 @@ class DryRun:
 
     def out(self, outbox: MadBatch) -> MadBatch:
         """``outbox`` without a Set: each is the Get of what it would set."""
-        smps = np.isin(outbox.mad[:, 1], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
-        others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, 1] != MgmtClass.SUBN_ADM)
+        smps = np.isin(outbox.mad[:, CLASS_AT], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
+        others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, CLASS_AT] != MgmtClass.SUBN_ADM)
         if others.any():  # addressed by LIDs that ports do not have yet
             answers = outbox[others].copy()
             answers.mad[:, METHOD_AT] = int(Method.GET_RESP)

@@ -1,4 +1,4 @@
-"""The administrator's desk of a master: what outlives a single question (IBA 15.4).
+"""The administrator's state of a master: what outlives a single question (IBA 15.4).
 
 Groups, subscriptions and services; notices of GIDs that come and go (traps 64, 65) and of groups (66, 67); reports that
 wait for their acknowledgement; questions that wait for tables of devices.

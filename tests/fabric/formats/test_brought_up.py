@@ -74,7 +74,7 @@ HOSTILE = {
 """Section → column → values that no device, or hardly any, reads."""
 
 
-def spoiled(text: str, section: str, column: str, value: str) -> str:
+def corrupted(text: str, section: str, column: str, value: str) -> str:
     """``text`` with ``value`` in every second row of a column."""
     lines = text.split("\n")
     first = lines.index(f"START_{section}") + 1
@@ -93,7 +93,7 @@ def test_no_value_of_a_file_makes_a_device_refuse_a_manager(
     text = (shared_data / DB).read_text()
     for column, values in HOSTILE[section].items():
         for value in values.split():
-            (tmp_path / "f").write_text(spoiled(text, section, column, value))
+            (tmp_path / "f").write_text(corrupted(text, section, column, value))
             f = registry.read(tmp_path / "f").fabric
             try:
                 brought_up(f, stock("opensm"), tmp_path / f"{column}-{value}")
@@ -105,7 +105,7 @@ def test_all_of_them_at_once(stock, shared_data: Path, tmp_path: Path) -> None:
     text = (shared_data / DB).read_text()
     for section, columns in HOSTILE.items():
         for column, values in columns.items():
-            text = spoiled(text, section, column, values.split()[0])
+            text = corrupted(text, section, column, values.split()[0])
     (tmp_path / "f").write_text(text)
     result = registry.read(tmp_path / "f")
     assert {"MTUCap", "VLCap", "LinkWidthSup", "LinearFDBCap"} <= set(re.findall(r"reads (\w+) ", str(result.problems)))

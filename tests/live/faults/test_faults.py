@@ -1,4 +1,4 @@
-"""``softib fault`` on a running fabric, as people type it and as stock tools see it; and the desk's own clock."""
+"""``softib fault`` on a running fabric, as people type it and as stock tools see it; and the controller's clock."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ LINK = "leaf-1[3]"
 
 
 class Lab:
-    """A desk whose clock the test turns."""
+    """A controller whose clock the test sets."""
 
     def __init__(self):
         self.f = generate("fat-tree", radix=4, levels=2, generation="EDR")
         self.f.power_on()
         self.now = 0
-        self.board = MadRouter(AgentPlane(self.f))
-        self.desk = FaultController(self.board, lambda: self.now)
+        self.router = MadRouter(AgentPlane(self.f))
+        self.controller = FaultController(self.router, lambda: self.now)
         self.a = port_at(self.f, LINK)
         self.b = int(self.f.port_peer[self.a])
 
     def __call__(self, kind, where=LINK, **options):
-        return self.desk.do({"op": "fault", "kind": kind, "where": where, **options})
+        return self.controller.do({"op": "fault", "kind": kind, "where": where, **options})
 
     def at(self, seconds):
         self.now = int(seconds * S)
-        self.desk.tick(self.now)
+        self.controller.tick(self.now)
 
     @property
     def up(self):
@@ -52,7 +52,7 @@ class Lab:
         return up[0]
 
     def known(self):
-        return [(k["kind"], k["where"]) for k in self.desk.do({"kind": "list"})["faults"]]
+        return [(k["kind"], k["where"]) for k in self.controller.do({"kind": "list"})["faults"]]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_flap_keeps_its_times(lab):
     down = [i for i, up in enumerate(seen) if not up]
     assert down == [*range(5), *range(20, 25), *range(40, 45)]
     assert [int(lab.f.counters["link_downed_counter"][p]) for p in (lab.a, lab.b)] == [3, 3]
-    assert lab.known() == [] and lab.desk.wait_s(lab.now) == float("inf")
+    assert lab.known() == [] and lab.controller.wait_s(lab.now) == float("inf")
 
 
 def test_a_flap_ends_by_duration_by_link_up_and_by_clear(lab):
@@ -88,10 +88,10 @@ def test_a_flap_ends_by_duration_by_link_up_and_by_clear(lab):
 
 
 def test_a_link_that_trains_is_down_for_a_moment(lab):
-    epoch = lab.board.epoch
+    epoch = lab.router.epoch
     lab("downgrade", width=1, speed="qdr")
-    assert not lab.up and lab.board.epoch > epoch
-    assert lab.desk.wait_s(lab.now) == TRAINING_PS / S
+    assert not lab.up and lab.router.epoch > epoch
+    assert lab.controller.wait_s(lab.now) == TRAINING_PS / S
     lab.at(1.2)
     assert lab.up
     for p in (lab.a, lab.b):
@@ -116,9 +116,9 @@ def test_a_link_that_is_cut_while_it_trains_stays_down(lab):
 
 def test_every_change_of_a_fault_moves_the_epoch_and_the_loss_of_its_ports(lab):
     lab.f.port_info_ext[...] = 0
-    before = lab.board.epoch
+    before = lab.router.epoch
     lab("ber", ber=1e-6)
-    assert lab.board.epoch == before + 1
+    assert lab.router.epoch == before + 1
     line_bits = 8 * 66 / 64
     assert lab.f.port_loss[[lab.a, lab.b]].tolist() == [[0.0, 1e-6 * line_bits]] * 2
     assert not np.delete(lab.f.port_loss, [lab.a, lab.b], axis=0).any()
@@ -134,30 +134,30 @@ def test_light_that_is_missing_comes_back_when_it_is_cleared():
     f = generate("fat-tree", radix=4, levels=2, generation="NDR")
     f.cable_medium[:] = CableMedium.MULTIMODE
     f.power_on()
-    desk = FaultController(MadRouter(AgentPlane(f)), lambda: 5 * S)
+    controller = FaultController(MadRouter(AgentPlane(f)), lambda: 5 * S)
     a = int(f.cable_port[3, 0])
     b, name = int(f.port_peer[a]), f.port_name(a)
     modules = f.module_info.copy()
-    rate = desk.faults.tables.fault_rate[:, 0]
-    desk.do({"kind": "attenuation", "where": name, "db": 6.9})
+    rate = controller.faults.tables.fault_rate[:, 0]
+    controller.do({"kind": "attenuation", "where": name, "db": 6.9})
     assert 1e-4 < rate[a] < 3e-4 and rate[b] == 0 and not (f.module_info[a] == modules[a]).all()
-    desk.do({"kind": "ber", "where": name, "ber": 1e-6})
+    controller.do({"kind": "ber", "where": name, "ber": 1e-6})
     assert rate[b] == 1e-6 and rate[a] > 1e-4
-    desk.do({"kind": "weak-laser", "where": name, "db": 3.0})
-    desk.do({"kind": "hot-module", "where": name, "celsius": 80})
-    desk.do({"kind": "hot-module", "where": name, "celsius": 81})
-    assert {k["kind"] for k in desk.do({"kind": "list"})["faults"]} == {
+    controller.do({"kind": "weak-laser", "where": name, "db": 3.0})
+    controller.do({"kind": "hot-module", "where": name, "celsius": 80})
+    controller.do({"kind": "hot-module", "where": name, "celsius": 81})
+    assert {k["kind"] for k in controller.do({"kind": "list"})["faults"]} == {
         "attenuation",
         "ber",
         "weak-laser",
         "hot-module",
     }
-    desk.do({"kind": "attenuation", "where": name, "db": 0})
+    controller.do({"kind": "attenuation", "where": name, "db": 0})
     assert rate[a] == 1e-6 and rate[b] == pytest.approx(1e-6)  # the laser is 3 dB weaker still
-    desk.do({"kind": "clear", "where": name})
+    controller.do({"kind": "clear", "where": name})
     assert (f.module_info == modules).all() and not rate.any() and not f.port_loss.any()
     with pytest.raises(InputError, match="dB of light, from 0 to 40"):
-        desk.do({"kind": "weak-laser", "where": name, "db": 41})
+        controller.do({"kind": "weak-laser", "where": name, "db": 41})
 
 
 def test_faults_of_the_file_are_there_from_the_start():
@@ -165,13 +165,13 @@ def test_faults_of_the_file_are_there_from_the_start():
     f.cable_ber[3] = 1e-7
     f.power_on()
     f.port_info_ext[...] = 0
-    desk = FaultController(MadRouter(AgentPlane(f)), lambda: 5000 * S)
-    desk.settle(5001 * S)  # one second of 103.125 Gb/s, not the 5000 before
+    controller = FaultController(MadRouter(AgentPlane(f)), lambda: 5000 * S)
+    controller.settle(5001 * S)  # one second of 103.125 Gb/s, not the 5000 before
     assert 10312 - 600 < int(f.counters["symbol_error_counter"][f.cable_port[3, 0]]) < 10312 + 600
-    (one,) = desk.do({"kind": "list"})["faults"]
+    (one,) = controller.do({"kind": "list"})["faults"]
     assert one["kind"] == "ber" and one["ber"] == 1e-7
-    desk.do({"kind": "clear"})
-    assert f.cable_ber[3] == 0 and desk.do({"kind": "list"})["faults"] == []
+    controller.do({"kind": "clear"})
+    assert f.cable_ber[3] == 0 and controller.do({"kind": "list"})["faults"] == []
 
 
 def test_a_dead_switch_and_clear_by_node(lab):
@@ -193,11 +193,11 @@ def test_a_dead_switch_and_clear_by_node(lab):
 def test_a_system_image_guid_changes_and_comes_back(lab):
     """Trap 145 of the node's end ports; all it is told of a second change is the newest."""
     node = lab.f.node_names().index("spine-1")
-    built, epoch = int(lab.f.sys_guid[node]), lab.board.epoch
+    built, epoch = int(lab.f.sys_guid[node]), lab.router.epoch
     for guid in ("0x2c90300a1b2c3", "0002C90300A1B2C4"):
         told = lab("sys-guid", where="spine-1", guid=guid)
         assert told["sys_guid"] == f"{int(guid, 16):#018x}" and int(lab.f.sys_guid[node]) == int(guid, 16)
-    assert lab.board.epoch == epoch + 2 and lab.known() == [("sys-guid", "spine-1")]
+    assert lab.router.epoch == epoch + 2 and lab.known() == [("sys-guid", "spine-1")]
     assert not np.delete(lab.f.sys_guid == int(guid, 16), node).any()
     lab("clear", where="spine-1")
     assert int(lab.f.sys_guid[node]) == built and lab.known() == []
@@ -225,7 +225,7 @@ def test_bad_orders_are_one_line_and_change_nothing(lab, kind, options, what):
     with pytest.raises(InputError) as told:
         lab(kind, **{"where": LINK, **options})
     assert what in str(told.value) and "\n" not in str(told.value)
-    assert lab.known() == [] and lab.desk.wait_s(0) == float("inf")
+    assert lab.known() == [] and lab.controller.wait_s(0) == float("inf")
     assert (lab.f.port_info == before).all() and (lab.f.counters == counters).all() and not lab.f.port_loss.any()
 
 
@@ -242,15 +242,15 @@ def test_the_command_line_knows_the_same_kinds():
 
 def test_the_command_line_end_to_end(softib):
     up = softib.start("one.yaml")
-    board = SharedFabric.open(Path(softib.status()[0]["shared_fabric"]))
-    f = board.fabric
+    shared = SharedFabric.open(Path(softib.status()[0]["shared_fabric"]))
+    f = shared.fabric
     a = port_at(f, LINK)
     b = int(f.port_peer[a])
     f_ber = f.cable_ber[int(f.port_cable[a]) :][:1]
-    epoch = board.epoch
+    epoch = shared.epoch
     softib("fault", "ber", LINK, "1e-5")
-    assert wait_for(lambda: board.epoch > epoch) and f_ber[0] == 1e-5
-    # HDR has RS-FEC: at 1e-5 every block is corrected, and counters on the board move although nobody asks
+    assert wait_for(lambda: shared.epoch > epoch) and f_ber[0] == 1e-5
+    # HDR has RS-FEC: at 1e-5 every block is corrected, and counters of the shared fabric move although nobody asks
     assert wait_for(lambda: all(f.lane_counters["port_fec_correctable_block_ctr"][[a, b]] > 0))
     told = json.loads(softib("fault", "list", "--json"))
     assert [(x["kind"], x["where"], x["ber"]) for x in told["faults"]] == [("ber", LINK, 1e-5)]

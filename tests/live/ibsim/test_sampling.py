@@ -12,7 +12,7 @@ PERF, SET, GET = 0x04, 2, 1
 
 def test_an_idle_daemon_ends_the_sampling(running):
     """What an engine moves after the interval is not in the sample, though no MAD came at its end."""
-    f, board = running.fabric, running.daemon_.router
+    f, router = running.fabric, running.daemon_.router
     c = Raw(running.daemon_.instance.sockname)
     port = int(f.node_base[f.cas[0]]) + 1
 
@@ -27,8 +27,8 @@ def test_an_idle_daemon_ends_the_sampling(running):
     ps = 10_000 * (tick + 1)  # an upper bound of ten bit times at 1 Gb/s and more
     want = PortSamplesControl.pack(port_select=1, sample_interval=int(3e11 / ps), counter_select=[1] + [0] * 14)
     ask(SET, 0x10, want.tobytes())
-    assert board.plane.tables.samplers[0, 0] == 1, "it is armed"
-    assert wait_for(lambda: not board.plane.tables.samplers[0, 0]), "and ends while nobody asks anything"
+    assert router.plane.tables.samplers[0, 0] == 1, "it is armed"
+    assert wait_for(lambda: not router.plane.tables.samplers[0, 0]), "and ends while nobody asks anything"
     f.counters["port_xmit_data"][port] += 1_000_000
     result = PortSamplesResult.unpack(ask(GET, 0x11, bytes([0, 1]))[: PortSamplesResult.size].tobytes())
     assert result["sample_status"] == 0 and max(result["counter"]) < 1_000_000

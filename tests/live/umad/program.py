@@ -265,7 +265,7 @@ def many(count: str) -> None:
     assert seen == list(range(int(count)))
 
 
-def bereaved() -> None:
+def orphaned() -> None:
     """The daemon dies: what waits for an answer comes back once as timed out, and then the device is gone."""
     p = Port(0)
     smps, agent = p.register(0x81, 0), p.register(0x04)

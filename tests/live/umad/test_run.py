@@ -86,8 +86,8 @@ def executable(path: Path, octets: bytes) -> str:
 def test_a_static_program_sees_a_tree_that_lives(one, static_reader, stock):
     """Its reads are plain system calls: state, rate and counters must be files, true within a second."""
     assert look_at(static_reader).static
-    board = SharedFabric.open(Path(one.status("one")[0]["shared_fabric"]))
-    fabric = board.fabric
+    shared = SharedFabric.open(Path(one.status("one")[0]["shared_fabric"]))
+    fabric = shared.fabric
     port = int(fabric.ports_of(int(fabric.cas[0]))[0])
     reader = subprocess.Popen(
         one.words("run", "--ns", "--refresh", "0.2", "--", str(static_reader), "again"), env=one.env, cwd=one.folder,

@@ -31,7 +31,7 @@ BOTH_S = 10.0
 
 def campaign(managers: Managers, kills: int, log: CampaignLog) -> None:
     """Kill until ``log`` has so many kills. Its summary is printed whatever happens."""
-    s, dice = managers.s, random.Random(14)
+    s, rng = managers.s, random.Random(14)
     managers.start(FIRST)
     managers.start(SECOND)
     assert wait(managers.converged, CONVERGES_S), managers.why()
@@ -39,7 +39,7 @@ def campaign(managers: Managers, kills: int, log: CampaignLog) -> None:
     managers.watch()
     try:
         for kill in range(kills):
-            victim, early, late = dice.choice((0, 1, 2, 2)), dice.random() * 0.5, dice.random()
+            victim, early, late = rng.choice((0, 1, 2, 2)), rng.random() * 0.5, rng.random()
             if kill >= len(log.kills):
                 one_kill(managers, kill, victim, early, late, log)
                 assert np.array_equal(fabric_of(s).lid, lids), (kill, victim)

@@ -67,7 +67,7 @@ LEAST_MEAN = 1e-9
 """Where fewer codewords are expected none is drawn: each look would cost a random number for nothing."""
 CROSSED, CORRUPTED, NOT_SENT = 0, 1, 2
 MOST_AT_ONCE = 100_000
-"""Spoiled packets of applications at most that one look at their counts follows one by one."""
+"""Corrupted packets of applications at most that one look at their counts follows one by one."""
 
 
 @inner

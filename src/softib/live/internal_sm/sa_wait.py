@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT, TID_AT
 from softib.mad.batch import MadBatch
 
 __all__ = ["BOUNDS_S", "SaWait"]
@@ -31,7 +31,9 @@ class SaWait:
         """These were delivered to the manager. A repetition goes on waiting from the first time."""
         mad = batch.mad
         for i in np.flatnonzero((mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (mad[:, METHOD_AT] < RESPONSE_BIT)).tolist():
-            self._since.setdefault((int(batch.slid[i]), int(batch.sqp[i]), mad[i, 8:16].tobytes()), now_ps)
+            self._since.setdefault(
+                (int(batch.slid[i]), int(batch.sqp[i]), mad[i, TID_AT : TID_AT + 8].tobytes()), now_ps
+            )
 
     def left(self, outbox: MadBatch, now_ps: int) -> None:
         """These leave the manager."""
@@ -41,7 +43,9 @@ class SaWait:
         for i in np.flatnonzero(
             (mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (mad[:, METHOD_AT] >= RESPONSE_BIT)
         ).tolist():
-            began = self._since.pop((int(outbox.dlid[i]), int(outbox.dqp[i]), mad[i, 8:16].tobytes()), None)
+            began = self._since.pop(
+                (int(outbox.dlid[i]), int(outbox.dqp[i]), mad[i, TID_AT : TID_AT + 8].tobytes()), None
+            )
             if began is not None:
                 seconds = (now_ps - began) / PS
                 self.buckets[int(np.searchsorted(BOUNDS_S, seconds))] += 1

@@ -105,22 +105,22 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
             f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
         )
     preload = _preload(Path(program), manner, "SOFTIB_RECORD" in {**os.environ, **env})
-    leftovers = StaleDirs() if manner.stock else None
+    stale = StaleDirs() if manner.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
     try:
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), manner)}
         child = _start(program, command, around, manner)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
-            code = _wait(child, manner, leftovers)
+            code = _wait(child, manner, stale)
         finally:
             signal.signal(signal.SIGTERM, terminated)
     except OSError as error:
         raise InputError(f"{program}: {error.strerror or error}") from None
     finally:
         signal.signal(signal.SIGINT, before)
-        if leftovers is not None:
-            leftovers.sweep()
+        if stale is not None:
+            stale.sweep()
     return code if code >= 0 else 128 - code
 
 
@@ -181,10 +181,10 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
         os.close(error_in)
 
 
-def _wait(child: subprocess.Popen[bytes], manner: Manner, leftovers: StaleDirs | None) -> int:
+def _wait(child: subprocess.Popen[bytes], manner: Manner, stale: StaleDirs | None) -> int:
     """Exit code of ``child``; meanwhile the view is refreshed, and the folders of stock programs are noticed."""
-    if leftovers is not None:
-        return wait_with(child, manner.alive, leftovers.look, LOOK_S)
+    if stale is not None:
+        return wait_with(child, manner.alive, stale.look, LOOK_S)
     if manner.every_s is not None:
         return wait_with(child, lambda: True, manner.refresh, manner.every_s)
     return child.wait()

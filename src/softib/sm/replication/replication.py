@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.iba.constants import Method, MgmtClass, PortState
+from softib.iba.constants import RESPONSE_BIT, Method, MgmtClass, PortState
 from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT
 from softib.iba.replication import RECORD_OCTETS, RECORDS_AT, RECORDS_ATTR, STATE_ATTR, ReplicaHead, ReplicaStatus
 from softib.iba.smp import PortInfo
@@ -71,7 +71,7 @@ class Replication:
 
     def receive(self, now_ps: int, inbox: MadBatch, state: SmState) -> MadBatch | None:
         """MADs of the class: requests get their answers, and our own requests end."""
-        query = np.flatnonzero((inbox.mad[:, METHOD_AT] < 0x80) & (inbox.status == 0))
+        query = np.flatnonzero((inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == 0))
         replies = [r for i in query.tolist() if (r := self._answer(now_ps, inbox[i : i + 1], state)) is not None]
         answers = np.delete(np.arange(len(inbox)), query)
         self._transactor.receive(now_ps, inbox[answers] if len(answers) else None)

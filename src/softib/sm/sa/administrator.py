@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import MadStatus
+from softib.iba.mad_offsets import METHOD_AT, VERSION_AT
 from softib.iba.sa import (
     SA_DATA,
     PathRecord,
@@ -19,7 +20,7 @@ from softib.sm.notices import Subscriptions
 from softib.sm.sa.fair_queue import FairQueue
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
-from softib.sm.sa.methods import MULTICAST_PREFIX, answer_of
+from softib.sm.sa.methods import DGID_AT, MULTICAST_PREFIX, answer_of
 from softib.sm.sa.path import BIT
 from softib.sm.sa.request import Answer, Request
 from softib.sm.sa.service import Services
@@ -67,7 +68,7 @@ class Administrator(SaState):
                 self.deferred.append((answer.wait, requests[i : i + 1]))
                 answered[i] = False
                 continue
-            long = self._write(answer, int(requests.mad[i, 3]), reply.mad[i])
+            long = self._write(answer, int(requests.mad[i, METHOD_AT]), reply.mad[i])
             if long is not None:
                 payload[i] = long
         reply.payload = payload or None
@@ -84,14 +85,16 @@ class Administrator(SaState):
         assert self.paths is not None
         mad = requests.mad
         is_get = (
-            (mad[:, 3] == M.GET) & (mad[:, 16] == 0) & (mad[:, 17] == A.PATH_RECORD) & (mad[:, 2] == SA_CLASS_VERSION)
+            (mad[:, METHOD_AT] == M.GET)
+            & (H.attr_id.get(mad) == A.PATH_RECORD)
+            & (mad[:, VERSION_AT] == SA_CLASS_VERSION)
         )
         if not is_get.any():
             return np.zeros(0, np.int64)
         rows = np.flatnonzero(is_get)
         mask = H.comp_mask.get(mad[rows])
         both = ((mask & (BIT["sgid"] | BIT["slid"])) > 0) & ((mask & (BIT["dgid"] | BIT["dlid"])) > 0)
-        both &= ~(((mask & BIT["dgid"]) > 0) & (mad[rows, SA_DATA + 8] == MULTICAST_PREFIX))
+        both &= ~(((mask & BIT["dgid"]) > 0) & (mad[rows, SA_DATA + DGID_AT] == MULTICAST_PREFIX))
         rows, mask = rows[both], mask[both]
         if not len(rows):
             return rows
@@ -118,8 +121,8 @@ class Administrator(SaState):
 
     def _one(self, requests: MadBatch, row: int, now_ps: int) -> Answer:
         mad = requests.mad[row]
-        method, attr = int(mad[3]), int(H.attr_id.get(mad))
-        if int(mad[2]) != SA_CLASS_VERSION or int(mad[0]) != 1:
+        method, attr = int(mad[METHOD_AT]), int(H.attr_id.get(mad))
+        if int(mad[VERSION_AT]) != SA_CLASS_VERSION or int(mad[0]) != 1:
             return Answer(MadStatus.BAD_VERSION)
         if method not in RESPONSE:
             return Answer(MadStatus.BAD_METHOD)
@@ -138,7 +141,7 @@ class Administrator(SaState):
         """The part of an answer that the requester may see. Groups have a rule of their own, and what it did itself is its own."""
         if answer.records is None or r.trusted or self.views is None or r.method not in ASKING or r.attr in SEEN_BY_ALL:
             return answer
-        if r.attr == A.PATH_RECORD and r.data[8] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:
+        if r.attr == A.PATH_RECORD and r.data[DGID_AT] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:
             return answer
         return Answer(records=self.views.filtered(r.attr, answer.records, r.end))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import MAD_SIZE
+from softib.iba.mad_offsets import METHOD_AT
 from softib.iba.sa import RMPP_HEADER, SA_DATA, SA_DATA_OCTETS, RmppFlag, RmppType, SaHeader, SaMethod
 from softib.mad.batch import MadBatch
 
@@ -35,7 +36,7 @@ def reply_to(requests: MadBatch) -> MadBatch:
     reply.dlid, reply.slid = requests.slid.copy(), requests.dlid.copy()
     reply.dqp, reply.sqp = requests.sqp.copy(), requests.dqp.copy()
     mad = reply.mad
-    mad[:, 3] = ANSWER[mad[:, 3]]
+    mad[:, METHOD_AT] = ANSWER[mad[:, METHOD_AT]]
     mad[:, STATUS : STATUS + 2] = 0
     mad[:, RMPP_HEADER : H.comp_mask.byte] = 0  # RMPP, SM_Key, AttributeOffset
     mad[:, SA_DATA:] = 0
@@ -46,7 +47,7 @@ def short_reply(request: MadBatch, mad: bytes, record: bytes) -> MadBatch:
     """The answer to a Get that came alone, ``mad`` its 256 octets: status 0 and ``record``."""
     out = bytearray(MAD_SIZE)
     out[:RMPP_HEADER] = mad[:RMPP_HEADER]
-    out[3] = SaMethod.GET_RESP
+    out[METHOD_AT] = SaMethod.GET_RESP
     out[STATUS : STATUS + 2] = bytes(2)
     out[H.attr_offset.byte + 1] = len(record) // 8
     out[H.comp_mask.byte : SA_DATA] = mad[H.comp_mask.byte : SA_DATA]

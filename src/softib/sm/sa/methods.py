@@ -36,10 +36,12 @@ from softib.sm.sa.path import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
 from softib.sm.sa.request import Answer, Request
 from softib.sm.sa.state import SaState
 
-__all__ = ["MULTICAST_PREFIX", "answer_of"]
+__all__ = ["DGID_AT", "MULTICAST_PREFIX", "answer_of"]
 
 A, M, E = SaAttr, SaMethod, SaStatus
 MULTICAST_PREFIX = 0xFF
+DGID_AT = PathRecord.dgid.byte
+"""Of a PathRecord's data: its first byte says whether the GID is a multicast one."""
 LID_BIT = 1
 """LID is the first component of every record that is read from devices."""
 PORT_COMPONENTS = frozenset(("portnum", "in_port", "out_port"))
@@ -134,7 +136,7 @@ def _multi_path(a: SaState, r: Request) -> Answer:
 
 def _path(a: SaState, r: Request) -> Answer:
     assert a.paths is not None
-    if np.uint64(r.comp_mask) & BIT["dgid"] and r.data[8] == MULTICAST_PREFIX:
+    if np.uint64(r.comp_mask) & BIT["dgid"] and r.data[DGID_AT] == MULTICAST_PREFIX:
         return _path_to_group(a, r)
     q, mask = r.data[None, :64], np.array([r.comp_mask], np.uint64)
     source, target, status = a.paths.ends(q, mask)
@@ -153,7 +155,7 @@ def _path(a: SaState, r: Request) -> Answer:
 def _path_to_group(a: SaState, r: Request) -> Answer:
     """A path to a multicast GID: the group's MLID and levels."""
     assert a.paths is not None
-    group = a.multicast.groups.groups.get(r.data[8:24].tobytes())
+    group = a.multicast.groups.groups.get(r.data[DGID_AT : DGID_AT + 16].tobytes())
     if group is None or not (r.trusted or (r.end >= 0 and a.members.has(r.end, group.pkey & 0x7FFF))):
         return Answer(records=PathRecord.zeros(0))
     mask = np.array([r.comp_mask], np.uint64) & ~(BIT["dgid"] | BIT["dlid"])

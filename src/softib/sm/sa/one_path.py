@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import MgmtClass
+from softib.iba.mad_offsets import ATTR_AT
 from softib.iba.sa import SA_DATA, PathRecord, SaAttr, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
 from softib.sm.sa.members import BASE, FULL, FULL_BIT, Members
@@ -81,7 +82,7 @@ class OnePath:
     def reply(self, request: MadBatch, sa_key: int) -> MadBatch | None:
         """The answer to one MAD; None: ask the columns."""
         mad = request.mad[0].tobytes()
-        if mad[:4] != PATH_GET or mad[16:18] != PATH_ATTRIBUTE:
+        if mad[: len(PATH_GET)] != PATH_GET or mad[ATTR_AT : ATTR_AT + 2] != PATH_ATTRIBUTE:
             return None
         if int.from_bytes(mad[SM_KEY : SM_KEY + 8], "big") not in (0, sa_key):
             return None

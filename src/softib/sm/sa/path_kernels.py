@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from softib.iba.sa_records import PathRecord
 from softib.jit import kernel, table
 
 Hops = table("Hops", "lft switch_of_node node_base node_nports port_node port_peer mtu rank")
@@ -11,6 +12,13 @@ PathFields = table("PathFields", "source_guid target_guid slid dlid pkey sl mtu 
 """Fields of PathRecords: uint64 GUIDs, the others int64."""
 
 MAX_SWITCHES = 64
+DGID_AT, SGID_AT, DLID_AT, SLID_AT = (getattr(PathRecord, f).byte for f in ("dgid", "sgid", "dlid", "slid"))
+REVERSIBLE_AT, PKEY_AT = PathRecord.reversible.byte, PathRecord.pkey.byte
+SL_AT = PathRecord.qos_class.byte + 1
+"""Of the byte that has the end of QosClass, and SL in its lower half."""
+MTU_AT, RATE_AT, LIFE_AT = (getattr(PathRecord, f).byte for f in ("mtu", "rate", "packet_life_time"))
+REVERSIBLE, EXACTLY = 0x80, 0x80
+"""Bit 7 of its byte; selector 2 in bits 7 and 6 (IBA 15.2.5.16)."""
 
 
 @kernel(_nrt=False)
@@ -68,16 +76,15 @@ def write_paths(prefix, fields, out):
     """Put :data:`PathFields` into PathRecords ``out`` (uint8[n, 64], zeros): reversible, every selector "exactly" (IBA 15.2.5.16)."""
     source_guid, target_guid, slid, dlid = fields.source_guid, fields.target_guid, fields.slid, fields.dlid
     pkey, sl, mtu, rate, life = fields.pkey, fields.sl, fields.mtu, fields.rate, fields.life
-    exactly = 0x80
     for i in range(len(out)):
         for b in range(8):
             shift = np.uint64(56 - 8 * b)
-            out[i, 8 + b] = out[i, 24 + b] = (prefix >> shift) & np.uint64(255)
-            out[i, 16 + b] = (target_guid[i] >> shift) & np.uint64(255)
-            out[i, 32 + b] = (source_guid[i] >> shift) & np.uint64(255)
-        out[i, 40], out[i, 41] = dlid[i] >> 8, dlid[i] & 255
-        out[i, 42], out[i, 43] = slid[i] >> 8, slid[i] & 255
-        out[i, 49] = 0x80
-        out[i, 50], out[i, 51] = (pkey[i] >> 8) & 255, pkey[i] & 255
-        out[i, 53] = (out[i, 53] & 0xF0) | (sl[i] & 15)
-        out[i, 54], out[i, 55], out[i, 56] = exactly | mtu[i], exactly | rate[i], exactly | life[i]
+            out[i, DGID_AT + b] = out[i, SGID_AT + b] = (prefix >> shift) & np.uint64(255)
+            out[i, DGID_AT + 8 + b] = (target_guid[i] >> shift) & np.uint64(255)
+            out[i, SGID_AT + 8 + b] = (source_guid[i] >> shift) & np.uint64(255)
+        out[i, DLID_AT], out[i, DLID_AT + 1] = dlid[i] >> 8, dlid[i] & 255
+        out[i, SLID_AT], out[i, SLID_AT + 1] = slid[i] >> 8, slid[i] & 255
+        out[i, REVERSIBLE_AT] = REVERSIBLE
+        out[i, PKEY_AT], out[i, PKEY_AT + 1] = (pkey[i] >> 8) & 255, pkey[i] & 255
+        out[i, SL_AT] = (out[i, SL_AT] & 0xF0) | (sl[i] & 15)
+        out[i, MTU_AT], out[i, RATE_AT], out[i, LIFE_AT] = EXACTLY | mtu[i], EXACTLY | rate[i], EXACTLY | life[i]

@@ -1,4 +1,4 @@
-/* A running fabric's arrays (the file `board`), mapped read-only. What each array means: softib/fabric/columns.py. */
+/* A running fabric's arrays (the file `shared_fabric`), mapped read-only. What each array means: softib/fabric/columns.py. */
 #ifndef SOFTIB_VERBS_MAP_H
 #define SOFTIB_VERBS_MAP_H
 
@@ -42,7 +42,7 @@
     X(uint64_t, guids, "<u8", guids) \
     X(uint8_t, sl2vl, "|u1", sl2vl_rows)
 
-/* A lazy column: rows of `row_octets` (0: the board has no such column) from `offset` on in the daemon's second file. */
+/* A lazy column: rows of `row_octets` (0: the fabric has no such column) from `offset` on in the daemon's second file. */
 struct sv_lazy_column {
     uint64_t offset, row_octets;
 };

@@ -1,4 +1,4 @@
-/* Maps the file `board` and finds its columns by name. */
+/* Maps the file `shared_fabric` and finds its columns by name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static const struct softib_column *column(const struct softib_shared_fabric *hea
             continue;
         if (strncmp(c->dtype, dtype, sizeof c->dtype) || c->ndim < 1 || c->ndim > 4 ||
             c->store != SOFTIB_EAGER) {
-            snprintf(why, room, "column %s of the board is %.8s in store %u, this library wants %s in store %u", name,
+            snprintf(why, room, "column %s of the shared fabric is %.8s in store %u, this library wants %s in store %u", name,
                      c->dtype, c->store, dtype, SOFTIB_EAGER);
             return NULL;
         }
@@ -41,12 +41,12 @@ static const struct softib_column *column(const struct softib_shared_fabric *hea
             else
                 octets *= c->shape[d];
         if (c->offset > head->size || octets > head->size - c->offset) {
-            snprintf(why, room, "column %s of the board lies beyond its end", name);
+            snprintf(why, room, "column %s of the shared fabric lies beyond its end", name);
             return NULL;
         }
         return c;
     }
-    snprintf(why, room, "the board has no column %s", name);
+    snprintf(why, room, "the shared fabric has no column %s", name);
     return NULL;
 }
 
@@ -73,7 +73,7 @@ static bool shaped(struct sv_shared_fabric *b, const char *name, const struct so
     return c->ndim == 1;
 }
 
-/* The lazy column `name` of the switches, nothing where the board has none of this shape. */
+/* The lazy column `name` of the switches, nothing where the fabric has none of this shape. */
 static struct sv_lazy_column lazy_column(const struct sv_shared_fabric *b, const char *name, const char *dtype, uint32_t ndim)
 {
     const struct softib_column *entries = (const void *)((const char *)b->head + b->head->directory);
@@ -98,7 +98,7 @@ static int find_columns(struct sv_shared_fabric *b, char *why, size_t room)
     if (!(c = column(b->head, #field, dtype, why, room))) \
         return -EPROTO; \
     if (!shaped(b, #field, c) || (rows && c->shape[0] != rows)) { \
-        snprintf(why, room, "column %s of the board has a shape that this library does not know", #field); \
+        snprintf(why, room, "column %s of the shared fabric has a shape that this library does not know", #field); \
         return -EPROTO; \
     } \
     rows = c->shape[0]; \
@@ -121,7 +121,7 @@ static int find_columns(struct sv_shared_fabric *b, char *why, size_t room)
 static int check_head(const struct softib_shared_fabric *head, uint64_t size, const char *path, char *why, size_t room)
 {
     if (size < sizeof *head || memcmp(head->magic, MAGIC, sizeof head->magic)) {
-        snprintf(why, room, "%s is no board", path);
+        snprintf(why, room, "%s is no shared fabric", path);
         return -EPROTO;
     }
     if (head->version != SOFTIB_SHARED_FABRIC_VERSION) {

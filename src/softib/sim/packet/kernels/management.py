@@ -11,6 +11,7 @@ management plane ends a window (:mod:`~softib.sim.packet.kernels.windows`).
 
 import numpy as np
 
+from softib.iba.constants import RESPONSE_BIT, Method
 from softib.iba.mad_offsets import METHOD_AT
 from softib.jit import inner
 from softib.sim.packet.kernels.control import before_streams
@@ -71,7 +72,7 @@ from softib.sim.packet.tables import (
 
 MAD_OCTETS = 290
 """LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, 13.4)."""
-TRAP, TRAP_REPRESS, RESPONSE = 5, 7, 0x80
+TRAP, TRAP_REPRESS, RESPONSE = int(Method.TRAP), int(Method.TRAP_REPRESS), RESPONSE_BIT
 VL15_READY = 1 << VL15
 
 
