@@ -1,7 +1,8 @@
 # mypy: ignore-errors
 """MADs of a program, answered by the fabric's agents in one call, whatever protocol it came by."""
 
-from softib.agents.kernels.app_traffic import HIGH, fold_cells
+from softib.agents.kernels.app_cells import HIGH
+from softib.agents.kernels.app_traffic import fold_cells
 from softib.agents.kernels.big_endian import inner
 from softib.agents.kernels.serve import serve
 from softib.iba import constants as c

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.agents.kernels.app_traffic import HIGH, fold_cells
+from softib.agents.kernels.app_cells import HIGH
+from softib.agents.kernels.app_traffic import fold_cells
 from softib.agents.plane import AgentPlane, Delivery
 from softib.agents.rmpp_segments import RmppSegments
 from softib.agents.trap_queue import TrapQueue

@@ -40,6 +40,26 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 
 @kernel
+def _choose(order, reached, link_first, links, links_of, row, dist, weight, recent, lately):
+    """Each of the ``reached`` switches takes the link of least weight to the target ``order[0]``; returns how many took another before."""
+    first, peer = links_of.first, links_of.peer
+    changed = 0
+    for k in range(1, reached):
+        s = order[k]
+        best = links[link_first[k]]
+        least = dist[peer[best]] + weight[best] + lately * recent[best]
+        for j in range(link_first[k] + 1, link_first[k + 1]):
+            e = links[j]
+            d = dist[peer[e]] + weight[e] + lately * recent[e]
+            if d < least:
+                best, least = e, d
+        dist[s] = least
+        changed += row[s] != best - first[s]
+        row[s] = best - first[s]
+    return changed
+
+
+@kernel
 def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     """Shortest paths of least weight to each destination; the paths made add to the weights. Returns how many entries are not as before.
 
@@ -83,18 +103,7 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
                     _lift(order, reached, links_of, row, times, cas, flow, weight)
                 lately = RECENT / scale if window > 0 else 0.0
                 dist[target] = 0.0
-                for k in range(1, reached):
-                    s = order[k]
-                    best = links[link_first[k]]
-                    least = dist[peer[best]] + weight[best] + lately * recent[best]
-                    for j in range(link_first[k] + 1, link_first[k + 1]):
-                        e = links[j]
-                        d = dist[peer[e]] + weight[e] + lately * recent[e]
-                        if d < least:
-                            best, least = e, d
-                    dist[s] = least
-                    changed += row[s] != best - first[s]
-                    row[s] = best - first[s]
+                changed += _choose(order, reached, link_first, links, links_of, row, dist, weight, recent, lately)
                 if times == 0:
                     continue
                 scale *= growth

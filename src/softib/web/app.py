@@ -45,23 +45,27 @@ def app_of(served: Served) -> FastAPI:
     return app
 
 
+def _fabric_document(served: Served) -> dict[str, Any]:
+    now = served.now
+    f, watch = now.fabric, None if served.collector is None else served.collector.watch
+    managers = [] if watch is None else [
+        {"guid": f"{m.guid:#018x}", "lid": m.lid, "state": m.state, "priority": m.priority, "answers": m.answers, "stalled": m.stalled}
+        for m in list(watch.manager.managers.values())
+    ]  # fmt: skip
+    return {
+        "name": served.name, "switches": f.sizes.switches, "hosts": len(f.cas), "cables": f.sizes.cables, "time": now.time_s, "version": now.version,
+        "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
+        "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
+        "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,
+        "paths": served.explain is not None and "lfts" in f.source.records,
+    }  # fmt: skip
+
+
 def _tables(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/fabric")
     def fabric() -> dict[str, Any]:
         """What is served: counts, when it was read last and how old that is, and what its subnet manager says."""
-        now = served.now
-        f, watch = now.fabric, None if served.collector is None else served.collector.watch
-        managers = [] if watch is None else [
-            {"guid": f"{m.guid:#018x}", "lid": m.lid, "state": m.state, "priority": m.priority, "answers": m.answers, "stalled": m.stalled}
-            for m in list(watch.manager.managers.values())
-        ]  # fmt: skip
-        return {
-            "name": served.name, "switches": f.sizes.switches, "hosts": len(f.cas), "cables": f.sizes.cables, "time": now.time_s, "version": now.version,
-            "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
-            "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
-            "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,
-            "paths": served.explain is not None and "lfts" in f.source.records,
-        }  # fmt: skip
+        return _fabric_document(served)
 
     @app.get("/api/v1/nodes")
     def nodes(

@@ -11,19 +11,15 @@ from softib.agents.kernels.pma import perf_agent
 from softib.agents.kernels.port_info import get_port_info, set_port_info
 from softib.agents.kernels.route import end_port, make_response
 from softib.agents.kernels.sharp import sharp_agent
-from softib.agents.kernels.sma import (
+from softib.agents.kernels.sma import mlnx_ext_port_info, node_description, node_info, port_info_extended, switch_info
+from softib.agents.kernels.sma_tables import (
     guid_info,
     linear_fdb,
-    mlnx_ext_port_info,
     multicast_fdb,
-    node_description,
-    node_info,
     pkey_table,
-    port_info_extended,
     sl_to_vl,
-    switch_info,
     vl_arbitration,
-)  # fmt: skip
+)
 from softib.agents.kernels.vendor import vendor_agent
 from softib.iba import constants as c
 from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT, MODIFIER_AT, VERSION_AT

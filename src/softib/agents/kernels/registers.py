@@ -3,8 +3,9 @@
 
 import numpy as np
 
-from softib.agents.kernels.ber import PAM4, clean_codewords, corrects, settle
+from softib.agents.kernels.ber import settle
 from softib.agents.kernels.big_endian import clear, copy, get8, get32, inner, put32, put64
+from softib.agents.kernels.fec import PAM4, clean_codewords, corrects
 from softib.agents.kernels.samples import speed_code
 from softib.iba import mlnx_registers as r
 

@@ -82,6 +82,66 @@ def answer_leaves(t, is_directed, level, now):
     return t.progress[ANSWER_LOST] == 0
 
 
+@inner
+def to_its_device(t, m, port, dlid, level, pkey_index, now):
+    """Carry a MAD from ``port`` over the fabric: the port that it came to, or -1 where it was lost and counted.
+
+    ``level``: its SL, -1 of an SMP. Hops that a directed one passed are counted by :func:`serve`, with those of its answer.
+    """
+    is_directed, is_smp, method = m[CLASS_AT] == SUBN_DR, level < 0, m[METHOD_AT]
+    t.progress[HOPS] = 0
+    t.progress[REQUEST_HOPS] = -1
+    t.progress[LOSS] = NO_LOSS
+    t.progress[ANSWER_LOST] = 0
+    if is_directed and method & RESPONSE_BIT:
+        at = directed_back(t, m, port)
+    elif is_directed:
+        at = route_smp(t, m, port, dlid)
+    else:
+        at = round_trip(t, port, dlid, is_smp, method)
+    if t.progress[REQUEST_HOPS] < 0:
+        t.progress[REQUEST_HOPS] = t.progress[HOPS]
+    if t.options[FAULTY] and lost_on_cables(t, 0, t.progress[REQUEST_HOPS], level, now):
+        return np.int64(-1)
+    if at >= 0 and not is_smp:
+        refused = partitioned(t, port, at, pkey_index, level, dlid, now)
+        if refused >= 0:
+            at = np.int64(-1)
+            t.progress[REQUEST_HOPS] = refused
+            t.progress[LOSS] = NO_LOSS
+    if at < 0 and t.options[0]:
+        count_hops(t, 0, t.progress[REQUEST_HOPS], False)
+        count_level(t, 0, t.progress[REQUEST_HOPS], level)
+        blame(t)
+    return np.int64(at)
+
+
+@inner
+def answered(t, m, at, now, level, self_lid):
+    """The device at ``at`` takes the MAD, which becomes its answer, and the answer goes back: ANSWERED, FOR_CLIENT, or SILENT
+    where nothing comes home.
+
+    A request by LID has arrived before its device reads a counter; a directed one reads none, and goes home on the links that it
+    came by.
+    """
+    is_directed = m[CLASS_AT] == SUBN_DR
+    if t.options[0] and not is_directed:
+        count_hops(t, 0, t.progress[REQUEST_HOPS], False)
+        count_level(t, 0, t.progress[REQUEST_HOPS], level)
+    fate = arrive(t, m, at, now, PERMISSIVE if is_directed else self_lid)
+    arrives = fate != ANSWERED or answer_leaves(t, is_directed, level, now)
+    if t.options[0] and is_directed:
+        count_hops(t, 0, t.progress[REQUEST_HOPS], fate == ANSWERED and arrives)
+    return fate if arrives else SILENT
+
+
+@inner
+def copy_mad(to, row, of, from_row):
+    """256 bytes of one MAD, by words of 64 bits."""
+    for i in range(MAD_SIZE // 8):
+        to[row, i] = of[from_row, i]
+
+
 @kernel(_nrt=False)
 def serve(t, port, now, mads, q, answers, answers64, a, o):
     """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of ``q``
@@ -101,56 +161,20 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
         advance(t, now)
     self_port = end_port(t, port)
     self_lid = get16(t.port_info[self_port], LID_AT)
-    faulty = t.options[FAULTY] != 0
-    if faulty and t.fault[port, BITS] & DEAD:
+    if t.options[FAULTY] and t.fault[port, BITS] & DEAD:
         n = 0
     for r in range(n):
         m = answers[k]
-        for i in range(MAD_SIZE // 8):
-            answers64[k, i] = mads[r, i]
+        copy_mad(answers64, k, mads, r)
         if m[BASE_VERSION_AT] != 1:
             continue
         dlid = np.int64(dlids[r])
         is_directed = m[CLASS_AT] == SUBN_DR
-        is_smp = is_directed or m[CLASS_AT] == SUBN_LID
-        level = np.int64(-1) if is_smp else np.int64(sls[r] & 15)
-        t.progress[HOPS] = 0
-        t.progress[REQUEST_HOPS] = -1
-        t.progress[LOSS] = NO_LOSS
-        t.progress[ANSWER_LOST] = 0
-        if is_directed and m[METHOD_AT] & RESPONSE_BIT:
-            at = directed_back(t, m, port)
-        elif is_directed:
-            at = route_smp(t, m, port, dlid)
-        else:
-            at = round_trip(t, port, dlid, is_smp, m[METHOD_AT])
-        if t.progress[REQUEST_HOPS] < 0:
-            t.progress[REQUEST_HOPS] = t.progress[HOPS]
-        if faulty and lost_on_cables(t, 0, t.progress[REQUEST_HOPS], level, now):
-            continue
-        if at >= 0 and not is_smp:
-            refused = partitioned(t, port, at, np.int64(pkey_indices[r]), level, dlid, now)
-            if refused >= 0:
-                at = np.int64(-1)
-                t.progress[REQUEST_HOPS] = refused
-                t.progress[LOSS] = NO_LOSS
+        level = np.int64(-1) if is_directed or m[CLASS_AT] == SUBN_LID else np.int64(sls[r] & 15)
+        at = to_its_device(t, m, port, dlid, level, np.int64(pkey_indices[r]), now)
         if at < 0:
-            if t.options[0]:
-                count_hops(t, 0, t.progress[REQUEST_HOPS], False)
-                count_level(t, 0, t.progress[REQUEST_HOPS], level)
-                blame(t)
             continue
-        # A request by LID has arrived before its device reads a counter; a directed one reads none, and goes home on
-        # the links that it came by.
-        if t.options[0] and not is_directed:
-            count_hops(t, 0, t.progress[REQUEST_HOPS], False)
-            count_level(t, 0, t.progress[REQUEST_HOPS], level)
-        fate = arrive(t, m, at, now, PERMISSIVE if is_directed else self_lid)
-        arrives = fate != ANSWERED or answer_leaves(t, is_directed, level, now)
-        if t.options[0] and is_directed:
-            count_hops(t, 0, t.progress[REQUEST_HOPS], fate == ANSWERED and arrives)
-        if not arrives:
-            continue
+        fate = answered(t, m, at, now, level, self_lid)
         if fate == ANSWERED:
             rows[k] = r
             tids[k] = get64(m, TID_AT)
@@ -161,8 +185,7 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
             back -= 1
             o.client_row[back] = r
             o.client_port[back] = end_port(t, at)
-            for i in range(MAD_SIZE // 8):
-                answers64[back, i] = answers64[k, i]
+            copy_mad(answers64, back, answers64, k)
     fold(t)
     o.served[0] = k
     o.served[1] = mads.shape[0] - back

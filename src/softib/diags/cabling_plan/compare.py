@@ -8,7 +8,7 @@ Every cable of the plan gets one status; rows that tell it again (from its other
 * ``misplaced`` – the planned port holds a cable that leads elsewhere;
 * ``missing`` – both planned ports are free;
 * ``conflict`` – another row gives one of its ports another far end, and the fabric does not side with this row;
-* ``unmatched`` – a name or port of the plan is not in the fabric, for one of :data:`~softib.fabric.formats.cabling.match.REASONS`.
+* ``unmatched`` – a name or port of the plan is not in the fabric, for one of :data:`~softib.fabric.formats.cabling.name_index.REASONS`.
 
 Cables of the fabric that no row plans are ``unexpected``: between nodes that the plan names, and at a switch where the
 plan has most of the cables of that kind (to hosts, to switches), or has most of them at all switches that it names. A
@@ -28,7 +28,7 @@ from softib.diags.cabling_plan.unclear_rows import conflicting_rows, unmatched_r
 from softib.diags.cabling_plan.unplanned_cables import unplanned_cables
 from softib.diags.cabling_plan.wrong_cables import swapped_cables, wrong_cables
 from softib.diags.view import FabricView
-from softib.fabric.formats.cabling.match import REASONS
+from softib.fabric.formats.cabling.name_index import REASONS
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 

@@ -7,7 +7,7 @@ import numpy as np
 from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
-from softib.fabric.formats.cabling.match import REASONS, UNKNOWN_DEVICE, UNNAMED_ADAPTER
+from softib.fabric.formats.cabling.name_index import REASONS, UNKNOWN_DEVICE, UNNAMED_ADAPTER
 
 __all__ = ["conflicting_rows", "unmatched_rows"]
 

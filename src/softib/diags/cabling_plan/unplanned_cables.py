@@ -10,7 +10,8 @@ from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.cabling_plan.result import PlannedCable
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
-from softib.fabric.formats.cabling.match import UNNAMED_ADAPTER, is_unnamed
+from softib.fabric.formats.cabling.match import is_unnamed
+from softib.fabric.formats.cabling.name_index import UNNAMED_ADAPTER
 from softib.fabric.formats.cabling.node_address import address_of
 
 __all__ = ["unplanned_cables"]

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from softib.fabric.formats.cabling.match import spoken_names
+from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
 from softib.iba.devices import is_aggregation_node
 

@@ -14,7 +14,6 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,37 +24,14 @@ from softib.iba.constants import PhysState, PortState
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
+from softib.live.faults.known import PS, Fault, KnownFaults
 from softib.live.faults.options import KINDS, flap_times, options_of
 from softib.live.mad_router import MadRouter
 
-__all__ = ["Fault", "FaultController"]
+__all__ = ["FaultController"]
 
-PS = 10**12
 TRAINING_PS = PS
 """How long a link polls and trains before it is up again: 1 s, so that whoever looks can see it down."""
-
-Key = tuple[str, int]
-OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module")
-"""Faults of one end of a link; the others are of the link, whichever end was named."""
-
-
-@dataclass
-class Fault:
-    """One fault that is there: ``kind``, the port or node that was named (``row``), its options, since when (ps)."""
-
-    kind: str
-    where: str
-    row: int
-    options: dict[str, Any]
-    since_ps: int
-    flaps: int = 0
-    over: bool = field(default=False, repr=False)
-
-    def as_json(self, now_ps: int) -> dict[str, Any]:
-        """The fault as replies and ``softib status`` have it."""
-        more = {"flaps": self.flaps} if self.kind == "flap" else {}
-        return {"kind": self.kind, "where": self.where, **self.options, **more,
-                "age_s": round((now_ps - self.since_ps) / PS, 3)}  # fmt: skip
 
 
 class FaultController:
@@ -63,7 +39,7 @@ class FaultController:
 
     def __init__(self, router: MadRouter, clock: Callable[[], int] = clock_ps):
         self.router, self.fabric, self.faults, self.clock = router, router.fabric, router.plane.faults, clock
-        self.known: dict[Key, Fault] = {}
+        self.known = KnownFaults(self.fabric)
         self._built_with: dict[int, int] = {}
         self._later: list[tuple[int, int, Callable[[int], None]]] = []
         self._order = itertools.count()
@@ -76,7 +52,7 @@ class FaultController:
         for cable in (f.cable_ber > 0).nonzero()[0].tolist():
             port = int(f.cable_port[cable, 0])
             if port >= 0 and f.port_peer[port] >= 0:
-                self._know("ber", port, {"ber": float(f.cable_ber[cable])}, self.clock())
+                self.known.add("ber", port, {"ber": float(f.cable_ber[cable])}, self.clock())
 
     # -- orders --
 
@@ -91,11 +67,11 @@ class FaultController:
         options = options_of(kind, request)
         now_ps = self.clock()
         if kind == "list":
-            return {"faults": [fault.as_json(now_ps) for fault in self.known.values()]}
+            return {"faults": [fault.as_json(now_ps) for fault in self.known.all]}
         where = request.get("where")
         if kind == "clear" and where is None:
             self.router.fold(now_ps)
-            cleared = [self._clear(fault, now_ps) for fault in list(self.known.values())]
+            cleared = [self._clear(fault, now_ps) for fault in self.known.all]
             self._changed(now_ps)
             return {"cleared": cleared}
         if not isinstance(where, str):
@@ -123,21 +99,21 @@ class FaultController:
         return port
 
     def _link_down(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self._forget("flap", port)
+        self.known.forget("flap", port)
         self.faults.cut(port, now_ps)
-        self._know("link-down", port, {}, now_ps)
+        self.known.add("link-down", port, {}, now_ps)
         return self._link(port)
 
     def _link_up(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self._forget("flap", port)
-        self._forget("link-down", port)
+        self.known.forget("flap", port)
+        self.known.forget("link-down", port)
         self.faults.mend(port, now_ps)
         return self._link(port)
 
     def _flap(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
-        self._forget("flap", port)
-        self._forget("link-down", port)
-        fault = self._know("flap", port, options, now_ps)
+        self.known.forget("flap", port)
+        self.known.forget("link-down", port)
+        fault = self.known.add("flap", port, options, now_ps)
         self._flap_on(fault, now_ps, now_ps)
         return self._link(port)
 
@@ -147,7 +123,7 @@ class FaultController:
         if fault.over:
             return
         if count is not None and fault.flaps >= count:
-            self._forget("flap", fault.row)
+            self.known.forget("flap", fault.row)
             return
         fault.flaps += 1
         self.faults.cut(fault.row, now_ps)
@@ -157,9 +133,9 @@ class FaultController:
     def _ber(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         ber = float(options["ber"])
         self.faults.noise(port, ber, now_ps)
-        self._forget("ber", port)
+        self.known.forget("ber", port)
         if ber:
-            self._know("ber", port, options, now_ps)
+            self.known.add("ber", port, options, now_ps)
         return self._link(port)
 
     def _attenuation(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
@@ -172,14 +148,14 @@ class FaultController:
         self, kind: str, plant: Callable[[int, float, int], None], port: int, options: dict[str, Any], now_ps: int
     ) -> dict[str, Any]:
         plant(port, float(options["db"]), now_ps)
-        self._forget(kind, port)
+        self.known.forget(kind, port)
         if options["db"]:
-            self._know(kind, port, options, now_ps)
+            self.known.add(kind, port, options, now_ps)
         return self._link(port)
 
     def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         self.faults.optics.heat(port, float(options["celsius"]))
-        self._know("hot-module", port, options, now_ps)
+        self.known.add("hot-module", port, options, now_ps)
         return self._link(port)
 
     def _downgrade(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
@@ -194,7 +170,7 @@ class FaultController:
             now_ps,
             lambda: self.faults.limit(port, options.get("width"), speed and SPEED_BY_NAME[speed].code, now_ps),
         )
-        self._know("downgrade", port, options, now_ps)
+        self.known.add("downgrade", port, options, now_ps)
         return self._link(port)
 
     def _retrain(self, port: int, now_ps: int, change: Callable[[], None]) -> None:
@@ -207,40 +183,40 @@ class FaultController:
             self._at(now_ps + TRAINING_PS, lambda now: self._trained(port, now))
 
     def _trained(self, port: int, now_ps: int) -> None:
-        if self._key("link-down", port) not in self.known and self._key("flap", port) not in self.known:
+        if not self.known.has("link-down", port) and not self.known.has("flap", port):
             self.faults.mend(port, now_ps)
 
     def _slow_port(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         self.faults.slow(port, float(options["gbps"]), now_ps, bool(options.get("overrun")))
-        self._know("slow-port", port, options, now_ps)
+        self.known.add("slow-port", port, options, now_ps)
         return self._link(port)
 
     def _flow_control(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         share = float(options["share"])
         self.faults.leave_out(port, share, now_ps)
-        self._forget("flow-control", port)
+        self.known.forget("flow-control", port)
         if share:
-            self._know("flow-control", port, options, now_ps)
+            self.known.add("flow-control", port, options, now_ps)
         return self._link(port)
 
     def _switch_down(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         if self.fabric.switch_of_node[node] >= 0 and self.faults.is_dead(node):
             raise InputError(f"{self.fabric.node_name(node)} has no power already")
         self.faults.power(node, False, now_ps)
-        self._know("switch-down", node, {}, now_ps)
+        self.known.add("switch-down", node, {}, now_ps)
         return self._switch(node)
 
     def _switch_up(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         if self.fabric.switch_of_node[node] >= 0 and not self.faults.is_dead(node):
             raise InputError(f"{self.fabric.node_name(node)} has power; only fault switch-down takes it")
         self.faults.power(node, True, now_ps)
-        self._forget("switch-down", node)
+        self.known.forget("switch-down", node)
         return self._switch(node)
 
     def _sys_guid(self, node: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         self._built_with.setdefault(node, int(self.fabric.sys_guid[node]))
         self.router.plane.set_sys_guid(node, int(options["guid"], 16), now_ps)
-        self._know("sys-guid", node, options, now_ps)
+        self.known.add("sys-guid", node, options, now_ps)
         return {"node": self.fabric.node_name(node), "sys_guid": options["guid"]}
 
     # -- what there is --
@@ -249,7 +225,7 @@ class FaultController:
         """Undo one fault."""
         cleared = fault.as_json(now_ps)
         fault.over = True
-        self._forget(fault.kind, fault.row)
+        self.known.forget(fault.kind, fault.row)
         if fault.kind in ("link-down", "flap"):
             self.faults.mend(fault.row, now_ps)
         elif fault.kind == "ber":
@@ -274,35 +250,10 @@ class FaultController:
 
     def clear_at(self, row: int, now_ps: int) -> list[dict[str, Any]]:
         """Undo the faults of a port's link (``row`` ≥ 0) or of node -1 - ``row``: its power and all its links."""
-        f = self.fabric
-        ports = {row, int(f.port_peer[row])} if row >= 0 else set(f.ports_of(-1 - row, port0=True))
-        ports |= {int(f.port_peer[p]) for p in ports}
-        mine = [
-            k for k in self.known.values()
-            if (k.row == -1 - row if KINDS[k.kind].of_node else k.row in ports)
-        ]  # fmt: skip
-        return [self._clear(fault, now_ps) for fault in mine]
+        return [self._clear(fault, now_ps) for fault in self.known.at(row)]
 
     def _clear_place(self, row: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         return {"cleared": self.clear_at(row, now_ps)}
-
-    def _key(self, kind: str, row: int) -> Key:
-        """A link is one thing, whichever end was named; :data:`OF_END` are of an end."""
-        if KINDS[kind].of_node or kind in OF_END:
-            return kind, row
-        return kind, min(row, int(self.fabric.port_peer[row]))
-
-    def _know(self, kind: str, row: int, options: dict[str, Any], now_ps: int) -> Fault:
-        where = self.fabric.node_name(row) if KINDS[kind].of_node else self.fabric.port_name(row)
-        fault = Fault(kind, where, row, options, now_ps)
-        self._forget(kind, row)
-        self.known[self._key(kind, row)] = fault
-        return fault
-
-    def _forget(self, kind: str, row: int) -> None:
-        removed = self.known.pop(self._key(kind, row), None)
-        if removed is not None:
-            removed.over = True
 
     def _link(self, port: int) -> dict[str, Any]:
         f = self.fabric

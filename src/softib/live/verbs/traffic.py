@@ -26,10 +26,10 @@ MAGIC = b"SOFTIBt"
 CHUNKS = 1 << 14
 """Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
 
-Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "lanes", "waited"])
+Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited"])
 """The file as kernels take it: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64] and ``counts``
 uint64[cells, 32] the same octets, ``seen`` uint64[cells, 7] what was added of each cell (packets forward and back, words
-forward and back, time of the last trap, spoiled packets forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``lanes`` uint64[ports, 8] the
+forward and back, time of the last trap, corrupted packets forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last look; ``link_clocks`` uint64[ports, 8] the
 links of paced programs, ``waited`` uint64[ports] what was added of their PortXmitWait."""
 
 
