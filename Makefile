@@ -10,11 +10,12 @@ STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibu
 
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
 FABRICS := tests/live tests/preload tests/ulp
-# Files in those folders that only compute. ibsim/test_hostile.py also compiles the largest kernels while the other worker computes.
+# Files in those folders that only compute.
 APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
 	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py)
-# What computes runs two at a time, a file each (kernels that both need are compiled once, see softib.jit).
-PURE    := -n 2 --dist loadfile $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
+# What computes runs two at a time, a file each, in the order of tests/conftest.py: kernels that both need are compiled once (softib.jit),
+# and the largest early, while the other worker computes what does not need them. (Left alone, files with the most tests come first.)
+PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
 
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 3

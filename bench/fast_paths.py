@@ -65,7 +65,7 @@ def one_path() -> None:
         tid=1, comp_mask=mask_of(PathRecord, "slid", "dlid"),
     )  # fmt: skip
     batch.mad[0, SA_DATA : SA_DATA + 64] = PathRecord.pack(slid=int(subnet.end_lid[0]), dlid=int(subnet.end_lid[9]))
-    batch.slid[:], batch.dlid[:], batch.qp[:] = subnet.end_lid[0], a.lid(a.port), 1
+    batch.slid[:], batch.dlid[:], batch.sqp[:] = subnet.end_lid[0], a.lid(a.port), 1
     numbers = sa.one_path
 
     def general() -> Any:
@@ -225,6 +225,34 @@ def one_vl() -> None:
     compare("dependencies on one VL, 1,024 hosts", general, fast, 1)
 
 
+def changed_tables() -> None:
+    """Tables of which few columns changed: those alone against all."""
+    from tests.sim.trees import three_level
+
+    from softib.routing import credit_loops, reach
+    from softib.routing.proven_tables import ProvenTables
+
+    graph, lft = three_level(32)
+    down = (
+        np.repeat(np.arange(graph.n_switches), np.diff(graph.first)) > graph.peer
+    )  # leaves, spines and cores are numbered upwards
+    ends = np.arange(8)
+    same(credit_loops.can_loop(graph, lft, down, ends), credit_loops.has_credit_loop(graph, lft))
+    compare(
+        "a credit loop, paths to 8 of 8,192 hosts",
+        lambda: credit_loops.has_credit_loop(graph, lft), lambda: credit_loops.can_loop(graph, lft, down, ends), 1,
+    )  # fmt: skip
+    other = lft.copy()
+    other[:, graph.end_lid[:8]] = 255
+    both, proven = [lft, other], ProvenTables()
+    proven.lost_pairs(graph, lft)
+    same([proven.lost_pairs(graph, one) for one in both], [reach.lost_pairs(graph, one) for one in both])
+    compare(
+        "lost pairs, columns of 8 of 8,192 hosts",
+        lambda: [reach.lost_pairs(graph, one) for one in both], lambda: [proven.lost_pairs(graph, one) for one in both], 1,
+    )  # fmt: skip
+
+
 def loads() -> None:
     """All-to-all and all shifts of 256 hosts against the same flows one by one."""
     from tests.sim.trees import two_level
@@ -272,14 +300,66 @@ def codec() -> None:
     compare("a CM REQ packed and unpacked", columns, integer, 100)
 
 
+def goal_text() -> None:
+    """GOAL text of 64 ranks in a ring, 100 rounds: a byte at a time by a kernel against the reader of lines."""
+    from softib.workloads import goal
+    from softib.workloads.goal_text import read_columns
+
+    lines = ["num_ranks 64"]
+    for rank in range(64):
+        lines.append(f"rank {rank} {{")
+        for i in range(100):
+            lines += [
+                f"s{i}: send 4096b to {(rank + 1) % 64} tag {i}", f"r{i}: recv 4096b from {(rank - 1) % 64} tag {i}",
+                *([f"s{i} requires r{i - 1}"] if i else []),
+            ]  # fmt: skip
+        lines.append("}")
+    data = "\n".join(lines).encode()
+
+    def general() -> Any:
+        return goal._Text(Path("ring.goal")).read(data)
+
+    def fast() -> Any:
+        return read_columns("ring", data, False)
+
+    a, b = general(), fast()
+    for column in ("kind", "peer", "size", "tag", "first", "needs"):
+        same(getattr(a, column), getattr(b, column))
+    compare("GOAL text of 12,800 operations", general, fast, 1)
+
+
+def shift_phases() -> None:
+    """All shifts of 64 hosts: by the loads of links against message by message."""
+    from softib.fabric.topologies.registry import generate
+    from softib.scenario.bring_up import bring_up
+    from softib.sim import fluid, fluid_phases
+    from softib.sim.paths import Plane
+
+    fabric = generate("fat-tree", m=(8, 8), w=(1, 8), p=(1, 1))
+    bring_up(fabric, "ftree")
+    plane = Plane(fabric)
+
+    def general() -> Any:
+        return [fluid.run(plane, fluid_phases.phase(64, k, 100_000), judge=False).end_ps for k in range(1, 64)]
+
+    def fast() -> Any:
+        return fluid_phases.shift_phases(plane, 100_000).took_ps
+
+    same(general(), fast())
+    compare("63 shift phases of 64 hosts, fluid layer", general, fast, 1)
+
+
 PATHS: dict[str, Work] = {
     "one_path": one_path,
     "lft_lines": lft_lines,
     "ibsim_pump": ibsim_pump,
     "umad_pump": umad_pump,
     "one_vl": one_vl,
+    "changed_tables": changed_tables,
     "loads": loads,
     "codec": codec,
+    "goal_text": goal_text,
+    "shift_phases": shift_phases,
 }
 
 

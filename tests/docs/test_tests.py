@@ -17,6 +17,24 @@ def test_folders_are_packages_of_src():
     assert not strays
 
 
+def test_the_order_of_files_names_what_is_there():
+    from tests.conftest import ORDER, rank
+
+    assert all((TESTS / name).exists() for name in ORDER) and len(set(ORDER)) == len(ORDER)
+    at = [
+        rank(TESTS / name)
+        for name in (
+            ORDER[0],
+            "cm/test_mads.py",
+            "sim/packet/test_ethernet_on_cores.py",
+            "sm/test_flaps.py",
+            "sim/test_fluid.py",
+        )
+    ]
+    assert at == sorted(at) and len(set(at)) == len(at), "a file that is named comes before the rest of its folder"
+    assert rank(TESTS / "ulp" / "x.py") == rank(TESTS / "agents" / "x.py")
+
+
 def test_what_tests_share_is_in_no_test_module():
     """Helpers and fixtures are in ``lab.py``, ``conftest.py`` or a file named for what it is."""
     lent = []
