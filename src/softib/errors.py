@@ -67,7 +67,7 @@ class UnknownName(InputError):
     """A name that does not exist. The message lists the nearest ones."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]):
-        names = list(known)
+        names = list(dict.fromkeys(known))
         similar = nearest(name, names)
         more = ", …" if len(names) > 20 else ""
         hint = f"did you mean {', '.join(similar)}?" if similar else f"known: {', '.join(names[:20])}{more}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
@@ -59,6 +61,13 @@ def test_ignored_codes_are_not_told_and_not_judged(faulty, found):
     ran = softib("check", faulty, *(word for code in every for word in ("--ignore", code)), "--json")
     assert (ran.code, ran.json()["findings"]) == (0, [])
     assert "link-slow" in one_line(softib("check", faulty, "--ignore", "link-slwo"))
+
+
+def test_a_program_that_just_started_knows_every_code():
+    """Codes are declared where their checks are; other tests of this process have imported them all."""
+    words = "from softib.api.findings import checked_codes as c; c(['swapped-cables', 'plan-missing-cable', 'slow-host', 'sm-none'])"
+    ran = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_baseline_leaves_what_is_new(faulty, found, tmp_path):

@@ -88,3 +88,8 @@ def test_down_all_with_a_name_is_usage(monkeypatch, tmp_path):
     assert softib("down", "--all", "x").code == 2
     ran = softib("down", "--all")
     assert (ran.code, ran.err) == (0, "softib: no fabric is running\n")
+
+
+def test_a_name_that_several_nodes_bear_is_listed_once():
+    """Netlists of ibsim name nodes and adapters alike; the list of names has room for twenty."""
+    assert str(UnknownName("node", "x", ["Hca1", "Hca2", "Hca1"])) == "no node named 'x'; known: Hca1, Hca2"

@@ -9,9 +9,11 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.structure import recognise
+from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.subset import without_nodes
 from softib.fabric.topologies.registry import generate
+from softib.iba.constants import NodeType
 from tests.diags.planting import BUILT, FAULTS, GENERATED, REAL, ground, measure
 
 QUICK = [
@@ -113,6 +115,23 @@ def test_a_management_leaf_is_no_uneven_leaf() -> None:
         remove_cable(fabric, fabric.port(leaf, number))
     fabric = without_nodes(fabric, [int(fabric.port_node[p]) for p in hosts[2:]])
     assert [f.code for f in check(fabric) if f.code in ("uneven-spines", "missing-uplinks")] == []
+
+
+def test_a_management_leaf_on_a_free_port_of_a_spine_scolds_nobody() -> None:
+    """Real fabrics hang them there: one host, a cable to one spine of a tree of three levels."""
+    b = FabricBuilder("spur")
+    leaf = b.nodes(24, NodeType.SWITCH, 10, desc=["Quantum"] * 24, speed="EDR")
+    spine = b.nodes(24, NodeType.SWITCH, 10, desc=["Quantum"] * 24, speed="EDR")
+    core = b.nodes(16, NodeType.SWITCH, 10, desc=["Quantum"] * 16, speed="EDR")
+    host = b.nodes(97, NodeType.CA, 1, desc=[f"host-{i}" for i in range(97)], speed="EDR")
+    mgmt = b.nodes(1, NodeType.SWITCH, 10, desc=["Quantum"], speed="EDR")
+    index = np.arange(96)
+    b.links(leaf[index // 4], 1 + index % 4, host[:96], 1)
+    b.links(leaf[index // 4], 5 + index % 4, spine[index // 16 * 4 + index % 4], 1 + index // 4 % 4)
+    b.links(spine[index // 4], 5 + index % 4, core[index // 4 % 4 * 4 + index % 4], 1 + index // 16)
+    b.links(mgmt, 1, host[96:], 1)
+    b.links(mgmt, 9, spine[7:8], 9)
+    assert [f.code for f in check(b.build()) if f.code in ("uneven-spines", "missing-uplinks")] == []
 
 
 LONE = """

@@ -55,6 +55,19 @@ def test_one_missing_cable_costs_our_ftree_nothing_and_opensms_its_engine(flawed
     )
 
 
+def test_tables_of_a_dump_are_told_what_the_files_would_bring(flawed, tmp_path):
+    """A dump does not say which engine its manager was to use: stock OpenSM's tables of such a tree are those of another."""
+    dump = tmp_path / "tables.lft"
+    softib("route", flawed, "--engine", "minhop", "--dump", dump)
+    (told,) = finding_of(softib("report", flawed, "--lfts", dump, "--json"))
+    assert told["severity"] == "warning" and told["evidence"]["cost_percent"] >= 2
+    assert "root_guid_file" in told["message"] and "leaf-3 to 3" in told["message"], "nodes are told by name"
+    softib("route", flawed, "--dump", dump)
+    assert finding_of(softib("report", flawed, "--lfts", dump, "--json")) == [], "as much as ftree would carry"
+    ran = softib("route", flawed, "--guid-files", tmp_path / "guids")
+    assert "leaf-3" in ran.err and "0x" not in ran.err
+
+
 def test_a_whole_tree_and_an_engine_of_ones_own_choice_get_none(flawed, tmp_path):
     whole = tmp_path / "whole.yaml"
     whole.write_text(FLAWED.splitlines()[0] + "\n")

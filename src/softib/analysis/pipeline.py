@@ -77,7 +77,7 @@ def build(
         source_notes=list(result.notes),
     )
     found = _route(report, result, engine, lfts, guid_files, steps)
-    remedy = _remedy(found, engine, lfts, seed, steps)
+    remedy = _remedy(found, engine, seed, steps)
     with steps("checks"):
         _check(report, result, wanted, found, remedy)
     if found is not None and predicted:
@@ -146,9 +146,10 @@ def _read_plan(plan: str) -> Any:
     return wanted
 
 
-def _remedy(found: routed.Routed | None, engine: str | None, lfts: str | None, seed: int, steps: Steps) -> Any:
-    """What ftree's GUID files would bring back, where ftree was wanted, or a running fabric is a tree with a flaw."""
-    if found is None or lfts or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
+def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
+    """What ftree's GUID files would bring back, where ftree was wanted, or tables of a running fabric or of a dump stand
+    on a tree with a flaw: a dump does not tell which engine its manager was to use."""
+    if found is None or found.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
     from softib.analysis.remedy import ftree_unfit
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.endpoints import endpoints_of
+from softib.analysis.labels import with_names
 from softib.analysis.prediction import SAMPLES, network_of
 from softib.fabric.model import Fabric
 from softib.routing.engine import RouteOptions
@@ -22,7 +23,7 @@ LEAST = 0.02
 
 @dataclass(frozen=True)
 class FtreeUnfit:
-    """``reason``: why ftree does not fit. ``bisection`` is what random pairs get of their links' rate under the tables in use,
+    """``reason``: why ftree does not fit, with names of nodes. ``bisection`` is what random pairs get of their links' rate under the tables in use,
     ``with_files`` what they get under ftree with ``options``' roots and I/O nodes."""
 
     reason: str
@@ -53,5 +54,6 @@ def ftree_unfit(
         static.effective_bisection(network_of(fabric, graph, table, ends), SAMPLES, seed).relative
         for table in (lft, found.routing.lft)
     )
-    unfit = FtreeUnfit(found.reason, used, better, found.options)
+    (reason,) = with_names([found.reason], fabric)
+    unfit = FtreeUnfit(reason, used, better, found.options)
     return unfit if better and unfit.cost >= LEAST else None

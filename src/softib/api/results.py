@@ -123,13 +123,15 @@ class Routing(Suggests):
     def save_guid_files(self, folder: str | os.PathLike[str]) -> Remedy | None:
         """Write into ``folder`` the GUID files with which ftree takes this fabric, for ``guid_files`` of :func:`route`; None where
         it fits without, or no choice of roots makes it fit. Raises :class:`InputError` where they cannot be written."""
+        from softib.analysis.labels import with_names
         from softib.api.guid_files import write_guid_files
         from softib.routing.remedy import remedy
 
         found = remedy(self._found.graph, self._found.options)
         if found is None:
             return None
-        return Remedy(found.reason, write_guid_files(found.options, os.fspath(folder)))
+        (reason,) = with_names([found.reason], self._found.fabric)
+        return Remedy(reason, write_guid_files(found.options, os.fspath(folder)))
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib route --json`` prints it (docs/schemas/route.schema.json)."""

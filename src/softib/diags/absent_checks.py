@@ -163,7 +163,7 @@ def _lacks(
         "hosts": agree,
         "missing": [a.name for a in parts],
     }
-    return finding(MISSING_ADAPTER, where, f"{host} has {len(adapters)} adapters, {rule}{f': without {what}' if what else ''}{free}",
+    return finding(MISSING_ADAPTER, where, f"{host} has {len(adapters)} adapter{'s'[: len(adapters) > 1]}, {rule}{f': without {what}' if what else ''}{free}",
                    evidence)  # fmt: skip
 
 

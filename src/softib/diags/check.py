@@ -14,6 +14,7 @@ from softib.diags import (  # noqa: F401
     routing_checks,
     sl_checks,
     sm_checks,
+    source_reports,
     structure_checks,
 )
 from softib.diags import manager_health as _manager_health  # noqa: F401  (declares its codes)

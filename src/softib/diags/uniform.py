@@ -30,6 +30,9 @@ HANDFUL = 2
 FEW_HOSTS = 0.5
 """Share of the usual number of hosts below which a leaf that is cabled otherwise serves another purpose."""
 
+SPUR = 0.25
+"""Share of the usual links of a tier below which a switch with hosts is no part of it: a management leaf on a free port."""
+
 
 @dataclass(frozen=True)
 class Lost:
@@ -90,8 +93,16 @@ def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> 
     out: list[Uneven] = []
     for r in range(1, int(rank.max(initial=0))):
         tier = (rank[low] == r) & (rank[high] == r + 1)
+        tier &= ~np.isin(high, _spurs(view, high[tier]))
         out += _uneven_tier(view, low[tier], high[tier], weight[tier])
     return out
+
+
+def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
+    """Of ``parents`` (one entry a link): switches with hosts and hardly any links, which hang on a switch below its parents."""
+    switch, links = np.unique(parents, return_counts=True)
+    hosts = np.isin(switch, view.fabric.port_node[view.to_hosts[2]])
+    return switch[hosts & (links < SPUR * np.median(links))] if len(switch) else switch
 
 
 def _uneven_tier(view: FabricView, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> list[Uneven]:

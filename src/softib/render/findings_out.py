@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 from softib import __version__
 from softib.analysis.model import Report
 from softib.diags.baseline import fingerprint
+from softib.diags.check import CODES
 from softib.diags.finding import Finding, Severity
-from softib.diags.registry import CODES
 from softib.fabric.formats.base import Problem
 
 __all__ = ["FORMATS", "to_csv", "to_junit", "to_sarif"]

@@ -1,0 +1,39 @@
+"""What the scanner that wrote the source complained of itself: ``WARNINGS_*`` and ``ERRORS_*`` sections of ibdiagnet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from softib.diags.finding import Finding, Location, Severity
+from softib.diags.registry import Context, check_function, code, finding
+
+SOURCE_REPORTED = code(
+    "source-reported", Severity.INFO, "the program that wrote the source complained of these places (a warning where it said error)",
+    "its own words stand in the finding; softib has not looked itself")  # fmt: skip
+
+MANY = 8
+"""Places that one finding names."""
+
+
+@check_function
+def source_reports(c: Context) -> Iterator[Finding]:
+    """One finding for each kind of complaint, in the order of the file."""
+    groups: dict[tuple[str, str, str], list[Any]] = {}
+    for r in c.view.fabric.source.reported:
+        groups.setdefault((r.severity, r.check, r.event), []).append(r)
+    for (severity, check, event), rows in groups.items():
+        where = [place for r in rows[:MANY] if (place := _place(c, r))]
+        times = f" ({len(rows)} times, here the first)" if len(rows) > 1 else ""
+        yield finding(
+            SOURCE_REPORTED, where, f"ibdiagnet's {severity}s, {check}: {event}{times}: {rows[0].summary}",
+            {"check": check, "event": event, "times": len(rows), "lines": [r.line for r in rows[:MANY]]},
+            severity=Severity.WARNING if severity == "error" else Severity.INFO,
+        )  # fmt: skip
+
+
+def _place(c: Context, r: Any) -> Location | None:
+    view = c.view
+    if r.node is None or not 0 <= r.node < len(view.names):
+        return None
+    return Location(view.names[r.node], int(view.fabric.node_guid[r.node]), r.portnum, view.display_names[r.node])
