@@ -15,7 +15,7 @@ from softib.iba.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, Adjace
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 
-__all__ = ["ROUTER_ATTRIBUTES", "RouterTables"]
+__all__ = ["ROUTER_ATTRIBUTES", "TAG_BLOCKS", "RouterTables"]
 
 INFO, NEXT, ADJACENT = int(SmpAttr.MLNX_ROUTER_INFO), int(SmpAttr.MLNX_NEXT_HOPS), int(SmpAttr.MLNX_ADJACENT_SUBNETS)
 ROUTER_ATTRIBUTES = (INFO, NEXT, ADJACENT)
