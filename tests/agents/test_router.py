@@ -42,10 +42,14 @@ def test_site_local_subnets_are_adjacent_and_others_are_next_hops():
     one = lab([SITE_LOCAL | 1, SITE_LOCAL | 7, 0xFE80_0000_0000_0009, SITE_LOCAL | 0x0102])
     status, info = said(one, INFO)
     assert status == 0
-    assert info[[7, 11, 14, 15]].tolist() == [3, 1, 2, 3], "offsets of ib_router_info_t: cap, top of next hops; top, cap of adjacent ones"
+    assert info[[7, 11, 14, 15]].tolist() == [3, 1, 2, 3], (
+        "offsets of ib_router_info_t: cap, top of next hops; top, cap of adjacent ones"
+    )
     assert int(RouterInfo.adjacent_table_top.get(info)) == 2 and int(RouterInfo.next_hop_table_top.get(info)) == 1
     rows = said(one, ADJACENT)[1].reshape(8, AdjacentSubnet.size)
-    assert rows[:2].tolist() == [[0xFF, 0xFF, 0, 7, 0, 0, 0, 101], [0xFF, 0xFF, 1, 2, 0, 0, 0, 103]] and not rows[2:].any()
+    assert (
+        rows[:2].tolist() == [[0xFF, 0xFF, 0, 7, 0, 0, 0, 101], [0xFF, 0xFF, 1, 2, 0, 0, 0, 103]] and not rows[2:].any()
+    )
     (hop, *rest) = said(one, NEXT)[1].reshape(4, NextHop.size)
     assert hop.tolist() == [0xFE, 0x80, 0, 0, 0, 0, 0, 9, 0, 0, 0xFF, 0xFF, 0, 0, 0, 0] and not np.any(rest)
 

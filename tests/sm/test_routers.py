@@ -1,12 +1,17 @@
 """Two subnets with routers between them, a manager for each: paths lead to the router that has a port in the other subnet."""
 
 import numpy as np
+import pytest
 
+from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
 from softib.iba.constants import PhysState, PortState
 from softib.iba.router import SITE_LOCAL
 from softib.iba.sa import PathRecord, SaMethod, SaStatus
 from softib.iba.smp import PortInfo
+from softib.live.internal_sm.settings import ManagerSettings
+from softib.sm.fabric_yaml import settings_of
+from softib.sm.prefix_routes import PrefixRoute, parse_prefix_routes
 from tests.sm.asking import Asked
 
 HERE, THERE, ELSEWHERE = SITE_LOCAL | 1, SITE_LOCAL | 2, 0xFE80_0000_0000_0003
@@ -28,8 +33,8 @@ def routed():
     return b.build()
 
 
-def managed(f, name):
-    return Asked(f, f"host-{name}0", subnet_prefix=SUBNETS[name], sweep_interval_ps=10**13)
+def managed(f, name, **config):
+    return Asked(f, f"host-{name}0", subnet_prefix=SUBNETS[name], sweep_interval_ps=10**13, **config)
 
 
 def path(a, prefix, guid=0x1234):
@@ -99,3 +104,43 @@ def later(a):
             inbox = a.plane.send(outbox, a.port, a.now_ps)
         else:
             inbox, a.now_ps = None, max(a.now_ps + 1, min(deadline, max(end, a.now_ps + 1)))
+
+
+def test_prefix_routes_go_before_what_routers_say():
+    """opensm(8): the first line whose prefix matches counts, * matches any, no match is no path."""
+    f = routed()
+    guid = {name: int(f.port_guid[f.port(f.find_node(name), 1)]) for name in ("rt-0", "rt-1", "rt-2")}
+    text = (
+        f"# a comment\n{THERE:#x}  {guid['rt-1']:x}   # by the second\n{THERE:#x} {guid['rt-0']:#x}\n{ELSEWHERE:x} *\n"
+    )
+    managed(f, "c")
+    a = managed(f, "a", prefix_routes=parse_prefix_routes(text, "routes"))
+    assert routers(a, THERE) == {"rt-1"} and routers(a, ELSEWHERE) == {"rt-2"}
+    assert path(a, SITE_LOCAL | 77)[0] == SaStatus.REQ_INVALID_GID
+    a = managed(f, "a", prefix_routes=parse_prefix_routes(f"* {guid['rt-0']:x}\n", "routes"))
+    assert routers(a, ELSEWHERE) == {"rt-0"}, "the file has the say"
+    a = managed(f, "a", prefix_routes=parse_prefix_routes("* 0x1234\n", "routes"))
+    assert path(a, THERE)[0] == SaStatus.REQ_INVALID_GID, "no such router"
+
+
+@pytest.mark.parametrize("bad", ["0xfec0000000000001", "zz 1", "1 2 3", "0 *", "1ffffffffffffffff *", "* -1"])
+def test_a_bad_prefix_route_is_one_line(bad):
+    with pytest.raises(InputError, match=r"^routes:2: .* is no prefix route; write a prefix") as said:
+        parse_prefix_routes(f"# routes\n{bad}\n", "routes")
+    assert "\n" not in str(said.value)
+
+
+def test_the_options_file_names_prefix_routes(tmp_path):
+    routes = tmp_path / "prefix-routes.conf"
+    conf = tmp_path / "opensm.conf"
+    conf.write_text(f"prefix_routes_file {routes}\n")
+    notes: list[str] = []
+    assert ManagerSettings(options=str(conf), note=notes.append).read().prefix_routes is None, (
+        "OpenSM's file names one whether it is there or not"
+    )
+    routes.write_text("* *\n")
+    assert (
+        ManagerSettings(options=str(conf), note=notes.append).read().prefix_routes == (PrefixRoute(None, None),)
+        and not notes
+    )
+    assert settings_of({"prefix_routes_file": str(routes)})["prefix_routes"] == (PrefixRoute(None, None),)

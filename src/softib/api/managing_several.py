@@ -43,8 +43,8 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
 
     def serve(self, *, once: bool = False, take_over: bool = False, on_step: OnStep = lambda manager: None) -> None:
         """:meth:`UmadManager.serve` for all of them, until SIGINT or SIGTERM, or with ``once`` until each subnet is up."""
-        from softib.live.umad_sm.several import serve_several
         from softib.live.umad_sm.session import Plan
+        from softib.live.umad_sm.several import serve_several
 
         jobs = [(m.among_others()._job(on_step), Plan(once, m._elects, take_over, m._window)) for m in self]
         self.failed = tuple(str(error) for error in serve_several(jobs))

@@ -12,8 +12,8 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.election import SmControl
 from softib.sm.light_sweep import LightSweep
 from softib.sm.mastership import SWEEPS_IN
-from softib.sm.router_mgr import TAG_BLOCKS
 from softib.sm.responder import Responder
+from softib.sm.router_mgr import TAG_BLOCKS
 from softib.sm.state import SmEvent, SmState
 from softib.sm.sweep import PHASES
 from softib.sm.sweep_runner import SweepRunner

@@ -17,10 +17,10 @@ from softib.iba.smp import PortInfo
 
 ROUTER, ACTIVE = int(c.NodeType.ROUTER), int(c.PortState.ACTIVE)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
-I, N, J = router.RouterInfo, router.NextHop, router.AdjacentSubnet
+R, N, J = router.RouterInfo, router.NextHop, router.AdjacentSubnet
 NEXT_TOP_AT, NEXT_CAP_AT, ADJACENT_TOP_AT, ADJACENT_CAP_AT, SUBNETS_AT = (
-    I.next_hop_table_top.byte, I.next_hop_table_cap.byte, I.adjacent_table_top.byte, I.adjacent_table_cap.byte,
-    I.cap_supported_subnets.byte,
+    R.next_hop_table_top.byte, R.next_hop_table_cap.byte, R.adjacent_table_top.byte, R.adjacent_table_cap.byte,
+    R.cap_supported_subnets.byte,
 )  # fmt: skip
 NEXT_PKEY_AT, NEXT_SIZE = N.pkey.byte, N.size
 ADJACENT_PKEY_AT, NUMBER_AT, SM_AT, ADJACENT_SIZE = J.pkey.byte, J.subnet_prefix.byte, J.master_sm_lid.byte, J.size

@@ -142,7 +142,13 @@ class Subnet:
         return found
 
     def _ways_to(self, prefix: int) -> np.ndarray:
-        """Ends of the routers that may lead to the subnet."""
+        """Ends of the routers that may lead to the subnet. Prefix routes go before what routers say."""
+        if self.config.prefix_routes is not None:
+            route = next((r for r in self.config.prefix_routes if r.prefix in (None, prefix)), None)
+            if route is None:
+                return self.routers[:0]
+            if route.guid is not None:
+                return self.routers[self.end_guid[self.routers] == np.uint64(route.guid)]
         named = [self.router_tables.prefixes(int(guid)) for guid in self.end_guid[self.routers]]
         known = self.routers[[prefix in some for some in named]] if named else self.routers
         return known if len(known) else self.routers[[not some for some in named]] if named else self.routers
