@@ -1,4 +1,4 @@
-"""RouterInfo and its tables: what a router with ports in several subnets answers of the others (layouts of OpenSM's ib_types.h)."""
+"""RouterInfo and its tables: what a router with ports in several subnets answers of the others (layouts of ib_types.h of NVIDIA's OpenSM)."""
 
 import numpy as np
 import pytest
