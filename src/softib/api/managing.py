@@ -58,7 +58,7 @@ class UmadManager(Suggests):
         self._device: UmadDevice = find_device(device, guid)
         self._database = None if database is None else Path(database)
         self._lids, self._window = None if lids is None else Path(lids), window
-        self._own_files = False
+        self._among_others = False
         self._running: Loop | None = None
         log = logging.getLogger("softib.sm")
         if not log.handlers:
@@ -149,16 +149,16 @@ class UmadManager(Suggests):
             on_step(self)
 
         lids, database = self._lids or session.default_lids(self._device), self._database
-        if self._own_files:
-            lids, database = self._own(lids), self._own(database)
+        if self._among_others:
+            lids, database = self._of_port(lids), self._of_port(database)
         return Hooks(step, reread=self._settings.read, lids=lids, database=database)
 
     def among_others(self) -> UmadManager:
         """Itself, from now on with files of its own: it runs beside others in one process."""
-        self._own_files = True
+        self._among_others = True
         return self
 
-    def _own(self, path: Path | None) -> Path | None:
+    def _of_port(self, path: Path | None) -> Path | None:
         """A file of this port beside ``path``, where several managers keep theirs."""
         end = f"-{self.guid:016x}"
         return path if path is None or path.name.endswith(end) else path.with_name(path.name + end)

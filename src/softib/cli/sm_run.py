@@ -69,9 +69,9 @@ def command(
     given, sm_config, partitions = given_settings(manager)
 
     def of(device: str | None) -> UmadManager:
-        name, _, own = (device or "").partition("=")
+        name, _, conf = (device or "").partition("=")
         return softib.UmadManager(
-            name or None, guid=None if guid is None else _guid(guid), manager=given, sm_config=own or sm_config,
+            name or None, guid=None if guid is None else _guid(guid), manager=given, sm_config=conf or sm_config,
             partitions=partitions, lids=lids, database=database, window=maxsmps, notice=print_notice,
         )  # fmt: skip
 

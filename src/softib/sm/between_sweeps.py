@@ -90,7 +90,7 @@ class BetweenSweeps:
             return
         if task == "subnets":
             self._look_at_routers = False
-            self.has.stores.routers.ask_again(db, queue)
+            self.has.stores.routers.reread(db, queue)
             return
         if task == "again":
             work.light(db, queue, self.schedule.touched)

@@ -26,13 +26,13 @@ def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
     """
     found = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split("#")[0].split()
-        if not words:
+        fields = line.split("#")[0].split()
+        if not fields:
             continue
-        numbers = [_number(word) for word in words]
-        if len(words) != 2 or -1 in numbers:
+        numbers = [_number(word) for word in fields]
+        if len(fields) != 2 or -1 in numbers:
             raise InputError(
-                f"{name}:{number}: {' '.join(words)[:60]!r} is no prefix route; write a prefix and a router's PortGUID, such as "
+                f"{name}:{number}: {' '.join(fields)[:60]!r} is no prefix route; write a prefix and a router's PortGUID, such as "
                 "0xfec0000000000002 0x0002c90300000001, or * for any"
             )
         found.append(PrefixRoute(numbers[0], numbers[1]))

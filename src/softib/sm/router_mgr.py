@@ -50,7 +50,7 @@ class RouterTables:
         """Put a Get for each block that has records."""
         self._ask(db, queue, (NEXT, ADJACENT))
 
-    def ask_again(self, db: Database, queue: RequestQueue) -> None:
+    def reread(self, db: Database, queue: RequestQueue) -> None:
         """Put the Gets of all that is held."""
         self._ask(db, queue, ROUTER_ATTRIBUTES)
 
@@ -77,7 +77,7 @@ class RouterTables:
             self.held.setdefault(guid, {})[attr, tag % TAG_BLOCKS] = image.copy()
 
     def differ(self, db: Database, attr: int, tags: np.ndarray, data: np.ndarray) -> np.ndarray:
-        """Tags of :meth:`ask_again` whose answers are not what is held."""
+        """Tags of :meth:`reread` whose answers are not what is held."""
         held = [
             self.held.get(int(db.port_guid[tag // TAG_BLOCKS]), {}).get((attr, tag % TAG_BLOCKS))
             for tag in tags.tolist()

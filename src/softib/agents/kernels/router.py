@@ -39,7 +39,7 @@ def is_router(t, ingress):
 
 
 @inner
-def leg(t, ingress, port):
+def is_remote_port(t, ingress, port):
     """Is ``port`` in another subnet than ``ingress``, ACTIVE, and the first of the router's ports there?"""
     if not link_up(t, port) or t.port_info[port, STATE_AT] & 15 != ACTIVE:
         return False
@@ -60,12 +60,12 @@ def is_site_local(t, port):
 
 
 @inner
-def nth_leg(t, ingress, site_local, n):
+def nth_remote_port(t, ingress, site_local, n):
     """The port that record ``n`` of a table is about, -1 behind the last one; ``n`` -1: how many records there are."""
     node, found = t.port_node[ingress], np.int64(0)
     for number in range(1, np.int64(t.node_nports[node]) + 1):
         port = np.int64(t.node_base[node]) + number
-        if leg(t, ingress, port) and is_site_local(t, port) == site_local:
+        if is_remote_port(t, ingress, port) and is_site_local(t, port) == site_local:
             if found == n:
                 return port
             found += 1
@@ -80,8 +80,8 @@ def router_info(t, m, ingress, is_set):
     most = max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 0)
     clear(m, DATA_AT, 64)
     put32(m, DATA_AT + NEXT_CAP_AT, most)
-    put32(m, DATA_AT + NEXT_TOP_AT, nth_leg(t, ingress, False, -1))
-    m[DATA_AT + ADJACENT_TOP_AT] = nth_leg(t, ingress, True, -1)
+    put32(m, DATA_AT + NEXT_TOP_AT, nth_remote_port(t, ingress, False, -1))
+    m[DATA_AT + ADJACENT_TOP_AT] = nth_remote_port(t, ingress, True, -1)
     m[DATA_AT + ADJACENT_CAP_AT] = most
     m[DATA_AT + SUBNETS_AT] = most + 1
     return OK
@@ -96,7 +96,7 @@ def next_hops(t, m, ingress, modifier, is_set):
         return BAD_FIELD
     clear(m, DATA_AT, 64)
     for i in range(NEXT_BLOCK):
-        port = nth_leg(t, ingress, False, modifier * NEXT_BLOCK + i)
+        port = nth_remote_port(t, ingress, False, modifier * NEXT_BLOCK + i)
         if port >= 0:
             at = DATA_AT + NEXT_SIZE * i
             copy(m, at, t.port_info[port], PREFIX_AT, 8)
@@ -113,7 +113,7 @@ def adjacent_subnets(t, m, ingress, modifier, is_set):
         return BAD_FIELD
     clear(m, DATA_AT, 64)
     for i in range(ADJACENT_BLOCK):
-        port = nth_leg(t, ingress, True, modifier * ADJACENT_BLOCK + i)
+        port = nth_remote_port(t, ingress, True, modifier * ADJACENT_BLOCK + i)
         if port >= 0:
             at = DATA_AT + ADJACENT_SIZE * i
             put16(m, at + ADJACENT_PKEY_AT, np.int64(t.pkeys[t.pkey_base[port]]))

@@ -20,7 +20,7 @@ __all__ = ["serve_several"]
 
 
 @dataclass
-class _Turn:
+class _Active:
     """A manager that runs: its port, and what says that it is done."""
 
     job: Job
@@ -47,46 +47,46 @@ def serve_several(jobs: Sequence[tuple[Job, Plan]]) -> list[SoftibError]:
     A manager that cannot go on is logged, and its port closed; the others go on. Returns why, one for each of these.
     """
     failed: list[SoftibError] = []
-    running: list[_Turn] = []
+    running: list[_Active] = []
     stopped: list[int] = []
     before = {s: signal.signal(s, lambda number, _: stopped.append(number)) for s in (signal.SIGINT, signal.SIGTERM)}
 
     def reload(*_: object) -> None:
-        for turn in running:
-            turn.manager.reload()
+        for active in running:
+            active.manager.reload()
 
     before[signal.SIGHUP] = signal.signal(signal.SIGHUP, reload)
     try:
-        running.extend(turn for job, plan in jobs if (turn := _begin(job, plan, failed)) is not None)
+        running.extend(active for job, plan in jobs if (active := _begin(job, plan, failed)) is not None)
         while running and not stopped:
-            for turn in list(running):
-                if _over(turn, failed):
-                    running.remove(turn)
-                    turn.end()
+            for active in list(running):
+                if _over(active, failed):
+                    running.remove(active)
+                    active.end()
             _wait(running)
     finally:
-        for turn in running:
-            turn.end()
+        for active in running:
+            active.end()
         for s, handler in before.items():
             signal.signal(s, handler)
     return failed
 
 
-def _begin(job: Job, plan: Plan, failed: list[SoftibError]) -> _Turn | None:
+def _begin(job: Job, plan: Plan, failed: list[SoftibError]) -> _Active | None:
     with ExitStack() as stack:
         try:
             manager, port = stack.enter_context(managing(job, plan))
         except SoftibError as error:
             _fail(job, error, failed)
             return None
-        return _Turn(job, manager, port, Until(plan, job.device), stack.pop_all())
+        return _Active(job, manager, port, Until(plan, job.device), stack.pop_all())
 
 
-def _over(turn: _Turn, failed: list[SoftibError]) -> bool:
+def _over(active: _Active, failed: list[SoftibError]) -> bool:
     try:
-        return turn.step()
+        return active.step()
     except SoftibError as error:
-        _fail(turn.job, error, failed)
+        _fail(active.job, error, failed)
         return True
 
 
@@ -95,12 +95,12 @@ def _fail(job: Job, error: SoftibError, failed: list[SoftibError]) -> None:
     failed.append(error)
 
 
-def _wait(running: Sequence[_Turn]) -> None:
+def _wait(running: Sequence[_Active]) -> None:
     """Until something is there for one of them, or to be done; those that wait take what came."""
-    idle = [turn for turn in running if turn.wait_s is not None]
+    idle = [active for active in running if active.wait_s is not None]
     if not idle:
         return
-    longest = 0.0 if len(idle) < len(running) else max(0.0, min(turn.wait_s or 0.0 for turn in idle))
-    for turn, ready in zip(idle, poll_any([turn.port.fd for turn in idle], longest), strict=True):
-        if ready or (turn.wait_s or 0.0) <= 0:
-            turn.manager.take()
+    longest = 0.0 if len(idle) < len(running) else max(0.0, min(active.wait_s or 0.0 for active in idle))
+    for active, ready in zip(idle, poll_any([active.port.fd for active in idle], longest), strict=True):
+        if ready or (active.wait_s or 0.0) <= 0:
+            active.manager.take()

@@ -135,13 +135,13 @@ class Subnet:
         name their subnet, else among those that name none at all; a GID always has the same one."""
         found = np.full(len(gid), -1)
         for prefix in np.unique(gid[:, 0]).tolist():
-            ways = self._ways_to(prefix)
+            routers = self._routers_to(prefix)
             rows = np.flatnonzero(gid[:, 0] == np.uint64(prefix))
-            if len(ways):
-                found[rows] = ways[((gid[rows, 0] ^ gid[rows, 1]) % np.uint64(len(ways))).astype(np.int64)]
+            if len(routers):
+                found[rows] = routers[((gid[rows, 0] ^ gid[rows, 1]) % np.uint64(len(routers))).astype(np.int64)]
         return found
 
-    def _ways_to(self, prefix: int) -> np.ndarray:
+    def _routers_to(self, prefix: int) -> np.ndarray:
         """Ends of the routers that may lead to the subnet. Prefix routes go before what routers say."""
         if self.config.prefix_routes is not None:
             route = next((r for r in self.config.prefix_routes if r.prefix in (None, prefix)), None)
