@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
     from softib.api.managing import PlannedChanges, UmadManager
+    from softib.api.managing_several import UmadManagers
     from softib.api.observing import Observed, observe
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
@@ -64,6 +65,7 @@ _LAZY = {
     **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
     **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
     **dict.fromkeys(("PlannedChanges", "UmadManager"), "managing"),
+    "UmadManagers": "managing_several",
     **dict.fromkeys(("Prediction", "Remedy", "Report", "Routing"), "results"),
     **dict.fromkeys(("Replay", "replay"), "replaying"),
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
@@ -133,6 +135,7 @@ __all__ = [
     "TopView",
     "TopologyError",
     "UmadManager",
+    "UmadManagers",
     "UnknownFormat",
     "UnknownName",
     "UnreadableFile",

@@ -49,6 +49,7 @@ def test_opensms_defaults_are_ours(stock, tmp_path):
         "sweep_interval_ps",
         "partition_config_file",
         "qos_policy_file",
+        "prefix_routes_file",
         "qos",
         "congestion_control",
         *QOS_OPTIONS,

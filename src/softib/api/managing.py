@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from softib.live.umad_sm.live_master import Master
     from softib.live.umad_sm.manager import Hooks
     from softib.live.umad_sm.manager import UmadManager as Loop
+    from softib.live.umad_sm.session import Job
     from softib.sm.dry_run import AttributeChange
     from softib.sm.report import SweepReport
 
@@ -57,6 +58,7 @@ class UmadManager(Suggests):
         self._device: UmadDevice = find_device(device, guid)
         self._database = None if database is None else Path(database)
         self._lids, self._window = None if lids is None else Path(lids), window
+        self._among_others = False
         self._running: Loop | None = None
         log = logging.getLogger("softib.sm")
         if not log.handlers:
@@ -92,7 +94,7 @@ class UmadManager(Suggests):
         plan = session.Plan(window=self._window)
         self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=True)
         self._running, changes, master = session.dry_run(self._device, self._config, plan, self._hooks(on_step))
-        return PlannedChanges(changes, master, self._running.sm.report)
+        return PlannedChanges(changes, master, self._running.sm.report, self.port)
 
     @property
     def port(self) -> str:
@@ -146,8 +148,27 @@ class UmadManager(Suggests):
             self._running = running
             on_step(self)
 
-        lids = self._lids or session.default_lids(self._device)
-        return Hooks(step, reread=self._settings.read, lids=lids, database=self._database)
+        lids, database = self._lids or session.default_lids(self._device), self._database
+        if self._among_others:
+            lids, database = self._of_port(lids), self._of_port(database)
+        return Hooks(step, reread=self._settings.read, lids=lids, database=database)
+
+    def among_others(self) -> UmadManager:
+        """Itself, from now on with files of its own: it runs beside others in one process."""
+        self._among_others = True
+        return self
+
+    def _of_port(self, path: Path | None) -> Path | None:
+        """A file of this port beside ``path``, where several managers keep theirs."""
+        end = f"-{self.guid:016x}"
+        return path if path is None or path.name.endswith(end) else path.with_name(path.name + end)
+
+    def _job(self, on_step: OnStep) -> Job:
+        """What :class:`UmadManagers` run."""
+        from softib.live.umad_sm.session import Job
+
+        self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=False)
+        return Job(self._device, self._config, self._hooks(on_step))
 
     def _log(self, event: str, **more: Any) -> None:
         logging.getLogger("softib.sm").info(event, extra={"port": self.port, **more})
@@ -159,8 +180,8 @@ class UmadManager(Suggests):
 class PlannedChanges(Suggests, Sequence["AttributeChange"]):
     """What a manager would change (:meth:`UmadManager.dry_run`), by node, attribute and block or port; empty = nothing."""
 
-    def __init__(self, found: Sequence[AttributeChange], master: Master | None, report: SweepReport):
-        self._found, self._report = list(found), report
+    def __init__(self, found: Sequence[AttributeChange], master: Master | None, report: SweepReport, port: str):
+        self._found, self._report, self.port = list(found), report, port
         self.master: str | None = None if master is None else str(master)
         """The subnet's master at that time: LID, PortGUID, priority."""
 
@@ -187,7 +208,7 @@ class PlannedChanges(Suggests, Sequence["AttributeChange"]):
         from softib.render.documents import document
 
         changes = [c.to_json() for c in self._found]
-        return document("sm-run", master=self.master, changes=changes, sweep=self._report.as_dict())
+        return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.as_dict())
 
     def __repr__(self) -> str:
         return f"<PlannedChanges: {counted([c.attr for c in self._found]) or 'none'}>"

@@ -12,7 +12,7 @@ from softib.cli.manager_options import given_settings, manager_options
 from softib.cli.output import Compiling, print_json, print_notice, printable, show_line
 
 if TYPE_CHECKING:
-    from softib import AttributeChange, PlannedChanges, UmadManager
+    from softib import AttributeChange, PlannedChanges, UmadManager, UmadManagers
 
 LINE_S = 0.5
 GC_EVERY = 200_000
@@ -21,7 +21,7 @@ SHOWN_ROWS = 12
 
 
 @click.command()
-@click.argument("device", required=False)
+@click.argument("devices", metavar="[DEVICE[=CONF]]...", nargs=-1)
 @click.option("--guid", "-g", metavar="GUID", help="The port with this PortGUID.")
 @click.option("--once", "-o", is_flag=True, help="Leave when the subnet is up.")
 @click.option("--dry-run", is_flag=True, help="Print what would change, by node, and send no Set.")
@@ -47,7 +47,7 @@ SHOWN_ROWS = 12
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the sweep, or what would change.")
 @manager_options
 def command(
-    device: str | None, guid: str | None, once: bool, dry_run: bool, take_over: bool, maxsmps: int, lids: str | None, database: str | None,
+    devices: tuple[str, ...], guid: str | None, once: bool, dry_run: bool, take_over: bool, maxsmps: int, lids: str | None, database: str | None,
     log_file: str | None, log_level: str, log_max_mb: int, as_json: bool, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID; default: the first port that is up.
@@ -55,9 +55,11 @@ def command(
     \b
     softib run -- softib sm run --once         # a fabric of 'softib up --sm external'
     softib sm run mlx5_0 --dry-run             # hardware: what would this manager change?
+    softib sm run mlx5_0=a.conf mlx5_1=b.conf  # two subnets, one process, options of their own
 
-    A live master is left alone, unless --priority N says to take part in the election, or --take-over. SIGHUP reads the
-    files anew.
+    Several DEVICEs: a manager for each, with the subnet behind it, in one process. CONF is a file of OpenSM's options for this
+    one, in place of --sm-config. A live master is left alone, unless --priority N says to take part in the election, or --take-over. SIGHUP
+    reads the files anew.
     """
     import gc
 
@@ -65,29 +67,67 @@ def command(
 
     gc.set_threshold(GC_EVERY)  # columns hold nearly all that there is; a bring-up makes no cycles to look for
     given, sm_config, partitions = given_settings(manager)
-    one = softib.UmadManager(
-        device, guid=None if guid is None else _guid(guid), manager=given, sm_config=sm_config, partitions=partitions,
-        lids=lids, database=database, window=maxsmps, notice=print_notice,
-    )  # fmt: skip
-    line = Line(sys.stderr.isatty())
-    to_stderr = not line.live and not once and not dry_run
-    one.log_to(log_file, level=log_level, max_mb=log_max_mb, to_stderr=to_stderr)
+
+    def of(device: str | None) -> UmadManager:
+        name, _, conf = (device or "").partition("=")
+        return softib.UmadManager(
+            name or None, guid=None if guid is None else _guid(guid), manager=given, sm_config=conf or sm_config,
+            partitions=partitions, lids=lids, database=database, window=maxsmps, notice=print_notice,
+        )  # fmt: skip
+
+    if len(devices) > 1 and guid is not None:
+        raise softib.InputError("-g names the one port; with several DEVICEs write PortGUIDs in their place")
+    if len(devices) > 1:
+        several = softib.UmadManagers([of(d) for d in devices])
+        planned = _go(several, once, dry_run, take_over, (log_file, log_level, log_max_mb))
+        return _show_several(several, planned, once, as_json)
+    one = of(devices[0] if devices else None)
+    planned = _go(one, once, dry_run, take_over, (log_file, log_level, log_max_mb))
+    _show(one, planned[0] if planned else None, once, as_json)
+    return 0
+
+
+def _go(
+    managers: UmadManager | UmadManagers, once: bool, dry_run: bool, take_over: bool, log: tuple[str | None, str, int]
+) -> list[PlannedChanges]:
+    """Let them manage until they are done; what they would change after a dry run."""
+    import softib
+
+    line = Line(managers, sys.stderr.isatty())
+    path, level, max_mb = log
+    managers.log_to(path, level=level, max_mb=max_mb, to_stderr=not line.live and not once and not dry_run)
     softib.on_compiling(Compiling(show_line))
-    planned = None
     try:
         if dry_run:
-            planned = one.dry_run(on_step=line)
-        else:
-            one.serve(once=once, take_over=take_over, on_step=line)
+            planned = managers.dry_run(on_step=line)
+            return planned if isinstance(planned, list) else [planned]
+        managers.serve(once=once, take_over=take_over, on_step=line)
+        return []
     finally:
         line.clear()
+
+
+def _show(one: UmadManager, planned: PlannedChanges | None, once: bool, as_json: bool) -> None:
     if as_json:
         print_json((planned if planned is not None else one).to_json())
     elif planned is not None:
         _show_changes(planned)
     elif once:
         _summary(one)
-    return 0
+
+
+def _show_several(many: UmadManagers, planned: list[PlannedChanges], once: bool, as_json: bool) -> int:
+    """What there is to say of all, port by port. Exit code 2 where a manager could not go on."""
+    if as_json:
+        print_json(many.to_json(planned))
+    else:
+        for i, one in enumerate(many):
+            if planned:
+                click.echo(printable(one.port))
+            _show(one, planned[i] if planned else None, once, False)
+    for why in many.failed:
+        print_notice(why)
+    return 2 if many.failed else 0
 
 
 def _guid(text: str) -> int:
@@ -102,20 +142,21 @@ def _guid(text: str) -> int:
 class Line:
     """The live line on a terminal: phase, nodes found, MADs and MADs a second."""
 
-    def __init__(self, live: bool):
+    def __init__(self, managers: UmadManager | UmadManagers, live: bool):
+        self.managers = managers
         self.live, self.next_s, self.last = live, 0.0, (0, time.monotonic())
         self.shown = False
 
-    def __call__(self, manager: UmadManager) -> None:
+    def __call__(self, stepped: UmadManager) -> None:
         """After a step."""
         now = time.monotonic()
         if not self.live or now < self.next_s:
             return
         self.next_s = now + LINE_S
-        show_line(self.text(manager, now))
+        show_line(self.text(self.managers, now))
         self.shown = True
 
-    def text(self, manager: UmadManager, now: float) -> str:
+    def text(self, manager: UmadManager | UmadManagers, now: float) -> str:
         """79 columns at most."""
         counts = manager.counts
         rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
@@ -131,11 +172,13 @@ class Line:
 
 
 def _summary(manager: UmadManager) -> None:
+    if manager.state == "NOTACTIVE":
+        return  # one of several that never began; its reason is printed
     found = manager.to_json()
     for problem in manager.problems:
         print_notice(problem)
     print_notice(
-        f"{found['switches']} switches, {found['cas']} CAs, {found['links']} cables; {found['sent']} MADs ({found['sets']} Sets) in "
+        f"{found['port']}: {found['switches']} switches, {found['cas']} CAs, {found['links']} cables; {found['sent']} MADs ({found['sets']} Sets) in "
         f"{sum(found['phase_s'].values()):.2f} s; {manager.state}"
     )
 

@@ -137,6 +137,9 @@ class SmpAttr(IntEnum):
     MLNX_AR_LFT = 0xFF23
     MLNX_EXT_PORT_INFO = 0xFF90
     MLNX_AR_GROUP_COPY = 0xFFBD
+    MLNX_ROUTER_INFO = 0xFFD0
+    MLNX_NEXT_HOPS = 0xFFD1
+    MLNX_ADJACENT_SUBNETS = 0xFFD2
 
 
 class CapMask(IntFlag):

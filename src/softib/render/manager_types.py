@@ -53,10 +53,20 @@ class SmDryRun(TypedDict):
     """softib sm run --dry-run --json: what the manager would change."""
 
     schema: Literal["softib/sm-run/1"]
+    port: str
     master: str | None
     """The subnet's master at that time."""
     changes: list[PlannedChange]
     sweep: Sweep
+
+
+class SmRunPorts(TypedDict):
+    """softib sm run A B --json: the last sweep of each manager, or what each would change."""
+
+    schema: Literal["softib/sm-run/1"]
+    ports: list[SmRun] | list[SmDryRun]
+    failed: list[str]
+    """Why managers ended that could not go on."""
 
 
 class Alternative(TypedDict):
@@ -119,4 +129,4 @@ class SmJob(TypedDict):
     """The one of each host, in their order."""
 
 
-MANAGER_DOCUMENTS: dict[str, Any] = {"sm-run": SmRun | SmDryRun, "sm-explain": SmExplain, "sm-job": SmJob}
+MANAGER_DOCUMENTS: dict[str, Any] = {"sm-run": SmRun | SmDryRun | SmRunPorts, "sm-explain": SmExplain, "sm-job": SmJob}

@@ -1,6 +1,7 @@
 """Tasks between sweeps, one at a time: which is due, what it sends, and what follows from its answers.
 
-:class:`~softib.sm.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and gives them back.
+:class:`~softib.sm.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and gives them back; ``subnets`` asks routers whether they lead
+where they led.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from softib.sm.election import SmControl
 from softib.sm.light_sweep import LightSweep
 from softib.sm.mastership import SWEEPS_IN
 from softib.sm.responder import Responder
+from softib.sm.router_mgr import TAG_BLOCKS
 from softib.sm.state import SmEvent, SmState
 from softib.sm.sweep import PHASES
 from softib.sm.sweep_runner import SweepRunner
@@ -29,7 +31,9 @@ class BetweenSweeps:
         self.light_sweep = LightSweep(
             runner.mastership.election, self.has.sa_manager.groups, lambda: self.has.sa_manager.config.use_mfttop
         )
-        self._check_master_lid = False
+        self._check_master_lid = self._look_at_routers = False
+        self._changed_routers: set[int] = set()
+        """NodeGUIDs of routers that lead to other subnets than before."""
 
     def wanted(self, now_ps: int) -> str:
         """The task, or first phase of a sweep, that shall be done at once; "" for nothing."""
@@ -39,6 +43,8 @@ class BetweenSweeps:
             return "control"
         if self._check_master_lid and m.state == SmState.MASTER and not schedule.sweep:
             return "sync"
+        if self._look_at_routers and m.state == SmState.MASTER and not schedule.sweep:
+            return "subnets"
         if m.state == SmState.STANDBY and now_ps >= replication.due_ps and self.runner.database.sm_port >= 0:
             return "sync"
         if m.state not in SWEEPS_IN:
@@ -82,19 +88,33 @@ class BetweenSweeps:
         if task == "isolate":
             self.has.flapping.queue(db, queue, now_ps)
             return
+        if task == "subnets":
+            self._look_at_routers = False
+            self.has.stores.routers.reread(db, queue)
+            return
         if task == "again":
             work.light(db, queue, self.schedule.touched)
             return
         need = sa.waiting[0].need if task == "read" else None
         work.begin(task, db, queue, sa.subnet, need, sa.sa.aliases)
 
-    def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
+    def heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of the task."""
+        if self.phase.name == "subnets":
+            self._suspect_routers(self.has.stores.routers.differ(self.runner.database, attr, tags, data))
+            return
         self.light_sweep.heard(self.phase.name, self.runner.database, tags, data)
 
     def lost(self, tags: np.ndarray) -> None:
         """No answer, or a bad one."""
+        if self.phase.name == "subnets":
+            self._suspect_routers(tags)
+            return
         self.light_sweep.lost(self.phase.name, self.runner.database, tags)
+
+    def _suspect_routers(self, tags: np.ndarray) -> None:
+        db = self.runner.database
+        self._changed_routers.update(db.node_guid[db.port_node[tags // TAG_BLOCKS]].tolist())
 
     def done(self, now_ps: int) -> None:
         """All requests of the task are answered or given up."""
@@ -111,5 +131,9 @@ class BetweenSweeps:
         if task == "sync" and work.port_info is not None:
             m.master_named(work.port_info)
         self._check_master_lid = task == "light"
+        self._look_at_routers |= task == "light" and bool(self.has.stores.routers.held)
+        if self._changed_routers:
+            self.schedule.suspect(self._changed_routers)
+            self._changed_routers = set()
         if task == "poll" and m.election.failures >= m.config.polling_retries:
             m.event(now_ps, SmEvent.POLLING_TIMEOUT)

@@ -17,6 +17,7 @@ from softib.sm.congestion_options import CC_OPTIONS, CongestionConfig, congestio
 from softib.sm.flap_options import FLAP_OPTIONS, FlapConfig, flap_config
 from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, link_policy
 from softib.sm.partitions import DEFAULT_PARTITIONS, Partition
+from softib.sm.prefix_routes import PrefixRoute
 from softib.sm.qos_options import QOS_OPTIONS, QosConfig, qos_config
 from softib.sm.qos_policy import QosPolicy
 
@@ -48,7 +49,7 @@ class SmConfig:
     and takes over after ``polling_retries`` polls in vain (sminfo_polling_timeout, polling_retry_number).
 
     ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them as devices have them, where the engine can do with that.
-    ``qos_policy``: what paths the administrator gives to whom.
+    ``qos_policy``: what paths the administrator gives to whom. ``prefix_routes``: which router leads to which other subnet; None: as routers say.
     ``congestion``: settings of congestion control of all devices; None leaves them alone.
     ``ar``: adaptive routing of switches that can; None: none. ``aggregation``: trees of aggregation nodes; None leaves these alone.
 
@@ -93,6 +94,7 @@ class SmConfig:
     changes: ChangeConfig = field(default_factory=ChangeConfig)
     qos: QosConfig | None = None
     qos_policy: QosPolicy | None = None
+    prefix_routes: tuple[PrefixRoute, ...] | None = None
     congestion: CongestionConfig | None = None
     ar: ArConfig | None = None
     aggregation: AggregationConfig | None = None

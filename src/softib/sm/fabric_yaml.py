@@ -19,6 +19,7 @@ from softib.sm.flap_options import FLAP_OPTIONS
 from softib.sm.link_options import LINK_OPTIONS, parse_link_policy
 from softib.sm.options import OPTIONS, read_value
 from softib.sm.partitions import parse_partitions
+from softib.sm.prefix_routes import parse_prefix_routes
 from softib.sm.qos_options import QOS_OPTIONS
 from softib.sm.qos_policy import parse_policy
 
@@ -44,7 +45,7 @@ VALUES = (
     *AGGREGATION_OPTIONS,
 )
 """Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
-ELSEWHERE = ("node", "partitions", "qos_policy_file", "link_policy_file", *ROUTE_KEYS)
+ELSEWHERE = ("node", "partitions", "qos_policy_file", "prefix_routes_file", "link_policy_file", *ROUTE_KEYS)
 ONLY_WITH = {
     "torus_config": ("torus-2QoS",), "lfts_file": ("file",), "nue_max_num_vls": ("nue",), "data_vls": ("lash", "dfsssp", "nue"),
 }  # fmt: skip
@@ -95,6 +96,9 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
         found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
     if section.get("qos_policy_file"):
         found["qos_policy"] = parse_policy(_text(section["qos_policy_file"]), section["qos_policy_file"])
+    if section.get("prefix_routes_file"):
+        path = section["prefix_routes_file"]
+        found["prefix_routes"] = parse_prefix_routes(_text(path), path)
     if section.get("link_policy_file"):
         path = section["link_policy_file"]
         found["link_policy"] = parse_link_policy(_text(path), path)

@@ -96,6 +96,7 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "qos": ("qos", _truth),
     **QOS_OPTIONS,
     "qos_policy_file": ("qos_policy_file", _text),
+    "prefix_routes_file": ("prefix_routes_file", _text),
     "congestion_control": ("congestion_control", _truth),
     **CC_OPTIONS,
     **AR_OPTIONS,

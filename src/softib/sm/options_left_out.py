@@ -85,7 +85,6 @@ LEFT_OUT: dict[str, str] = {
     "console": "there is no console; softib sm sweep, reload, explain and status --json",
     "console_port": "there is no console; softib sm sweep, reload, explain and status --json",
     "suppress_sl2vl_mad_status_errors": "refusals are counted in the report of a sweep",
-    "prefix_routes_file": "paths lead within the subnet alone",
     "consolidate_ipv6_snm_req": "each IPv6 group has an MLID of its own, as long as there are some",
     **dict.fromkeys(("qos_max_vls", "qos_ca_max_vls", "qos_sw0_max_vls", "qos_swe_max_vls", "qos_rtr_max_vls"), "OpenSM reads it, and never looks at it; max_op_vls is obeyed"),
 }  # fmt: skip

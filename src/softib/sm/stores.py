@@ -10,6 +10,7 @@ from softib.sm.ar_mgr import ArStore
 from softib.sm.link_extensions import HeldExtensions
 from softib.sm.mkeys import MKeys
 from softib.sm.pkey_mgr import PkeyTables
+from softib.sm.router_mgr import RouterTables
 from softib.sm.table_store import TableStore
 from softib.sm.ucast_mgr import LftStore
 
@@ -31,6 +32,7 @@ class Stores:
     """(NodeGUID, portnum) → width and speed for which its link was trained anew."""
     extensions: HeldExtensions = field(default_factory=dict)
     pkeys: PkeyTables = field(default_factory=dict)
+    routers: RouterTables = field(default_factory=RouterTables)
     mkeys: MKeys = field(default_factory=MKeys)
     """M_Keys of end ports: nobody forgets them."""
 

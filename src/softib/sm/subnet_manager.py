@@ -223,7 +223,7 @@ class SubnetManager:
 
     def _heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         if not self._runner.asking:
-            self._between.heard(tags, data)
+            self._between.heard(attr, tags, data)
             return
         sweep = self._runner.sweep
         sweep.heard(self.phase, attr, tags, data)

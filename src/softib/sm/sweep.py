@@ -33,6 +33,7 @@ from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
 from softib.sm.rediscovery import Rediscovery, Resume
 from softib.sm.report import SHOWN, SweepReport, attribute_name
+from softib.sm.router_mgr import ROUTER_ATTRIBUTES, TAG_BLOCKS
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
@@ -42,7 +43,7 @@ __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
     "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
-    "ar_on", "multicast", "multicast_tops", "ports", "arm", "activate", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
+    "ar_on", "multicast", "multicast_tops", "ports", "arm", "activate", "routers", "router_tables", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
     "retrain",
 )  # fmt: skip
 """``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
@@ -51,7 +52,7 @@ manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
 before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
 ``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
-asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees, ``multicast_tops`` says how far switches look into them; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``congestion`` writes
+asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees, ``multicast_tops`` says how far switches look into them; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``routers`` and ``router_tables`` ask routers which subnets lie behind them; ``congestion`` writes
 settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees; ``retrain`` trains links anew whose
 policy is another."""
 
@@ -105,7 +106,7 @@ class Sweep:
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active,
             "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "multicast_tops": self._multicast_tops, "ports": self._ports,
-            "arm": self._arm, "activate": self._activate, **self.features.enter,
+            "arm": self._arm, "activate": self._activate, "routers": self._routers, "router_tables": self._router_tables, **self.features.enter,
         }  # fmt: skip
 
     def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
@@ -177,7 +178,14 @@ class Sweep:
         )
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
+        self.subnet.router_tables = self.stores.routers
         self._judge_switches()
+
+    def _routers(self) -> None:
+        self.stores.routers.ask(self.database, self.queue)
+
+    def _router_tables(self) -> None:
+        self.stores.routers.ask_tables(self.database, self.queue)
 
     def _read_held(self) -> None:
         assert self.graph is not None
@@ -279,6 +287,8 @@ class Sweep:
             self._held.heard(attr, tags, data)
         elif attr in EXTENSIONS:
             self.features.link_extensions(attr, tags, data)
+        elif attr in ROUTER_ATTRIBUTES:
+            self.stores.routers.heard(self.database, attr, tags, data)
         elif self.features.heard(phase, tags, data):
             pass
         elif phase == "reread":
@@ -295,6 +305,8 @@ class Sweep:
 
     def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
         """Answers with a bad status."""
+        if attr in ROUTER_ATTRIBUTES:
+            return  # an attribute of this vendor's routers, which older ones do not know
         asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
         asks |= phase == "policy" and attr in EXTENSIONS
         if phase in GMP_PHASES:
@@ -316,6 +328,10 @@ class Sweep:
             return  # written whole
         if attr in EXTENSIONS:
             self.features.link_extensions(attr, tags, None)
+            return
+        if attr in ROUTER_ATTRIBUTES:
+            tags = np.unique(db.port_node[tags // TAG_BLOCKS])
+            self.discovery.lost(attr, tags, why)
             return
         if phase in self.features.enter:
             nodes = self.features.lost(phase, attr, tags, why)

@@ -10,6 +10,7 @@ from softib.agents.kernels.mkey import admit
 from softib.agents.kernels.pma import perf_agent
 from softib.agents.kernels.port_info import get_port_info, set_port_info
 from softib.agents.kernels.route import end_port, make_response
+from softib.agents.kernels.router import adjacent_subnets, next_hops, router_info
 from softib.agents.kernels.sharp import sharp_agent
 from softib.agents.kernels.sma import mlnx_ext_port_info, node_description, node_info, port_info_extended, switch_info
 from softib.agents.kernels.sma_tables import (
@@ -35,6 +36,7 @@ PKEY_TABLE, SL2VL, VL_ARB, LFT, MFT, SM_INFO, MLNX, PORT_INFO_EXT = (
 GENERAL_INFO, AR_INFO, AR_GROUP, AR_LFT, AR_GROUP_COPY = (
     int(A.MLNX_GENERAL_INFO), int(A.MLNX_AR_INFO), int(A.MLNX_AR_GROUP), int(A.MLNX_AR_LFT), int(A.MLNX_AR_GROUP_COPY),
 )  # fmt: skip
+ROUTER_INFO, NEXT_HOPS, ADJACENT = int(A.MLNX_ROUTER_INFO), int(A.MLNX_NEXT_HOPS), int(A.MLNX_ADJACENT_SUBNETS)
 SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
 VENDOR, CONG_CTRL, SHARP = int(c.MgmtClass.VENDOR_MLNX), int(c.MgmtClass.CONG_CTRL), int(c.MgmtClass.SHARP)
 GET, SET, TRAP_REPRESS = int(c.Method.GET), int(c.Method.SET), int(c.Method.TRAP_REPRESS)
@@ -91,6 +93,12 @@ def subnet_agent(t, m, ingress, now):
         return ar_info(t, m, ingress, is_set)
     if attribute == GENERAL_INFO:
         return general_info_smp(t, m, ingress, modifier, is_set)
+    if attribute == ROUTER_INFO:
+        return router_info(t, m, ingress, is_set)
+    if attribute == NEXT_HOPS:
+        return next_hops(t, m, ingress, modifier, is_set)
+    if attribute == ADJACENT:
+        return adjacent_subnets(t, m, ingress, modifier, is_set)
     return BAD_ATTRIBUTE
 
 

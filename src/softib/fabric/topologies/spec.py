@@ -36,6 +36,7 @@ SM_FILES = (
     "torus_config",
     "lfts_file",
     "link_policy_file",
+    "prefix_routes_file",
 )
 YAML_SUFFIXES = (".yaml", ".yml")
 YAML_HEAD = re.compile(rb"^(?:topology|import)[ \t]*:", re.MULTILINE)

@@ -64,6 +64,9 @@ class _Sm(Part):
     aggregation: StrictBool | None = Field(None, description="gives jobs aggregation trees over the aggregation nodes")
     link_policy_file: StrictStr | None = Field(None, description="file of widths and speeds that ports may train to")
     qos_policy_file: StrictStr | None = Field(None, description="file in the form of OpenSM's qos-policy.conf")
+    prefix_routes_file: StrictStr | None = Field(
+        None, description="file in the form of OpenSM's prefix-routes.conf: which router leads to which other subnet"
+    )
 
 
 QOS_KEYS = tuple(

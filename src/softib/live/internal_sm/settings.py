@@ -64,6 +64,9 @@ class ManagerSettings:
                 section |= {"qos": True, "qos_policy_file": policy}
             else:  # OpenSM's file names one whether it is there or not
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
+        routes = found.pop("prefix_routes_file", None)
+        if routes and Path(routes).is_file():  # likewise; without one, routers say where they lead
+            section["prefix_routes_file"] = routes
         first = settings_of(section)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})

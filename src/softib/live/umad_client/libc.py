@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+from collections.abc import Sequence
 from functools import cache
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "is_stock_simulator",
     "names_in",
     "open_device",
+    "poll_any",
     "poll_in",
     "read_into",
     "read_text",
@@ -86,6 +88,13 @@ def poll_in(fd: int, timeout_s: float) -> bool:
     """Is something there to be read (or an error)? Waits for ``timeout_s`` at most; a signal ends the wait."""
     wait = _PollFd(fd, POLLIN, 0)
     return bool(_libc().poll(ctypes.byref(wait), 1, max(0, round(timeout_s * 1000))) > 0)
+
+
+def poll_any(fds: Sequence[int], timeout_s: float) -> list[bool]:
+    """Of each descriptor, whether something is there to be read (or an error), after ``timeout_s`` at most; a signal ends the wait."""
+    waits = (_PollFd * len(fds))(*(_PollFd(fd, POLLIN, 0) for fd in fds))
+    _libc().poll(waits, len(fds), max(0, round(timeout_s * 1000)))
+    return [w.revents != 0 for w in waits]
 
 
 def read_text(path: str) -> str:

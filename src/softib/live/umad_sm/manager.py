@@ -25,7 +25,7 @@ from softib.sm.sa.dump import dump, read_dump
 from softib.sm.state import SmState
 from softib.sm.subnet_manager import SubnetManager
 
-__all__ = ["Hooks", "UmadManager"]
+__all__ = ["Hooks", "PortLog", "UmadManager", "port_log"]
 
 CHUNK = 4096
 LONGEST_WAIT_S = 0.25
@@ -36,7 +36,19 @@ RETRY_S = 10.0
 """A manager whose port has no link, or does not answer, looks again so often (OpenSM's sweep_interval)."""
 KEEP_S = 10.0
 """How often the administrator's database is written at most."""
-LOG = logging.getLogger("softib.sm")
+
+
+class PortLog(logging.LoggerAdapter[logging.Logger]):
+    """The log of the manager on one port: each line says which, also where one process has several."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Add the port."""
+        return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
+
+
+def port_log(device: UmadDevice | None) -> PortLog:
+    """The log of whoever manages behind ``device``."""
+    return PortLog(logging.getLogger("softib.sm"), {} if device is None else {"port": str(device)})
 
 
 @dataclass
@@ -71,6 +83,7 @@ class UmadManager:
 
     def __init__(self, wire: MadWire, config: SmConfig, device: UmadDevice | None = None, hooks: Hooks | None = None):
         self.wire, self.device, self.hooks = wire, device, hooks or Hooks()
+        self.log = port_log(device)
         self.sm = SubnetManager(_on_wire(config))
         self.pacing = Pacing(self.sm.transactor)
         if self.hooks.lids is not None and not config.reassign_lids:
@@ -93,14 +106,14 @@ class UmadManager:
     def run(self, until: Callable[[UmadManager], bool] = lambda manager: False) -> None:
         """Step after step, until ``until`` says so or somebody stops it."""
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "_reload", True))
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self.reload())
         try:
             while not self.stopping:
                 self.step()
                 if until(self):
                     return
         finally:
-            self._keep_database(now=True)
+            self.close()
             for s, handler in before.items():
                 signal.signal(s, handler)
 
@@ -110,6 +123,25 @@ class UmadManager:
 
     def step(self) -> None:
         """Step the manager, send what it says, and take what comes; wait where nothing is to be done."""
+        wait_s = self.advance()
+        if wait_s is not None and (wait_s <= 0 or self.wire.wait(wait_s)):
+            self.take()
+
+    def take(self) -> None:
+        """Take what has come, for the next step."""
+        self._inbox = self.wire.exchange()
+
+    def reload(self) -> None:
+        """Read the settings anew before the next step, and sweep."""
+        self._reload = True
+
+    def close(self) -> None:
+        """Keep what is kept from one run to the next."""
+        self._keep_database(now=True)
+
+    def advance(self) -> float | None:
+        """:meth:`step` without a wait: None where MADs went out (what came back is taken), else for how many seconds the caller may
+        wait for MADs before it calls again. What comes meanwhile is for :meth:`take`."""
         if self._reload:
             self._reload = False
             self._read_settings()
@@ -119,21 +151,17 @@ class UmadManager:
         except SoftibError as error:
             if isinstance(error, PeerError) or self.sm.sweeps <= 1:
                 raise
-            LOG.error("sweep given up", extra={"why": str(error)})
+            self.log.error("sweep given up", extra={"why": str(error)})
             self._inbox, self._retry_at = None, time.monotonic() + RETRY_S
-            return
-        self._carry(outbox, deadline_ps)
-        self._after()
-        self.hooks.on_step(self)
-
-    def _carry(self, outbox: MadBatch, deadline_ps: int) -> None:
+            return None
+        self._inbox = None
         if len(outbox):
             began = clock_ps()
             self._inbox = self.wire.exchange(outbox)
             self.pacing.took(len(outbox), clock_ps() - began)
-            return
-        wait_s = min(LONGEST_WAIT_S, (deadline_ps - clock_ps()) / 1e12)
-        self._inbox = self.wire.exchange() if wait_s <= 0 or self.wire.wait(wait_s) else None
+        self._after()
+        self.hooks.on_step(self)
+        return None if len(outbox) else min(LONGEST_WAIT_S, (deadline_ps - clock_ps()) / 1e12)
 
     # -- what is not the manager's --
 
@@ -161,7 +189,7 @@ class UmadManager:
             os.replace(new, path)
             self._kept = text
         except OSError as error:
-            LOG.warning("database not kept", extra={"why": f"{path}: {error.strerror or error}"})
+            self.log.warning("database not kept", extra={"why": f"{path}: {error.strerror or error}"})
 
     def _read_settings(self) -> None:
         """SIGHUP: a file that cannot be used changes nothing."""
@@ -170,9 +198,9 @@ class UmadManager:
                 self.sm.reconfigure(_on_wire(self.hooks.reread()))
             else:
                 self.sm.request_sweep()
-            LOG.info("settings read")
+            self.log.info("settings read")
         except SoftibError as error:
-            LOG.error("settings not read", extra={"why": str(error)})
+            self.log.error("settings not read", extra={"why": str(error)})
 
     def _look_at_link(self) -> None:
         """Its own link came back, or there never was one: sweep (no trap tells it, see ``InternalManager``)."""
@@ -182,7 +210,7 @@ class UmadManager:
         self._look_at = now + LOOK_S
         link = port_state(self.device.ca, self.device.portnum)
         if link > PortState.DOWN and self._link == PortState.DOWN:
-            LOG.info("link is up", extra={"port": str(self.device)})
+            self.log.info("link is up")
             self.sm.request_sweep()
         self._link = link
         if self.sm.settled and self.sm.state == SmState.DISCOVERING and now >= self._retry_at:
@@ -195,7 +223,7 @@ class UmadManager:
         self._keep_database()
         if sm.state != seen.state:
             self._keep_at = 0.0
-            LOG.info("state", extra={"was": seen.state.name, "now": sm.state.name})
+            self.log.info("state", extra={"was": seen.state.name, "now": sm.state.name})
             seen.state = sm.state
             if sm.state == SmState.STANDBY:
                 self.hooks.on_standby()
@@ -206,10 +234,10 @@ class UmadManager:
         if self.hooks.lids is not None and sm.lids:
             write_lids(self.hooks.lids, sm.lids)
             write_keys(self.hooks.lids, sm.mkeys)
-        LOG.info("sweep", extra=numbers(sm))
+        self.log.info("sweep", extra=numbers(sm))
         for problem in sm.report.problems:
             if problem not in seen.problems:
-                LOG.warning("problem", extra={"what": problem})
+                self.log.warning("problem", extra={"what": problem})
         seen.problems = list(sm.report.problems)
 
 

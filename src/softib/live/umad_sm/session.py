@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from softib.sm.dry_run import AttributeChange
 from softib.sm.mkeys import MKeys
 from softib.sm.state import SmState
 
-__all__ = ["Plan", "default_lids", "dry_run", "serve"]
+__all__ = ["Job", "Plan", "Until", "default_lids", "dry_run", "managing", "serve"]
 
 TAKE_OVER_PRIORITY = 15
 """Of SMInfo, the highest: a master of lower priority hands over (IBA 14.4.1)."""
@@ -61,11 +63,22 @@ def default_lids(device: UmadDevice) -> Path | None:
     return cache / f"guid2lid-{device.guid:016x}"
 
 
-def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
-    """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
+@dataclass(frozen=True)
+class Job:
+    """A manager to be: its port, its settings, and what its caller adds."""
 
-    Raises :class:`InputError` for a live master that nobody said to take part with, :class:`MadTimeout` where the own port has no link.
+    device: UmadDevice
+    config: SmConfig
+    hooks: Hooks
+
+
+@contextlib.contextmanager
+def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
+    """The manager of ``job`` and its open port, which says IsSM until the block ends.
+
+    Raises :class:`InputError` for a live master that nobody said to take part with.
     """
+    device, config, hooks = job.device, job.config, job.hooks
     if plan.take_over:
         config = replace(config, priority=TAKE_OVER_PRIORITY)
     port = UmadPort(device, MANAGES, port_timeout_ms(config), plan.window)
@@ -75,11 +88,19 @@ def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> Uma
         port.announce()
         # A master looks for managers when a port says IsSM anew (trap 144), and hands over to none that still discovers.
         hooks.on_standby = lambda: port.announce(repeated=True)
-        manager = UmadManager(port, config, device, hooks)
-        manager.run(_Until(plan, device))
-        return manager
+        yield UmadManager(port, config, device, hooks), port
     finally:
         port.close()
+
+
+def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
+    """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
+
+    Raises :class:`InputError` for a live master that nobody said to take part with, :class:`MadTimeout` where the own port has no link.
+    """
+    with managing(Job(device, config, hooks), plan) as (manager, _):
+        manager.run(Until(plan, device))
+        return manager
 
 
 def _local_key(device: UmadDevice, config: SmConfig, hooks: Hooks) -> int:
@@ -97,8 +118,8 @@ def _refuse(device: UmadDevice, master: Master | None) -> None:
         )
 
 
-class _Until:
-    """Is :func:`serve` done? Also says why it cannot go on."""
+class Until:
+    """Is a manager done? Also says why it cannot go on."""
 
     def __init__(self, plan: Plan, device: UmadDevice):
         self.plan, self.device, self.deadline = plan, device, time.monotonic() + HANDOVER_S

@@ -16,6 +16,7 @@ from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.router_mgr import RouterTables
 
 __all__ = ["RATE_GBPS", "Subnet", "rate_codes"]
 
@@ -76,6 +77,8 @@ class Subnet:
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
         """Alias GUIDs, ascending, and the PortGUID of each."""
+        self.router_tables = RouterTables()
+        """What routers say of the subnets behind them."""
 
     def __len__(self) -> int:
         return len(self.end_port)
@@ -128,11 +131,27 @@ class Subnet:
         return ~here & ~multicast & (prefix != 0)
 
     def routers_of_gid(self, gid: np.ndarray) -> np.ndarray:
-        """End of the router towards each GID of another subnet, -1 where there is no router. Destinations are shared out among routers, a GID always to
-        the same one: no MAD tells what lies behind which."""
-        if not len(self.routers):
-            return np.full(len(gid), -1)
-        return self.routers[((gid[:, 0] ^ gid[:, 1]) % np.uint64(len(self.routers))).astype(np.int64)]
+        """End of the router towards each GID of another subnet, -1 where no router leads there. Destinations are shared out among the routers that
+        name their subnet, else among those that name none at all; a GID always has the same one."""
+        found = np.full(len(gid), -1)
+        for prefix in np.unique(gid[:, 0]).tolist():
+            routers = self._routers_to(prefix)
+            rows = np.flatnonzero(gid[:, 0] == np.uint64(prefix))
+            if len(routers):
+                found[rows] = routers[((gid[rows, 0] ^ gid[rows, 1]) % np.uint64(len(routers))).astype(np.int64)]
+        return found
+
+    def _routers_to(self, prefix: int) -> np.ndarray:
+        """Ends of the routers that may lead to the subnet. Prefix routes go before what routers say."""
+        if self.config.prefix_routes is not None:
+            route = next((r for r in self.config.prefix_routes if r.prefix in (None, prefix)), None)
+            if route is None:
+                return self.routers[:0]
+            if route.guid is not None:
+                return self.routers[self.end_guid[self.routers] == np.uint64(route.guid)]
+        named = [self.router_tables.prefixes(int(guid)) for guid in self.end_guid[self.routers]]
+        known = self.routers[[prefix in some for some in named]] if named else self.routers
+        return known if len(known) else self.routers[[not some for some in named]] if named else self.routers
 
     @cached_property
     def lid_of_port(self) -> np.ndarray:

@@ -1,0 +1,122 @@
+# mypy: ignore-errors
+"""What a router knows of other subnets (:mod:`softib.iba.router`): its own ports in them, as their subnet managers configured these.
+
+Site-local prefixes go into the table of adjacent subnets, others into that of next hops. Routers tell each other nothing here, so what lies behind
+another router is in no table. All of it is read from PortInfo at each Get: there is nothing that a Set could write.
+"""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import clear, copy, get64, inner, put16, put32
+from softib.agents.kernels.route import link_up
+from softib.agents.kernels.sma import MELLANOX, is_mellanox_part
+from softib.iba import constants as c
+from softib.iba import router
+from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import PortInfo
+
+ROUTER, ACTIVE = int(c.NodeType.ROUTER), int(c.PortState.ACTIVE)
+OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
+R, N, J = router.RouterInfo, router.NextHop, router.AdjacentSubnet
+NEXT_TOP_AT, NEXT_CAP_AT, ADJACENT_TOP_AT, ADJACENT_CAP_AT, SUBNETS_AT = (
+    R.next_hop_table_top.byte, R.next_hop_table_cap.byte, R.adjacent_table_top.byte, R.adjacent_table_cap.byte,
+    R.cap_supported_subnets.byte,
+)  # fmt: skip
+NEXT_PKEY_AT, NEXT_SIZE = N.pkey.byte, N.size
+ADJACENT_PKEY_AT, NUMBER_AT, SM_AT, ADJACENT_SIZE = J.pkey.byte, J.subnet_prefix.byte, J.master_sm_lid.byte, J.size
+PREFIX_AT, STATE_AT, SM_LID_AT = PortInfo.gid_prefix.byte, PortInfo.port_state.byte, PortInfo.master_sm_lid.byte
+SITE_LOCAL_HEAD = router.SITE_LOCAL >> 16
+NEXT_BLOCK, ADJACENT_BLOCK = router.NEXT_HOP_BLOCK, router.ADJACENT_BLOCK
+
+
+@inner
+def is_router(t, ingress):
+    """Is it a router that knows these attributes?"""
+    node = t.port_node[ingress]
+    return t.node_type[node] == ROUTER and (
+        t.vendor_id[node] == MELLANOX or is_mellanox_part(np.int64(t.device_id[node]))
+    )
+
+
+@inner
+def is_remote_port(t, ingress, port):
+    """Is ``port`` in another subnet than ``ingress``, ACTIVE, and the first of the router's ports there?"""
+    if not link_up(t, port) or t.port_info[port, STATE_AT] & 15 != ACTIVE:
+        return False
+    prefix = get64(t.port_info[port], PREFIX_AT)
+    if prefix == get64(t.port_info[ingress], PREFIX_AT):
+        return False
+    for earlier in range(np.int64(t.node_base[t.port_node[ingress]]) + 1, port):
+        if link_up(t, earlier) and t.port_info[earlier, STATE_AT] & 15 == ACTIVE:
+            if get64(t.port_info[earlier], PREFIX_AT) == prefix:
+                return False
+    return True
+
+
+@inner
+def is_site_local(t, port):
+    """Is the port's prefix site-local?"""
+    return get64(t.port_info[port], PREFIX_AT) >> np.uint64(16) == np.uint64(SITE_LOCAL_HEAD)
+
+
+@inner
+def nth_remote_port(t, ingress, site_local, n):
+    """The port that record ``n`` of a table is about, -1 behind the last one; ``n`` -1: how many records there are."""
+    node, found = t.port_node[ingress], np.int64(0)
+    for number in range(1, np.int64(t.node_nports[node]) + 1):
+        port = np.int64(t.node_base[node]) + number
+        if is_remote_port(t, ingress, port) and is_site_local(t, port) == site_local:
+            if found == n:
+                return port
+            found += 1
+    return found if n < 0 else np.int64(-1)
+
+
+@inner
+def router_info(t, m, ingress, is_set):
+    """How many subnets it knows, and could."""
+    if is_set or not is_router(t, ingress):
+        return BAD_ATTRIBUTE
+    most = max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 0)
+    clear(m, DATA_AT, 64)
+    put32(m, DATA_AT + NEXT_CAP_AT, most)
+    put32(m, DATA_AT + NEXT_TOP_AT, nth_remote_port(t, ingress, False, -1))
+    m[DATA_AT + ADJACENT_TOP_AT] = nth_remote_port(t, ingress, True, -1)
+    m[DATA_AT + ADJACENT_CAP_AT] = most
+    m[DATA_AT + SUBNETS_AT] = most + 1
+    return OK
+
+
+@inner
+def next_hops(t, m, ingress, modifier, is_set):
+    """A block of four subnets whose prefixes are not site-local."""
+    if is_set or not is_router(t, ingress):
+        return BAD_ATTRIBUTE
+    if modifier * NEXT_BLOCK >= max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 1):
+        return BAD_FIELD
+    clear(m, DATA_AT, 64)
+    for i in range(NEXT_BLOCK):
+        port = nth_remote_port(t, ingress, False, modifier * NEXT_BLOCK + i)
+        if port >= 0:
+            at = DATA_AT + NEXT_SIZE * i
+            copy(m, at, t.port_info[port], PREFIX_AT, 8)
+            put16(m, at + NEXT_PKEY_AT, np.int64(t.pkeys[t.pkey_base[port]]))
+    return OK
+
+
+@inner
+def adjacent_subnets(t, m, ingress, modifier, is_set):
+    """A block of eight site-local subnets."""
+    if is_set or not is_router(t, ingress):
+        return BAD_ATTRIBUTE
+    if modifier * ADJACENT_BLOCK >= max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 1):
+        return BAD_FIELD
+    clear(m, DATA_AT, 64)
+    for i in range(ADJACENT_BLOCK):
+        port = nth_remote_port(t, ingress, True, modifier * ADJACENT_BLOCK + i)
+        if port >= 0:
+            at = DATA_AT + ADJACENT_SIZE * i
+            put16(m, at + ADJACENT_PKEY_AT, np.int64(t.pkeys[t.pkey_base[port]]))
+            copy(m, at + NUMBER_AT, t.port_info[port], PREFIX_AT + 6, 2)
+            copy(m, at + SM_AT, t.port_info[port], SM_LID_AT, 2)
+    return OK

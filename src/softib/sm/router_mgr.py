@@ -1,0 +1,106 @@
+"""What routers say of the subnets behind them (:mod:`softib.iba.router`): asked in each sweep, and at each light sweep whether it is the same.
+
+A router that does not know these attributes, or names no subnet, may lead anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from softib.iba.constants import NodeType, SmpAttr
+from softib.iba.devices import DEVICES, MELLANOX
+from softib.iba.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.database import Database
+
+__all__ = ["ROUTER_ATTRIBUTES", "TAG_BLOCKS", "RouterTables"]
+
+INFO, NEXT, ADJACENT = int(SmpAttr.MLNX_ROUTER_INFO), int(SmpAttr.MLNX_NEXT_HOPS), int(SmpAttr.MLNX_ADJACENT_SUBNETS)
+ROUTER_ATTRIBUTES = (INFO, NEXT, ADJACENT)
+TAG_BLOCKS = 1 << 16
+"""Tags of table requests are port * TAG_BLOCKS + block."""
+Image = tuple[int, int]
+"""(attribute, block)."""
+
+
+class RouterTables:
+    """By PortGUID of a router's port in this subnet: what it answered, uint8[64] by (attribute, block)."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, dict[Image, np.ndarray]] = {}
+
+    def ports(self, db: Database) -> np.ndarray:
+        """Ports of routers that may know the attributes, and have a link."""
+        node = db.port_node
+        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(DEVICES))
+        found: np.ndarray = np.flatnonzero((db.node_type[node] == NodeType.ROUTER) & mellanox & db.has_port_info)
+        return found[np.isin(found, db.end_ports())]
+
+    # -- a sweep --
+
+    def ask(self, db: Database, queue: RequestQueue) -> None:
+        """Put a Get(RouterInfo) for each router; nothing of what was held before counts. Tags are ports."""
+        self.held.clear()
+        ports = self.ports(db)
+        queue.get(INFO, db.port_route[ports], ports * TAG_BLOCKS)
+
+    def ask_tables(self, db: Database, queue: RequestQueue) -> None:
+        """Put a Get for each block that has records."""
+        self._ask(db, queue, (NEXT, ADJACENT))
+
+    def reread(self, db: Database, queue: RequestQueue) -> None:
+        """Put the Gets of all that is held."""
+        self._ask(db, queue, ROUTER_ATTRIBUTES)
+
+    def _ask(self, db: Database, queue: RequestQueue, attrs: Iterable[int]) -> None:
+        ports = [p for p in self.ports(db).tolist() if int(db.port_guid[p]) in self.held]
+        for attr in attrs:
+            rows = [(p, b) for p in ports for b in range(self._blocks(int(db.port_guid[p]), attr))]
+            at = np.array([p for p, _ in rows], np.int64)
+            block = np.array([b for _, b in rows], np.int64)
+            queue.get(attr, db.port_route[at], at * TAG_BLOCKS + block, block)
+
+    def _blocks(self, guid: int, attr: int) -> int:
+        info = self.held[guid].get((INFO, 0))
+        if attr == INFO or info is None:
+            return int(attr == INFO)
+        if attr == NEXT:
+            return min(-(-int(RouterInfo.next_hop_table_top.get(info)) // NEXT_HOP_BLOCK), TAG_BLOCKS)
+        return -(-int(RouterInfo.adjacent_table_top.get(info)) // ADJACENT_BLOCK)
+
+    def heard(self, db: Database, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """Answers (uint8[n, 64])."""
+        for tag, image in zip(tags.tolist(), data, strict=True):
+            guid = int(db.port_guid[tag // TAG_BLOCKS])
+            self.held.setdefault(guid, {})[attr, tag % TAG_BLOCKS] = image.copy()
+
+    def differ(self, db: Database, attr: int, tags: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """Tags of :meth:`reread` whose answers are not what is held."""
+        held = [
+            self.held.get(int(db.port_guid[tag // TAG_BLOCKS]), {}).get((attr, tag % TAG_BLOCKS))
+            for tag in tags.tolist()
+        ]
+        same = [a is not None and bool((a == b).all()) for a, b in zip(held, data, strict=True)]
+        return tags[~np.array(same, bool)]
+
+    # -- what it means --
+
+    def prefixes(self, guid: int) -> set[int]:
+        """Prefixes of the subnets to which the router with this port leads, as far as it says."""
+        found: set[int] = set()
+        held = self.held.get(guid, {})
+        info = held.get((INFO, 0))
+        if info is None:
+            return found
+        for (attr, block), image in held.items():
+            if attr == NEXT:
+                there = int(RouterInfo.next_hop_table_top.get(info)) - block * NEXT_HOP_BLOCK
+                rows = image.reshape(NEXT_HOP_BLOCK, NextHop.size)[: max(there, 0)]
+                found |= set(NextHop.subnet_prefix.get(rows).tolist())
+            elif attr == ADJACENT:
+                there = int(RouterInfo.adjacent_table_top.get(info)) - block * ADJACENT_BLOCK
+                rows = image.reshape(ADJACENT_BLOCK, AdjacentSubnet.size)[: max(there, 0)]
+                found |= {SITE_LOCAL | n for n in AdjacentSubnet.subnet_prefix.get(rows).tolist()}
+        return found

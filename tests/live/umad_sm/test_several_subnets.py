@@ -1,0 +1,101 @@
+"""One process with a manager for each of its ports: two subnets that know nothing of each other, and a third port with nothing to manage."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from tests.live.serving import wait_for
+from tests.live.umad_sm.lab import fabric_of, own
+
+RAILS = """\
+Switch 8 "leaf-a"
+[1] "host-1"[1]
+[2] "host-2"[1]
+[3] "host-1"[3]
+
+Switch 8 "leaf-b"
+[1] "host-1"[2]
+[2] "host-2"[2]
+[3] "host-3"[1]
+
+Hca 3 "host-1"
+[1] "leaf-a"[1]
+[2] "leaf-b"[1]
+[3] "leaf-a"[3]
+
+Hca 2 "host-2"
+[1] "leaf-a"[2]
+[2] "leaf-b"[2]
+
+Hca 1 "host-3"
+[1] "leaf-b"[3]
+"""
+
+
+def _events(softib) -> list[dict]:
+    log = softib.folder / "log"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.is_file() else []
+
+
+def _swept(softib, umad: str) -> bool:
+    return any(e["event"] == "sweep" and umad in e["port"] for e in _events(softib))
+
+
+def _nodes(softib, stock, port: int) -> set[str]:
+    """What stock saquery says that there is, asked from host-1's ``port``."""
+    done = subprocess.run(softib.words("run", "--", stock("saquery"), "-P", str(port)), env=softib.env, cwd=softib.folder,
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    return set(re.findall(r"NodeDescription\.+(\S+)", done.stdout))
+
+
+def test_two_subnets_of_one_process(softib, stock):
+    (softib.folder / "rails.net").write_text(RAILS)
+    (softib.folder / "b.conf").write_text("subnet_prefix 0xfe80000000000002\n")
+    softib("up", "rails.net", "--sm", "external", "--detach")
+    words = softib.words("run", "--", sys.executable, "-m", "softib.cli.main", "sm", "run", "umad0", "umad1=b.conf", "umad2",
+                         "--sweep", "1", "--log-file", "log")  # fmt: skip
+    process = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True)
+    softib.started.append(process)
+    wait_for(lambda: _swept(softib, "umad1") and any(e["event"] == "manager ended" for e in _events(softib)), 90)
+    (ended,) = (e for e in _events(softib) if e["event"] == "manager ended")
+    assert "umad1" not in ended["port"], "two ports of one subnet: one of them is in vain"
+    a = "umad2" if "umad0" in ended["port"] else "umad0"  # who stands by has looked at the subnet, too
+    wait_for(lambda: any(e.get("now") == "MASTER" and a in e["port"] for e in _events(softib)), 60)
+    wait_for(lambda: _swept(softib, a), 60)
+    assert "this subnet has a master" in ended["why"]
+
+    assert _nodes(softib, stock, 1 if a == "umad0" else 3) == {"leaf-a", "host-1", "host-2"}
+    assert _nodes(softib, stock, 2) == {"leaf-b", "host-1", "host-2", "host-3"}
+    f = fabric_of(softib)
+    host = {f.node_name(int(n)): int(n) for n in f.cas}
+    assert f.lid[f.port(host["host-1"], 1)] and f.lid[f.port(host["host-2"], 2)]
+    prefixes = {int.from_bytes(f.port_info[f.port(host["host-2"], p), 8:16].tobytes(), "big") for p in (1, 2)}
+    assert prefixes == {0xFE80_0000_0000_0000, 0xFE80_0000_0000_0002}
+    assert len(list((softib.folder / "run" / "softib" / "rails").glob("guid2lid-*"))) == 2
+
+    sweeps = sum(e["event"] == "sweep" and a in e["port"] for e in _events(softib))
+    softib("fault", "link-down", "leaf-b[2]")
+    wait_for(lambda: _nodes(softib, stock, 2) == {"leaf-b", "host-1", "host-3"}, 60)
+    assert sum(e["event"] == "sweep" and a in e["port"] for e in _events(softib)) == sweeps, (
+        "the other subnet was not swept"
+    )
+    pid = next(c["pid"] for c in softib.status()[0]["clients"] if c["sm"])
+    os.kill(pid, signal.SIGTERM)
+    assert process.wait(30) == 2, "one of three managers could not go on"
+    assert "this subnet has a master" in process.stderr.read()
+
+
+def test_a_port_named_twice_is_one_line(softib):
+    (softib.folder / "rails.net").write_text(RAILS)
+    softib("up", "rails.net", "--sm", "external", "--detach")
+    said = own(softib, "sm", "run", "--once", "umad1", "mlx5_0:2", code=2)
+    assert "named twice" in said and len(said.strip().splitlines()) == 1
+    found = json.loads(own(softib, "sm", "run", "--once", "--json", "umad0", "umad1").split("\nsoftib:")[0])
+    assert [p["state"] for p in found["ports"]] == ["MASTER", "MASTER"] and [p["cas"] for p in found["ports"]] == [2, 3]
+    planned = json.loads(own(softib, "sm", "run", "--dry-run", "--json", "umad0", "umad1").split("\nsoftib:")[0])
+    assert [p["changes"] for p in planned["ports"]] == [[], []]
