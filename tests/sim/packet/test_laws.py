@@ -38,7 +38,7 @@ def test_credits_are_conserved_and_what_is_sent_arrives(seed, cores):
     there = net.port[external, t.PEER]
     assert np.array_equal(s.count[external, t.XMIT_OCTETS], s.count[there, t.RCV_OCTETS])
     assert np.array_equal(s.count[external, t.XMIT_PACKETS], s.count[there, t.RCV_PACKETS])
-    assert not s.vl[:, [t.RING, t.QUEUED]].any() and not s.port[:, t.READY].any()
+    assert not s.vl[:, [t.RING, t.QUEUED]].any() and not s.ready[:, t.READY].any()
     m = s.message
     assert (m[:, t.M_ARRIVED] > m[:, t.M_BEGAN]).all() and (m[:, t.M_BEGAN] >= m[:, t.M_START]).all()
     assert (m[:, t.M_COMPLETED] > m[:, t.M_BEGAN]).all()

@@ -280,7 +280,7 @@ class PacketSteps:
 
     def power_lost(self, rows: np.ndarray) -> None:
         """A switch forgets its counters."""
-        self.state.count[rows] = 0
+        self.state.count[np.ix_(rows, t.COUNTED)] = 0
 
     def drains(self, port: int, gbps: float | None) -> None:
         """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0 each packet takes an hour."""

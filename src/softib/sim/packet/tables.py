@@ -36,17 +36,18 @@ Multicast: ``mft`` and ``switch_info`` (MulticastFDBTop) as in the fabric, ``gro
 
 State: Any = table(
     "State",
-    ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
-     "after_completion", "count", "event", "bucket", "used", "heap", "due", "sorting", "digits", "far", "timer", "flow", "throttle", "bound",
+    ["reg", "port", "count", "ready", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
+     "after_completion", "event", "bucket", "used", "heap", "due", "sorting", "digits", "far", "timer", "flow", "throttle", "bound",
      "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
      "rare_count", "sl_count", "vl_wait", "delivery", "log"],
-    {"port": 8, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "count": 16, "event": 3,
+    {"port": 24, "count": 24, "ready": 48, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "event": 3,
      "heap": 2, "due": 2, "sorting": 2, "far": 2, "timer": 2},
 )  # fmt: skip
-"""``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
+"""``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS], three cache lines a row: what every packet touches in the first; ``count`` is the
+same array, named where a counter is meant, and ``ready`` int32[ports, 2 S_COLUMNS] are the same rows, seen as shorter numbers; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
 ``packet`` int32 and ``when`` int64 (the same rows, seen as longer numbers), ``credit``, ``event`` int64 pools; ``qp`` int64[QPs, QP columns]; ``order`` int64: messages by QP; ``message`` int64; ``arrival``,
-``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
+``completion`` CSR offsets and ``after_…`` the messages that wait; ``bucket`` int64[BUCKETS] heads of lists;
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``due`` int64[…, 2] what the bucket of now had, in its order (``sorting``, ``digits`` to sort
 it); ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
@@ -98,9 +99,16 @@ fetched for (:mod:`~softib.sim.packet.kernels.ahead`). The last event that the w
 window. The next row of ``due``, and how many it has."""
 
 # -- State.port --
-FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)
-"""When the link is free; time + 1 of the event that looks at it again (0: none); time + 1 since when it has data and sends none; bits of
-VLs with data; octets of flow control packets to be sent; when the end port's memory, its fetching and its next request are free."""
+(FREE, ARMED, WAITING, _, XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS,
+ RX_FREE, DMA_FREE, GATE, WAIT_TICKS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS, LIFE_DISCARDS,
+ INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(21)  # fmt: skip
+S_COLUMNS = 24
+"""When the link is free; time + 1 of the event that looks at it again (0: none); time + 1 since when it has data and sends none; the two of
+``ready``; counters; when the end port's memory, its fetching and its next request are free; counters again."""
+READY, DEBT = 6, 7
+"""Of ``State.ready``: bits of VLs with data; octets of flow control packets to be sent."""
+COUNTED = (*range(XMIT_OCTETS, RCV_PACKETS + 1), *range(WAIT_TICKS, MARKED + 1))
+"""Columns of ``State.port`` that are counters."""
 
 # -- State.arb --
 HIGH_AT, HIGH_LEFT, LOW_AT, LOW_LEFT, HIGH_SENT, CHOSEN, DRAINED, ARB_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 8
@@ -170,10 +178,6 @@ them; times are -1 where they did not happen; ``M_LID``: the destination; ``M_RE
 receive it takes, + 1 (0: there is one); ``M_GROUP``: its multicast group + 1 (0: none), ``M_DELIVERY``: its first row of ``delivery``;
 ``M_VALUE``: what it carries, where switches reduce; ``M_IMMEDIATE``: a WRITE with immediate data."""
 
-# -- State.count --
-(XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,
- LIFE_DISCARDS, INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(15)  # fmt: skip
-C_COLUMNS = 16
 # -- State.rare_count: what few packets count --
 (REMOTE_ERRORS, RNR_NAKS, MC_XMIT, MC_RCV, RC_COLUMNS) = range(5)
 """PortRcvRemotePhysicalErrors; RNR NAKs received; multicast packets sent and received."""

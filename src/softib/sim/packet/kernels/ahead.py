@@ -69,9 +69,10 @@ def fetch_named(n, s, what):
     entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
     prefetch(n.port, entity, 0)
     prefetch(s.port, entity, 0)
-    prefetch(s.count, entity, 0)
     if kind in (ARRIVE, RECEIVE):
         prefetch(s.packet, payload, 0)
+        if kind == RECEIVE:
+            prefetch(s.port, entity, LINE)
     elif kind == LOOK:
         prefetch(s.vl, entity * n.opt[OPT_VLS], 0)
 
@@ -101,7 +102,6 @@ def fetch_output(n, s, what):
         prefetch(n.port, out, 0)
         prefetch(s.port, out, 0)
         prefetch(s.vl, out * n.opt[OPT_VLS], 0)
-        prefetch(s.count, out, 0)
     elif kind == LOOK:
         row = entity * n.opt[OPT_VLS]
         last = s.vl[row, RING] - 1

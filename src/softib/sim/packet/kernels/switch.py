@@ -184,7 +184,7 @@ def offer(n, s, port, out, vl, k, now):
     last = s.vl[row, RING]
     if last == 0:
         s.voq[voq, Q_NEXT] = voq + 1
-        s.port[out, READY] |= np.int64(1) << vl
+        s.ready[out, READY] |= np.int64(1) << vl
         s.vl[row, HEAD_SINCE] = now
     else:
         s.voq[voq, Q_NEXT] = s.voq[last - 1, Q_NEXT]
@@ -225,7 +225,7 @@ def take_first(n, s, out, vl, row, voq, now):
         last = s.vl[row, RING]
         if last == voq + 1:
             s.vl[row, RING] = 0
-            s.port[out, READY] &= ~(np.int64(1) << vl)
+            s.ready[out, READY] &= ~(np.int64(1) << vl)
         else:
             s.voq[last - 1, Q_NEXT] = s.voq[voq, Q_NEXT]
     s.vl[row, HEAD_SINCE] = now
