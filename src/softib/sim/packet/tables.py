@@ -61,17 +61,17 @@ received by SL and ``vl_wait`` int64[port VLs, VW_COLUMNS], else one row;
 ``log`` int64[…, LOG_COLUMNS]: what watched packets did, from row 1 on."""
 
 # -- Net.port --
-(PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
-    range(17)
-)
+(PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, NEXT_KIND, NEXT_LATENCY,
+ P_COLUMNS) = range(17)  # fmt: skip
 """Port at the other end (-1: no link); kind of port; row of its switch; portnum; fs an octet; ps of the cable; ps that its switch
 takes until a packet that came in here can leave, or half of what a pair of adapters takes from memory to memory; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
-codes of HOQLife and of the switch's lifetime; entries of its arbitration tables."""
+codes of HOQLife and of the switch's lifetime; kind and latency of the port at the other end, so that a packet
+leaves without a look at its row (:func:`~softib.sim.packet.network.know_peers`)."""
 # -- Net.rare --
-BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, REDUCE_FS, REDUCE_PS, RARE_COLUMNS = range(8)
+BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, REDUCE_FS, REDUCE_PS, LOW_CAP, HIGH_CAP, RARE_COLUMNS = range(10)
 """64-octet blocks of its receive buffer a VL; VLStallCount; limit of high priority in octets (-1: none); ps of a tick of
 PortXmitWait; part of a run on several cores that it belongs to; of an aggregation node: fs an octet and ps a packet that it takes to reduce
-(0: another end port)."""
+(0: another end port); entries of its arbitration tables."""
 NOTHING, SWITCH_PORT, END_PORT, REMOTE_PORT = 0, 1, 2, 3
 """Kinds of port. Port 0 of a switch is an end port behind the switch. A remote port is a switch port whose cable leads to another part."""
 
