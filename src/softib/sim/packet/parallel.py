@@ -40,7 +40,7 @@ def in_parts(
     parts = min(options.cores or cores(), MOST_PARTS)
     if parts < 2 or options.random_arbitration or plain_python():
         return [state]
-    part = parts_of_ports(net, ends, m, parts, cabled)
+    part = parts_of_ports(net, ends, m, parts, cabled, state.message[: len(m), t.M_LID])
     ahead = lookahead(net, part, ends, m, options.network, cabled)
     parts = int(part.max()) + 1
     if parts < 2 or ahead < SHORTEST_PS:
