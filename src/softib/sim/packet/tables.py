@@ -90,13 +90,14 @@ by VL? May receives be missing; ps of the RNR NAK timer; RNR retry count; are th
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
  SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, PART, PARTS, LOOKAHEAD, WINDOW_END, ROUND, TAKEN, TAKEN_FROM, MAILED,
- MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, REGISTERS) = range(36)  # fmt: skip
+ MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, HANDLED, CRITICAL, LOOKS, REGISTERS) = range(39)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
 that happened. On several cores: which part this is, and of how many; ps that no cable between parts undercuts; end of the window and its number;
 letters taken of this part (-1: none are being taken); letters written, and the time of the first. Events of the next two buckets that memory is
 fetched for (:mod:`~softib.sim.packet.kernels.ahead`). The last event that the window holds at its end (-1: none); time and event of the management plane that ended a
-window. The next row of ``due``, and how many it has."""
+window. The next row of ``due``, and how many it has. To judge the parts by: events handled until this window; of all windows the
+events of the part that had most; looks at parts that had not ended theirs."""
 
 # -- State.port --
 (FREE, ARMED, WAITING, _, XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS,
@@ -240,11 +241,11 @@ MAIL_ROWS = 1 << 15
 NEVER = 1 << 62
 SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 32
 """Of ``State.sync``: the spin lock; its address; not 0: the run is given up; what each part says, four cache lines a part."""
-SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 10
+SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 11
 (REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST, REPORT_WHAT, REPORT_TIMER, REPORT_TIMER_WHAT,
- REPORT_INBOX) = range(1, 10)  # fmt: skip
+ REPORT_INBOX, REPORT_HANDLED) = range(1, 11)  # fmt: skip
 """Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first,
-its next event, time of its next timeout (or event of the management plane) and what it is, MADs in its inbox."""
+its next event, time of its next timeout (or event of the management plane) and what it is, MADs in its inbox; events of the window."""
 
 # -- failures in time and the management plane --
 MG_ON, MG_SLOW, MG_BUFFERS, MG_AGENT, MG_FORWARD, MG_SETTINGS = range(6)
