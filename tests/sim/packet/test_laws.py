@@ -48,6 +48,17 @@ def test_credits_are_conserved_and_what_is_sent_arrives(seed, cores):
         assert m[i, t.M_BEGAN] >= after + sent.delay_ps[i]
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_the_short_way_through_an_idle_output_changes_nothing(seed):
+    """Where data are counted by SL every packet goes through its queue; without it one that can leave at once does not. Times and counters are the same."""
+    fabric = tree(4, 3)
+    sent = mixture(len(end_ports(fabric)), 300, seed)
+    short, long = (run(fabric, sent, PacketOptions(seed=seed, counters_by_sl=by_sl)) for by_sl in (False, True))
+    for column in ("arrived_ps", "completed_ps", "counters"):
+        assert np.array_equal(getattr(short, column), getattr(long, column))
+    assert short.work["events"] == long.work["events"]
+
+
 def test_messages_of_a_queue_pair_arrive_in_order():
     """PSN order, on lossy links too (IBA 9.7.2)."""
     fabric = star(4)
