@@ -252,9 +252,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         int((net.port[:, t.VOQ] + np.where(net.port[:, t.KIND] == t.SWITCH_PORT, net.port[:, t.PORTS] * vls, 0)).max())
         + 1
     )
-    port = aligned((ports, t.S_COLUMNS), np.int64)
+    of_ports = aligned((ports, t.S_COLUMNS), np.int64)
     return t.State(
-        reg=reg, port=port, count=port, ready=port.view(np.int32), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
+        reg=reg, port=of_ports, count=of_ports, ready=of_ports.view(np.int32), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
         more=np.zeros((ports * vls, t.MORE_COLUMNS), np.int64), voq=np.zeros((voqs, t.Q_COLUMNS), np.int32),
         **_pools(reg, rows, len(q) + 1024), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
         after_completion=after_completion,
