@@ -24,6 +24,8 @@ from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim.messages import Messages, messages
 from softib.sim.packet import PacketOptions, run
+from softib.sim.packet import tables as t
+from softib.sim.packet.engine import execute
 
 MATRIX = "connection_matrices/perm_1024n_1024c_0u_2000000b.cm"
 SIZE = 2_000_000
@@ -47,7 +49,7 @@ def htsim(folder: Path) -> tuple[float, np.ndarray]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ends = [float(t) for t in re.findall(r"finished at ([\d.]+)", done.stdout)]
+    ends = [float(us) for us in re.findall(r"finished at ([\d.]+)", done.stdout)]
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, np.array(ends)
 
 
@@ -65,6 +67,18 @@ def several(fabric: Fabric, sent: Messages, cores: int, rounds: int) -> None:
     ratios = [a / b for a, b in zip(took[1], took[cores], strict=True)]
     print(f"{cores} cores: wall {min(took[cores]):.2f} s against {min(took[1]):.2f} s on one, ratios {', '.join(f'{r:.2f}' for r in ratios)}; "
           f"{'the same bytes' if same else 'NOT THE SAME BYTES'}")  # fmt: skip
+    waits(fabric, sent, cores)
+
+
+def waits(fabric: Fabric, sent: Messages, cores: int) -> None:
+    """What several cores can give at most, which no load of the machine changes: events of all parts by those of the busiest, over the run and window by
+    window; and how often parts looked at others that were not done."""
+    _, states, *_ = execute(fabric, sent, PacketOptions(cores=cores))
+    events = np.array([int(s.reg[t.EVENTS]) for s in states])
+    reg = states[0].reg
+    windows, critical = int(reg[t.ROUND]), int(reg[t.CRITICAL])
+    print(f"        {windows:,} windows of {events.sum() / max(windows, 1):.0f} events, lookahead {int(reg[t.LOOKAHEAD]):,} ps; at most {events.sum() / events.max():.2f} x "
+          f"by the shares of the parts, {events.sum() / max(critical, 1):.2f} x by the busiest of each window; {sum(int(s.reg[t.LOOKS]) for s in states):,} looks at others")  # fmt: skip
 
 
 def main() -> None:
@@ -72,10 +86,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--radix", type=int, default=16, help="of the switches: 16 is 1,024 hosts, 56 is 43,904")
     parser.add_argument("--size", type=int, default=SIZE, help="bytes of each flow")
+    parser.add_argument(
+        "--metres",
+        type=float,
+        default=0.0,
+        help="of each cable; what several cores can do between two meetings grows with it",
+    )
     parser.add_argument("--cores", type=int, default=0, help="then time one processor against so many, in turn")
     given = parser.parse_args()
-    folder = Path(os.environ["HTSIM"]) if os.environ.get("HTSIM") and (given.radix, given.size) == (16, SIZE) else None
+    folder = (
+        Path(os.environ["HTSIM"])
+        if os.environ.get("HTSIM") and (given.radix, given.size, given.metres) == (16, SIZE, 0)
+        else None
+    )
     fabric = generate("fat-tree", radix=given.radix, levels=3, generation="NDR")
+    fabric.cable_length_m[:] = given.metres
     bring_up(fabric, "ftree")
     src, dst = pairs(folder, given.radix**3 // 4)
     run(fabric, messages(src[:2], dst[:2], 4096))  # kernels are compiled now

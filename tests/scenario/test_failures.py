@@ -99,7 +99,7 @@ def test_a_mad_delays_data_by_its_wire_time_and_goes_first():
     with_mad.run_until(20 * US)
     left = int(with_mad.state.count[port, t.XMIT_PACKETS])
     busy_until = int(with_mad.state.port[port, t.FREE])
-    assert with_mad.state.port[port, t.READY] == 1  # data waits
+    assert with_mad.state.ready[port, t.READY] == 1  # data waits
     with_mad.post(port, smp((1,)), 0xFFFF, 20 * US)
     with_mad.run_until(busy_until + 1)
     assert with_mad.state.count[port, t.XMIT_PACKETS] == left + 1

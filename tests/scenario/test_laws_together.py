@@ -124,7 +124,7 @@ def test_octets_in_are_octets_out_and_credits_come_back(seed):
         assert np.array_equal(s.count[cables, here], s.count[peer, there])
     inside_a_switch(fabric, s, bool(net.opt[t.LOSSY]))
     credits_are_back(fabric, net, states)
-    assert not s.vl[:, [t.RING, t.QUEUED]].any() and not s.port[:, t.READY].any()
+    assert not s.vl[:, [t.RING, t.QUEUED]].any() and not s.ready[:, t.READY].any()
     rc = sent.transport == Transport.RC
     done = s.message[: len(sent), t.M_COMPLETED] >= 0
     assert done[rc].mean() > 0.5 and (done[rc].all() or lost)

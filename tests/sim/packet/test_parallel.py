@@ -112,6 +112,15 @@ def test_parts_and_lookahead():
     assert 0 < ahead <= 38 * fs // 1000 + 1  # a credit of 8 octets behind a packet of 30
 
 
+def test_parts_have_the_same_to_do():
+    """No part of a run has a tenth more events than the other, core switches included; and no window's busiest part has less than its share."""
+    sent = messages(np.arange(128), np.random.default_rng(1).permutation(128), 20_000)
+    _, states, *_ = execute(tree(8, 3), sent, PacketOptions(cores=2))
+    events = np.array([int(s.reg[t.EVENTS]) for s in states])
+    assert len(states) == 2 and events.max() < 1.1 * events.min()
+    assert events.max() <= states[0].reg[t.CRITICAL] == states[1].reg[t.CRITICAL] <= events.sum()
+
+
 def test_one_part_where_several_are_of_no_use():
     """A single switch, and random arbitration (an oracle's option) run on one core."""
     net, states, *_ = execute(star(4), messages([0], [1], 4096), PacketOptions(cores=2))

@@ -23,7 +23,16 @@ from softib.sim.static_network import port_gbps
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["active_peer", "aligned", "build_net", "main_profile", "physical_peer", "refresh_ports", "usable_peer"]
+__all__ = [
+    "active_peer",
+    "aligned",
+    "build_net",
+    "know_peers",
+    "main_profile",
+    "physical_peer",
+    "refresh_ports",
+    "usable_peer",
+]
 
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
@@ -146,9 +155,15 @@ def refresh_ports(
     place = np.arange(64)
     low_any = (weights[:, 0:2].reshape(n, 64) * (place < low[:, None])).any(axis=1)
     high_any = (weights[:, 2:4].reshape(n, 64) * (place < high[:, None])).any(axis=1)
-    p[at, t.LOW_CAP], p[at, t.HIGH_CAP] = low * low_any, high * high_any
+    rare[at, t.LOW_CAP], rare[at, t.HIGH_CAP] = low * low_any, high * high_any
     symbol_fs = np.array([1.0, *(10e6 / s.lane_gbps for s in SPEEDS)])
     rare[at, t.TICK] = np.maximum(np.rint(symbol_fs[codes] / 1000), 1).astype(np.int64)
+
+
+def know_peers(port: np.ndarray) -> None:
+    """Write kind and latency of the ports at the other ends into the rows of ``Net.port``; to be called again when either changes."""
+    there = np.maximum(port[:, t.PEER], 0)
+    port[:, t.NEXT_KIND], port[:, t.NEXT_LATENCY] = port[there, t.KIND], port[there, t.LATENCY]
 
 
 def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int]:
@@ -192,9 +207,7 @@ def build_net(
     profile = base.but(**changed)
     is_ethernet = options.network != "infiniband"
     uniform, vls = priorities(sls) if is_ethernet else _sl2vl(fabric, np.unique(sls))
-    lids = int(fabric.lid.max(initial=0)) + (1 << int(fabric.lmc.max(initial=0)))
-    lft = fabric.lft if management is not None else fabric.lft[:, : min(lids + 1, fabric.lft.shape[1])]
-    lft = np.ascontiguousarray(lft) if len(lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
+    lft = np.ascontiguousarray(fabric.lft) if len(fabric.lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
     port, rare = _ports(fabric, vls, profile, changed)
     opt = _options(options, profile, vls)
     if is_ethernet:

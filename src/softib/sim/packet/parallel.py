@@ -14,6 +14,7 @@ from softib.jit.together import cores, plain_python, together
 from softib.sim.messages import Messages
 from softib.sim.packet import tables as t
 from softib.sim.packet.link_technology import kernels_of
+from softib.sim.packet.network import know_peers
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.partition import SHORTEST_PS, lookahead, parts_of_ports
 from softib.sim.packet.state import grow, local_pools
@@ -35,10 +36,11 @@ def in_parts(
     One part it is where the order of events at a port matters to what is drawn (random arbitration), and where cables between parts, or adapters, take less than
     :data:`~softib.sim.packet.partition.SHORTEST_PS`. ``cabled``: the port at the other end of each cable, where links may come up during the run.
     """
+    know_peers(net.port)
     parts = min(options.cores or cores(), MOST_PARTS)
     if parts < 2 or options.random_arbitration or plain_python():
         return [state]
-    part = parts_of_ports(net, ends, m, parts, cabled)
+    part = parts_of_ports(net, ends, m, parts, cabled, state.message[: len(m), t.M_LID])
     ahead = lookahead(net, part, ends, m, options.network, cabled)
     parts = int(part.max()) + 1
     if parts < 2 or ahead < SHORTEST_PS:
@@ -47,6 +49,7 @@ def in_parts(
     peer = net.port[:, t.PEER] if cabled is None else cabled
     cut = (peer >= 0) & (part != part[np.maximum(peer, 0)])
     net.port[cut, t.KIND] = t.REMOTE_PORT
+    know_peers(net.port)
     mail = np.zeros((parts, 2, t.MAIL_ROWS, t.MAIL_COLUMNS), np.int64)
     sync = _sync(parts)
     return [_part(state, p, parts, ahead, mail, sync) for p in range(parts)]

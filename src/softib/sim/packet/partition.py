@@ -14,16 +14,28 @@ __all__ = ["SHORTEST_PS", "lookahead", "parts_of_ports"]
 
 SHORTEST_PS = 100
 """Below this lookahead windows hold too few events to be worth a meeting."""
+LEAST_OCTETS = 64
+"""Of a message, as work: an empty one has a packet, too."""
+MOST_HOPS = 64
+TINY = 1e-3
+"""Work of a switch that nothing passes: such ones are spread evenly."""
 MAD_OCTETS = 290
 PAUSE_OCTETS = 84
 """A pause frame with preamble and gap (:mod:`~softib.sim.packet.kernels.pfc`)."""
 
 
-def parts_of_ports(net: Any, ends: np.ndarray, m: Messages, parts: int, peer: np.ndarray | None = None) -> np.ndarray:
+def parts_of_ports(
+    net: Any,
+    ends: np.ndarray,
+    m: Messages,
+    parts: int,
+    peer: np.ndarray | None = None,
+    lids: np.ndarray | None = None,
+) -> np.ndarray:
     """Part of each port (int64[ports]). Switches that carry hosts are cut, in the order of a breadth-first walk (so that what is close stays
-    together), where the octets that their hosts send and receive are even; every other switch joins most of its neighbours. Adapters'
-    ports belong to the switch before them; cables that end in no switch to part 0. ``peer``: the ports at the other ends of cables, where other links may come up than those of
-    the begin."""
+    together), where what they and their hosts have to do is even; every other switch joins most of its neighbours, or of equals the part that has less to do.
+    Adapters' ports belong to the switch before them; cables that end in no switch to part 0. ``peer``: the ports at the other ends of cables, where other links may come
+    up than those of the begin; ``lids``: the destination of each message, by which its packets are followed (without: hosts alone count)."""
     port = net.port
     switch = port[:, t.SWITCH].astype(np.int64)
     peer = (port[:, t.PEER] if peer is None else peer).astype(np.int64)
@@ -32,15 +44,36 @@ def parts_of_ports(net: Any, ends: np.ndarray, m: Messages, parts: int, peer: np
         return np.zeros(len(port), np.int64)
     linked = np.flatnonzero((peer >= 0) & (peer != np.arange(len(port))))
     at, peer_switch = switch[linked], switch[peer[linked]]
-    load = np.bincount(ends[m.src], m.size, len(port)) + np.bincount(ends[m.dst], m.size, len(port))
+    octets = m.size + LEAST_OCTETS
+    load = np.bincount(ends[m.src], octets, len(port)) + np.bincount(ends[m.dst], octets, len(port))
     weight = np.zeros(switches)
     on_host = (at < 0) & (peer_switch >= 0)
     np.add.at(weight, peer_switch[on_host], load[linked[on_host]] + 1.0)
     between = (at >= 0) & (peer_switch >= 0)
-    part = _cut(_neighbours(at[between], peer_switch[between], switches), weight, parts)
+    passing = np.zeros(switches) if lids is None else _passing(net, peer[ends[m.src]], peer, lids, octets, switches)
+    part = _cut(_neighbours(at[between], peer_switch[between], switches), weight, passing, parts)
     of_port = np.where(switch >= 0, part[np.maximum(switch, 0)], 0)
     before = np.where(peer >= 0, switch[np.maximum(peer, 0)], -1)
     return np.where((switch < 0) & (before >= 0), part[np.maximum(before, 0)], of_port)
+
+
+def _passing(
+    net: Any, at: np.ndarray, peer: np.ndarray, lids: np.ndarray, octets: np.ndarray, switches: int
+) -> np.ndarray:
+    """Octets that pass each switch by the forwarding tables; ``at``: the ports that the messages come in by."""
+    port, lft, made = net.port, net.lft, np.zeros(switches)
+    for _ in range(MOST_HOPS):
+        on = (at >= 0) & (port[np.maximum(at, 0), t.SWITCH] >= 0) & (lids < lft.shape[1])
+        at, lids, octets = at[on], lids[on], octets[on]
+        if not len(at):
+            break
+        switch = port[at, t.SWITCH]
+        made += np.bincount(switch, octets, switches)
+        num = lft[switch, lids].astype(np.int64)
+        goes_on = (num > 0) & (num < port[at, t.PORTS])
+        at, lids, octets = port[at, t.BASE][goes_on] + num[goes_on], lids[goes_on], octets[goes_on]
+        at = peer[at]
+    return made
 
 
 def _neighbours(at: np.ndarray, peer_switch: np.ndarray, switches: int) -> list[np.ndarray]:
@@ -49,26 +82,34 @@ def _neighbours(at: np.ndarray, peer_switch: np.ndarray, switches: int) -> list[
     return np.split(peer_switch[order], np.searchsorted(at[order], np.arange(1, switches)))
 
 
-def _cut(neighbours: list[np.ndarray], weight: np.ndarray, parts: int) -> np.ndarray:
+def _cut(neighbours: list[np.ndarray], weight: np.ndarray, passing: np.ndarray, parts: int) -> np.ndarray:
+    """Part of each switch. ``weight``: what its hosts have to do, 0 where it has none; ``passing``: what itself has."""
     walk = _walk(neighbours, weight)
     part = np.full(len(weight), -1, np.int64)
     leaves = walk[weight[walk] > 0]
-    reached = np.cumsum(weight[leaves]) - weight[leaves] / 2
-    part[leaves] = np.minimum((parts * reached / max(weight.sum(), 1.0)).astype(np.int64), parts - 1)
-    cables = np.zeros(parts, np.int64)
-    waiting = [int(s) for s in walk if part[s] < 0]
-    while waiting:
-        later: list[int] = []
-        for s in waiting:
-            votes = np.bincount(part[neighbours[s]][part[neighbours[s]] >= 0], minlength=parts)
-            if not votes.any() and len(later) < len(waiting) - 1:
-                later.append(s)
-                continue
-            best = np.flatnonzero(votes == votes.max())
-            part[s] = best[np.argmin(cables[best])]
-            cables[part[s]] += len(neighbours[s])
-        waiting = later
+    work = (weight + passing)[leaves]
+    reached = np.cumsum(work) - work / 2
+    part[leaves] = np.minimum((parts * reached / max(work.sum(), 1.0)).astype(np.int64), parts - 1)
+    done = np.bincount(part[leaves], work, parts)
+    ring = walk[part[walk] < 0]
+    while len(ring):
+        votes = np.array([np.bincount(part[neighbours[s]][part[neighbours[s]] >= 0], minlength=parts) for s in ring])
+        # Who is next to nobody yet waits: all neighbours on the side of the hosts are to be known, or the first ones decide for all.
+        now = votes.any(axis=1) if votes.any() else np.arange(len(ring)) == 0
+        _join(ring[now], votes[now], passing + TINY, part, done)
+        ring = ring[~now]
     return part
+
+
+def _join(switches: np.ndarray, votes: np.ndarray, passing: np.ndarray, part: np.ndarray, done: np.ndarray) -> None:
+    """``switches`` join the part of most neighbours (``votes``); those of equals go last, the busiest first, each to the part with less to do."""
+    best = votes == votes.max(axis=1, keepdims=True)
+    equal = best.sum(axis=1) > 1
+    for i in sorted(range(len(switches)), key=lambda i: (bool(equal[i]), -float(passing[switches[i]]), i)):
+        choices = np.flatnonzero(best[i])
+        chosen = choices[np.argmin(done[choices])]
+        part[switches[i]] = chosen
+        done[chosen] += passing[switches[i]]
 
 
 def _walk(neighbours: list[np.ndarray], weight: np.ndarray) -> np.ndarray:

@@ -252,11 +252,12 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         int((net.port[:, t.VOQ] + np.where(net.port[:, t.KIND] == t.SWITCH_PORT, net.port[:, t.PORTS] * vls, 0)).max())
         + 1
     )
+    of_ports = aligned((ports, t.S_COLUMNS), np.int64)
     return t.State(
-        reg=reg, port=aligned((ports, t.S_COLUMNS), np.int64), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
+        reg=reg, port=of_ports, count=of_ports, ready=of_ports.view(np.int32), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
         more=np.zeros((ports * vls, t.MORE_COLUMNS), np.int64), voq=np.zeros((voqs, t.Q_COLUMNS), np.int32),
         **_pools(reg, rows, len(q) + 1024), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
-        after_completion=after_completion, count=aligned((ports, t.C_COLUMNS), np.int64),
+        after_completion=after_completion,
         flow=flow, throttle=throttle,
         bound=np.zeros((len(net.ar_on) if net.opt[t.AR] else 1, t.BOUND_SLOTS, 2), np.int64),
         place=np.zeros((2 * len(q) if net.opt[t.PLACEMENT] else 2, 2 * t.WINDOW_PACKETS // 64), np.uint64),

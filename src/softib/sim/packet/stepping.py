@@ -23,7 +23,7 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.aggregation import aggregation_columns, inside_links
 from softib.sim.packet.groups import group_tables
 from softib.sim.packet.log import PacketLog, watch_tables
-from softib.sim.packet.network import active_peer, build_net, physical_peer, refresh_ports
+from softib.sim.packet.network import active_peer, build_net, know_peers, physical_peer, refresh_ports
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.parallel import in_parts, run_windows, why_one_core
 from softib.sim.packet.partition import lookahead
@@ -264,6 +264,7 @@ class PacketSteps:
         net.port[ports, t.PEER] = after
         ca = ports[(net.port[ports, t.KIND] == t.NOTHING) & (after >= 0)]
         net.port[ca, t.KIND] = t.END_PORT
+        know_peers(net.port)
         change = np.zeros(len(net.port), np.uint8)
         change[ports[((before >= 0) & (after < 0)) | ((wire_before >= 0) & (net.wire[ports] < 0))]] = DOWN
         if dead is not None:
@@ -280,7 +281,7 @@ class PacketSteps:
 
     def power_lost(self, rows: np.ndarray) -> None:
         """A switch forgets its counters."""
-        self.state.count[rows] = 0
+        self.state.count[np.ix_(rows, t.COUNTED)] = 0
 
     def drains(self, port: int, gbps: float | None) -> None:
         """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0 each packet takes an hour."""

@@ -36,17 +36,18 @@ Multicast: ``mft`` and ``switch_info`` (MulticastFDBTop) as in the fabric, ``gro
 
 State: Any = table(
     "State",
-    ["reg", "port", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
-     "after_completion", "count", "event", "bucket", "used", "heap", "due", "sorting", "digits", "far", "timer", "flow", "throttle", "bound",
+    ["reg", "port", "count", "ready", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
+     "after_completion", "event", "bucket", "used", "heap", "due", "sorting", "digits", "far", "timer", "flow", "throttle", "bound",
      "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
      "rare_count", "sl_count", "vl_wait", "delivery", "log"],
-    {"port": 8, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "count": 16, "event": 3,
+    {"port": 24, "count": 24, "ready": 48, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "event": 3,
      "heap": 2, "due": 2, "sorting": 2, "far": 2, "timer": 2},
 )  # fmt: skip
-"""``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS]; ``arb``
+"""``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS], three cache lines a row: what every packet touches in the first; ``count`` is the
+same array, named where a counter is meant, and ``ready`` int32[ports, 2 S_COLUMNS] are the same rows, seen as shorter numbers; ``arb``
 int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
 ``packet`` int32 and ``when`` int64 (the same rows, seen as longer numbers), ``credit``, ``event`` int64 pools; ``qp`` int64[QPs, QP columns]; ``order`` int64: messages by QP; ``message`` int64; ``arrival``,
-``completion`` CSR offsets and ``after_…`` the messages that wait; ``count`` int64[ports, C_COLUMNS]; ``bucket`` int64[BUCKETS] heads of lists;
+``completion`` CSR offsets and ``after_…`` the messages that wait; ``bucket`` int64[BUCKETS] heads of lists;
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``due`` int64[…, 2] what the bucket of now had, in its order (``sorting``, ``digits`` to sort
 it); ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
@@ -60,17 +61,17 @@ received by SL and ``vl_wait`` int64[port VLs, VW_COLUMNS], else one row;
 ``log`` int64[…, LOG_COLUMNS]: what watched packets did, from row 1 on."""
 
 # -- Net.port --
-(PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, LOW_CAP, HIGH_CAP, P_COLUMNS) = (
-    range(17)
-)
+(PEER, KIND, SWITCH, NUM, FS, DELAY, LATENCY, VOQ, PORTS, VLS, MTU, BASE, HOQ, LIFE, NEXT_KIND, NEXT_LATENCY,
+ P_COLUMNS) = range(17)  # fmt: skip
 """Port at the other end (-1: no link); kind of port; row of its switch; portnum; fs an octet; ps of the cable; ps that its switch
 takes until a packet that came in here can leave, or half of what a pair of adapters takes from memory to memory; first VOQ; ports of its node + 1; data VLs; MTU in octets on the wire; port 0 of its switch;
-codes of HOQLife and of the switch's lifetime; entries of its arbitration tables."""
+codes of HOQLife and of the switch's lifetime; kind and latency of the port at the other end, so that a packet
+leaves without a look at its row (:func:`~softib.sim.packet.network.know_peers`)."""
 # -- Net.rare --
-BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, REDUCE_FS, REDUCE_PS, RARE_COLUMNS = range(8)
+BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, REDUCE_FS, REDUCE_PS, LOW_CAP, HIGH_CAP, RARE_COLUMNS = range(10)
 """64-octet blocks of its receive buffer a VL; VLStallCount; limit of high priority in octets (-1: none); ps of a tick of
 PortXmitWait; part of a run on several cores that it belongs to; of an aggregation node: fs an octet and ps a packet that it takes to reduce
-(0: another end port)."""
+(0: another end port); entries of its arbitration tables."""
 NOTHING, SWITCH_PORT, END_PORT, REMOTE_PORT = 0, 1, 2, 3
 """Kinds of port. Port 0 of a switch is an end port behind the switch. A remote port is a switch port whose cable leads to another part."""
 
@@ -89,18 +90,26 @@ by VL? May receives be missing; ps of the RNR NAK timer; RNR retry count; are th
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
  SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, PART, PARTS, LOOKAHEAD, WINDOW_END, ROUND, TAKEN, TAKEN_FROM, MAILED,
- MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, REGISTERS) = range(36)  # fmt: skip
+ MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, HANDLED, CRITICAL, LOOKS, REGISTERS) = range(39)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
 that happened. On several cores: which part this is, and of how many; ps that no cable between parts undercuts; end of the window and its number;
 letters taken of this part (-1: none are being taken); letters written, and the time of the first. Events of the next two buckets that memory is
 fetched for (:mod:`~softib.sim.packet.kernels.ahead`). The last event that the window holds at its end (-1: none); time and event of the management plane that ended a
-window. The next row of ``due``, and how many it has."""
+window. The next row of ``due``, and how many it has. To judge the parts by: events handled until this window; of all windows the
+events of the part that had most; looks at parts that had not ended theirs."""
 
 # -- State.port --
-FREE, ARMED, WAITING, READY, DEBT, RX_FREE, DMA_FREE, GATE, S_COLUMNS = range(9)
-"""When the link is free; time + 1 of the event that looks at it again (0: none); time + 1 since when it has data and sends none; bits of
-VLs with data; octets of flow control packets to be sent; when the end port's memory, its fetching and its next request are free."""
+(FREE, ARMED, WAITING, _, XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS,
+ RX_FREE, DMA_FREE, GATE, WAIT_TICKS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS, LIFE_DISCARDS,
+ INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(21)  # fmt: skip
+S_COLUMNS = 24
+"""When the link is free; time + 1 of the event that looks at it again (0: none); time + 1 since when it has data and sends none; the two of
+``ready``; counters; when the end port's memory, its fetching and its next request are free; counters again."""
+READY, DEBT = 6, 7
+"""Of ``State.ready``: bits of VLs with data; octets of flow control packets to be sent."""
+COUNTED = (*range(XMIT_OCTETS, RCV_PACKETS + 1), *range(WAIT_TICKS, MARKED + 1))
+"""Columns of ``State.port`` that are counters."""
 
 # -- State.arb --
 HIGH_AT, HIGH_LEFT, LOW_AT, LOW_LEFT, HIGH_SENT, CHOSEN, DRAINED, ARB_COLUMNS = 0, 1, 2, 3, 4, 5, 6, 8
@@ -170,10 +179,6 @@ them; times are -1 where they did not happen; ``M_LID``: the destination; ``M_RE
 receive it takes, + 1 (0: there is one); ``M_GROUP``: its multicast group + 1 (0: none), ``M_DELIVERY``: its first row of ``delivery``;
 ``M_VALUE``: what it carries, where switches reduce; ``M_IMMEDIATE``: a WRITE with immediate data."""
 
-# -- State.count --
-(XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS, WAIT_TICKS, FLOW_PACKETS, RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS,
- LIFE_DISCARDS, INACTIVE, TOO_LONG, RCV_FECN, RCV_BECN, MARKED) = range(15)  # fmt: skip
-C_COLUMNS = 16
 # -- State.rare_count: what few packets count --
 (REMOTE_ERRORS, RNR_NAKS, MC_XMIT, MC_RCV, RC_COLUMNS) = range(5)
 """PortRcvRemotePhysicalErrors; RNR NAKs received; multicast packets sent and received."""
@@ -236,11 +241,11 @@ MAIL_ROWS = 1 << 15
 NEVER = 1 << 62
 SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 32
 """Of ``State.sync``: the spin lock; its address; not 0: the run is given up; what each part says, four cache lines a part."""
-SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 10
+SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 11
 (REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST, REPORT_WHAT, REPORT_TIMER, REPORT_TIMER_WHAT,
- REPORT_INBOX) = range(1, 10)  # fmt: skip
+ REPORT_INBOX, REPORT_HANDLED) = range(1, 11)  # fmt: skip
 """Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first,
-its next event, time of its next timeout (or event of the management plane) and what it is, MADs in its inbox."""
+its next event, time of its next timeout (or event of the management plane) and what it is, MADs in its inbox; events of the window."""
 
 # -- failures in time and the management plane --
 MG_ON, MG_SLOW, MG_BUFFERS, MG_AGENT, MG_FORWARD, MG_SETTINGS = range(6)

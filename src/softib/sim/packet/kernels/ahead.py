@@ -19,9 +19,11 @@ from softib.sim.packet.tables import (
     DUE_N,
     END_PORT,
     FIRST_SCOUT,
+    FREE,
     KIND,
     LAST_CREDIT,
     LOOK,
+    NOW,
     NUM,
     OPT_VLS,
     PEER,
@@ -29,6 +31,7 @@ from softib.sim.packet.tables import (
     Q_HEAD,
     Q_NEXT,
     QP,
+    READY,
     RECEIVE,
     RING,
     SECOND_SCOUT,
@@ -69,9 +72,10 @@ def fetch_named(n, s, what):
     entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
     prefetch(n.port, entity, 0)
     prefetch(s.port, entity, 0)
-    prefetch(s.count, entity, 0)
     if kind in (ARRIVE, RECEIVE):
         prefetch(s.packet, payload, 0)
+        if kind == RECEIVE:
+            prefetch(s.port, entity, LINE)
     elif kind == LOOK:
         prefetch(s.vl, entity * n.opt[OPT_VLS], 0)
 
@@ -101,11 +105,9 @@ def fetch_output(n, s, what):
         prefetch(n.port, out, 0)
         prefetch(s.port, out, 0)
         prefetch(s.vl, out * n.opt[OPT_VLS], 0)
-        prefetch(s.count, out, 0)
     elif kind == LOOK:
         row = entity * n.opt[OPT_VLS]
         last = s.vl[row, RING] - 1
-        prefetch(n.port, n.port[entity, PEER], 0)
         prefetch(s.credit, s.vl[row, CREDITS], 0)
         if n.port[entity, KIND] == END_PORT:
             fetch_qp(s, last >> 1)
@@ -120,8 +122,8 @@ def fetch_queue(n, s, what):
     if kind == ARRIVE:
         out = output_of(n, s, entity, payload)
         if out >= 0:
-            prefetch(s.voq, n.port[out, VOQ] + n.port[entity, NUM] * n.opt[OPT_VLS], 0)
-            prefetch(n.port, n.port[out, PEER], 0)
+            if s.ready[out, READY] or s.port[out, FREE] > s.reg[NOW]:  # else it will most probably go straight
+                prefetch(s.voq, n.port[out, VOQ] + n.port[entity, NUM] * n.opt[OPT_VLS], 0)
             prefetch(s.credit, s.vl[out * n.opt[OPT_VLS], CREDITS], 0)
     elif kind == LOOK and n.port[entity, KIND] != END_PORT:
         last = s.vl[entity * n.opt[OPT_VLS], RING]

@@ -48,5 +48,5 @@ def before_streams(n, s, port, k, vl):
     else:
         s.more[row, CONTROL] = k
     s.more[row, LAST_CONTROL] = k
-    s.port[port, READY] |= np.int64(1) << vl
+    s.ready[port, READY] |= np.int64(1) << vl
     return port

@@ -37,10 +37,10 @@ from softib.sim.packet.tables import (
     HEAD_SINCE,
     IN,
     INACTIVE,
-    KIND,
-    LATENCY,
     LEVEL,
     NEXT,
+    NEXT_KIND,
+    NEXT_LATENCY,
     OCTETS,
     OPT_VLS,
     PEER,
@@ -130,7 +130,7 @@ def join_queue(n, s, k, out, vl, row, now):
     s.voq[voq, Q_TAIL] = k
     s.voq[voq, Q_NEXT] = voq + 1
     s.vl[row, RING] = voq + 1
-    s.port[out, READY] |= np.int64(1) << vl
+    s.ready[out, READY] |= np.int64(1) << vl
     s.vl[row, HEAD_SINCE] = now
     return out
 
@@ -158,12 +158,12 @@ def cross_ethernet(n, s, out, vl, k, start):
     s.packet[k, VL] = vl
     if peer == out:  # port 0 of a switch sends into it
         push(s, start, word(peer, ARRIVE, k))
-    elif n.port[peer, KIND] == END_PORT:
+    elif n.port[out, NEXT_KIND] == END_PORT:
         push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
     else:
-        s.when[k, TAIL] += n.port[peer, LATENCY]
-        t = start + n.port[out, DELAY] + n.port[peer, LATENCY] if n.ethernet[CUT_THROUGH] else s.when[k, TAIL]
-        if n.port[peer, KIND] == REMOTE_PORT:
+        s.when[k, TAIL] += n.port[out, NEXT_LATENCY]
+        t = start + n.port[out, DELAY] + n.port[out, NEXT_LATENCY] if n.ethernet[CUT_THROUGH] else s.when[k, TAIL]
+        if n.port[out, NEXT_KIND] == REMOTE_PORT:
             mail_packet(n, s, peer, ARRIVE, k, t)
         else:
             push(s, t, word(peer, ARRIVE, k))

@@ -160,7 +160,7 @@ def unlink_last(n, s, out, vl, voq):
         before = np.int64(s.voq[before, Q_NEXT]) - 1
     if before == voq:
         s.vl[row, RING] = 0
-        s.port[out, READY] &= ~(np.int64(1) << vl)
+        s.ready[out, READY] &= ~(np.int64(1) << vl)
     else:
         s.voq[before, Q_NEXT] = s.voq[voq, Q_NEXT]
         if s.vl[row, RING] == voq + 1:
@@ -211,7 +211,7 @@ def flush_vl15(n, s, port, dead):
         else:
             s.count[port, INACTIVE] += 1
         lose_mad(s, k)
-    s.port[port, READY] &= ~np.int64(VL15_READY)
+    s.ready[port, READY] &= ~np.int64(VL15_READY)
 
 
 @inner
@@ -231,7 +231,7 @@ def no_credits(n, s, port):
         s.vl[row, FCTBS] = 0
         s.vl[row, FCCL] = WINDOW if n.port[port, KIND] == END_PORT else 0
         s.vl[row, WAITS] &= ~STARVED
-    s.port[port, DEBT] = 0
+    s.ready[port, DEBT] = 0
     s.arb[port, DRAINED] = 0
 
 
@@ -253,7 +253,7 @@ def links_down(n, s, change, now):
             no_credits(n, s, port)
         if change[port] == DEAD:
             s.smi[port, SMI_BUSY] = 0
-        if s.port[port, READY]:
+        if s.ready[port, READY]:
             arm(s, port, now)
 
 
@@ -291,7 +291,7 @@ def link_up(n, s, of_peer, port, now):
     for vl in range(n.opt[OPT_VLS]):
         held = held_blocks(n, of_peer, peer, vl) if of_switch(n, peer) else np.int64(0)
         s.vl[port * n.opt[OPT_VLS] + vl, FCCL] = n.rare[peer, BLOCKS] - held
-    if s.port[port, READY]:
+    if s.ready[port, READY]:
         arm(s, port, now)
 
 

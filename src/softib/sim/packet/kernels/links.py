@@ -29,7 +29,6 @@ from softib.sim.packet.tables import (
     FCCL,
     FCP,
     FCTBS,
-    FLOW_PACKETS,
     FREE,
     FREE_CREDIT,
     FS,
@@ -130,8 +129,7 @@ def grant(n, s, port, vl, octets, t):
         mail_credit(n, s, sender, row, blocks_of(octets), t)
     else:
         credited(s, sender, row, blocks_of(octets), t)
-    s.port[port, DEBT] += n.opt[FCP]
-    s.count[port, FLOW_PACKETS] += 1
+    s.ready[port, DEBT] += n.opt[FCP]
 
 
 @inner
@@ -192,9 +190,9 @@ def put_on_wire(n, s, port, row, k, start):
     """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
     octets = s.packet[k, OCTETS]
     end = start + wire_ps(n, port, octets + n.opt[GAP])
-    if s.port[port, DEBT]:  # flow-control packets: what the link did not send while it was idle goes before
-        end += max(wire_ps(n, port, s.port[port, DEBT]) - max(start - s.port[port, FREE], 0), 0)
-        s.port[port, DEBT] = 0
+    if s.ready[port, DEBT]:  # flow-control packets: what the link did not send while it was idle goes before
+        end += max(wire_ps(n, port, s.ready[port, DEBT]) - max(start - s.port[port, FREE], 0), 0)
+        s.ready[port, DEBT] = 0
     s.port[port, FREE] = end
     s.vl[row, FCTBS] = (s.vl[row, FCTBS] + blocks_of(octets)) & WRAP
     s.when[k, TAIL] = end + n.port[port, DELAY]

@@ -106,7 +106,7 @@ def on_vl15(n, s, out, k):
     else:
         s.smi[out, SMI_HEAD] = k
     s.smi[out, SMI_LAST] = k
-    s.port[out, READY] |= VL15_READY
+    s.ready[out, READY] |= VL15_READY
     return np.int64(out)
 
 
@@ -125,13 +125,13 @@ def send_smp(n, s, port, now):
     following = np.int64(s.packet[k, NEXT])
     s.smi[port, SMI_HEAD] = following
     if following == 0:
-        s.port[port, READY] &= ~np.int64(VL15_READY)
+        s.ready[port, READY] &= ~np.int64(VL15_READY)
     s.packet[k, NEXT] = 0
     octets = np.int64(s.packet[k, OCTETS])
     start = max(now, s.when[k, TAIL] - wire_ps(n, port, octets))
     leave_buffer(s, k)
-    end = start + wire_ps(n, port, octets + n.opt[GAP] + s.port[port, DEBT])
-    s.port[port, DEBT] = 0
+    end = start + wire_ps(n, port, octets + n.opt[GAP] + s.ready[port, DEBT])
+    s.ready[port, DEBT] = 0
     s.port[port, FREE] = end
     s.when[k, TAIL] = end + n.port[port, DELAY]
     s.count[port, XMIT_OCTETS] += octets

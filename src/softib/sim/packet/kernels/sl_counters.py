@@ -38,7 +38,7 @@ def note_waiting(n, s, port, now):
     """VLs of ``port`` with data wait from now on, or from when their own packet has left."""
     for vl in range(n.opt[OPT_VLS]):
         row = port * n.opt[OPT_VLS] + vl
-        if not s.port[port, READY] >> vl & 1:
+        if not s.ready[port, READY] >> vl & 1:
             s.vl_wait[row, W_SINCE] = 0
         elif s.vl_wait[row, W_SINCE] == 0:
             s.vl_wait[row, W_SINCE] = max(now, s.vl_wait[row, W_BUSY]) + 1

@@ -33,7 +33,7 @@ def join_ring(n, s, stream):
     last = s.vl[row, RING]
     if last == 0:
         s.qp[q, link] = stream + 1
-        s.port[port, READY] |= np.int64(1) << vl
+        s.ready[port, READY] |= np.int64(1) << vl
     else:
         s.qp[q, link] = s.qp[(last - 1) >> 1, RESPONSE_NEXT if (last - 1) & 1 else RING_NEXT]
         s.qp[(last - 1) >> 1, RESPONSE_NEXT if (last - 1) & 1 else RING_NEXT] = stream + 1
@@ -60,7 +60,7 @@ def rotate(s, port, vl, row, stream, stays):
     if last == stream:
         s.vl[row, RING] = 0
         if s.more[row, CONTROL] == 0:
-            s.port[port, READY] &= ~(np.int64(1) << vl)
+            s.ready[port, READY] &= ~(np.int64(1) << vl)
         return
     following = s.qp[q, RESPONSE_NEXT if stream & 1 else RING_NEXT]
     s.qp[last >> 1, RESPONSE_NEXT if last & 1 else RING_NEXT] = following

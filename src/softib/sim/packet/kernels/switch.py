@@ -16,7 +16,7 @@ from softib.sim.packet.kernels.copies import begin_copies, copy_leaves
 from softib.sim.packet.kernels.discards import discard, ends_discards, lose
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.forwarding import by_table
-from softib.sim.packet.kernels.links import blocks_of, grant, put_on_wire, wire_ps
+from softib.sim.packet.kernels.links import blocks_of, grant, has_credit, put_on_wire, take_credits, wire_ps
 from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.rng import draw
 from softib.sim.packet.kernels.sl_counters import count_received
@@ -37,12 +37,11 @@ from softib.sim.packet.tables import (
     FIFO,
     FIRST,
     FLAGS,
+    FREE,
     HEAD_SINCE,
     IN,
     INACTIVE,
-    KIND,
     LAST_IN,
-    LATENCY,
     LEAVING,
     LEVEL,
     LOSSY,
@@ -52,6 +51,8 @@ from softib.sim.packet.tables import (
     MULTICAST_LID,
     NEXT,
     NEXT_IN,
+    NEXT_KIND,
+    NEXT_LATENCY,
     NUM,
     OCTETS,
     OPT_VLS,
@@ -75,6 +76,7 @@ from softib.sim.packet.tables import (
     VL,
     VLS,
     VOQ,
+    WAITS,
     WHAT,
     WRAP,
     XMIT_OCTETS,
@@ -134,7 +136,23 @@ def arrive(n, s, port, k, now):
     s.when[k, ENTERED] = now
     if n.opt[FIFO]:
         return behind_others(n, s, port, out, vl, k, now)
+    if goes_straight(n, s, out, k, now):
+        s.vl[out, HEAD_SINCE] = now
+        pass_on(n, s, out, vl, out, k, now)
+        return np.int64(-1)
     return offer(n, s, port, out, vl, k, now)
+
+
+@inner
+def goes_straight(n, s, out, k, now):
+    """Can packet ``k`` leave by ``out`` at once? Nothing waits there, the link is free, and credits are there. So its queue, which nothing else of
+    this packet touches, need not be looked at. With several VLs, or where more than that decides, packets go the long way."""
+    if s.ready[out, READY] or s.port[out, FREE] > now or n.opt[OPT_VLS] > 1:
+        return False
+    if n.opt[CC] or n.opt[LOSSY] or n.opt[BY_SL] or s.vl[out, WAITS]:
+        return False
+    take_credits(s, out, now)
+    return has_credit(s, out, s.packet[k, OCTETS])
 
 
 @inner
@@ -184,7 +202,7 @@ def offer(n, s, port, out, vl, k, now):
     last = s.vl[row, RING]
     if last == 0:
         s.voq[voq, Q_NEXT] = voq + 1
-        s.port[out, READY] |= np.int64(1) << vl
+        s.ready[out, READY] |= np.int64(1) << vl
         s.vl[row, HEAD_SINCE] = now
     else:
         s.voq[voq, Q_NEXT] = s.voq[last - 1, Q_NEXT]
@@ -225,7 +243,7 @@ def take_first(n, s, out, vl, row, voq, now):
         last = s.vl[row, RING]
         if last == voq + 1:
             s.vl[row, RING] = 0
-            s.port[out, READY] &= ~(np.int64(1) << vl)
+            s.ready[out, READY] &= ~(np.int64(1) << vl)
         else:
             s.voq[last - 1, Q_NEXT] = s.voq[voq, Q_NEXT]
     s.vl[row, HEAD_SINCE] = now
@@ -252,6 +270,12 @@ def forward(n, s, out, vl, row, voq, now):
     """Send the first packet of ``voq``. It may begin to leave before it has come in whole, but not faster than it comes in."""
     k = take_first(n, s, out, vl, row, voq, now)
     ends_discards(s, row)
+    return pass_on(n, s, out, vl, row, k, now)
+
+
+@inner
+def pass_on(n, s, out, vl, row, k, now):
+    """Packet ``k`` leaves its input for ``out``; returns its octets."""
     octets, came_in = s.packet[k, OCTETS], s.when[k, TAIL]
     start = max(now, came_in - wire_ps(n, out, octets))
     leaves_input(n, s, k, put_on_wire(n, s, out, row, k, start))
@@ -283,15 +307,15 @@ def cross(n, s, out, vl, k, start):
     s.packet[k, VL] = vl
     if peer == out:  # port 0 of a switch sends into it
         push(s, start, word(peer, ARRIVE, k))
-    elif n.port[peer, KIND] == END_PORT:
+    elif n.port[out, NEXT_KIND] == END_PORT:
         if s.packet[k, WHAT] >= SMP:
             push_timer(s, s.when[k, TAIL], word(peer, RECEIVE, k))
         else:
             push(s, s.when[k, TAIL], word(peer, RECEIVE, k))
     else:
-        s.when[k, TAIL] += n.port[peer, LATENCY]
-        t = start + n.port[out, DELAY] + n.port[peer, LATENCY]
-        if n.port[peer, KIND] == REMOTE_PORT:
+        s.when[k, TAIL] += n.port[out, NEXT_LATENCY]
+        t = start + n.port[out, DELAY] + n.port[out, NEXT_LATENCY]
+        if n.port[out, NEXT_KIND] == REMOTE_PORT:
             mail_packet(n, s, peer, ARRIVE, k, t)
         else:
             push(s, t, word(peer, ARRIVE, k))

@@ -80,7 +80,7 @@ def send_control(n, s, port, vl, row, now):
     following = s.packet[k, NEXT]
     s.more[row, CONTROL] = following
     if following == 0 and s.vl[row, RING] == 0:
-        s.port[port, READY] &= ~(np.int64(1) << vl)
+        s.ready[port, READY] &= ~(np.int64(1) << vl)
     s.packet[k, NEXT] = 0
     put_on_wire(n, s, port, row, k, now)
     cross(n, s, port, vl, k, now)
@@ -105,7 +105,7 @@ def next_octets(n, s, port, vl, row, now):
 @inner
 def able_vls(n, s, port, now):
     """Bits of the VLs that have a packet and the credits for it. The others look again when that changes."""
-    able, left = np.int64(0), s.port[port, READY]
+    able, left = np.int64(0), s.ready[port, READY]
     vl = np.int64(0)
     while left >> vl:
         if left >> vl & 1:
@@ -140,16 +140,16 @@ def send_of(n, s, port, vl, now):
 @inner
 def look(n, s, port, now):
     """Send what ``port`` can send now, and see to it that it looks again when it can send more."""
-    if s.port[port, READY] == 0:
+    if s.ready[port, READY] == 0:
         return
     if s.port[port, FREE] > now:
         arm(s, port, s.port[port, FREE])
         if n.opt[BY_SL]:
             note_waiting(n, s, port, now)
         return
-    if s.port[port, READY] & VL15_READY:
+    if s.ready[port, READY] & VL15_READY:
         send_smp(n, s, port, now)
-        if s.port[port, READY]:
+        if s.ready[port, READY]:
             arm(s, port, s.port[port, FREE])
         return
     able = able_vls(n, s, port, now)
@@ -160,9 +160,9 @@ def look(n, s, port, now):
         octets = send_of(n, s, port, vl, now)
         if n.opt[OPT_VLS] > 1:
             account(n, s, port, octets)
-        if s.port[port, READY]:
+        if s.ready[port, READY]:
             arm(s, port, s.port[port, FREE])
-    elif s.port[port, READY]:
+    elif s.ready[port, READY]:
         waits_from(s, port, now)
     else:  # what waited was overdue
         waits_no_more(n, s, port, now)

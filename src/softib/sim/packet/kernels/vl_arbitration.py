@@ -69,7 +69,7 @@ def any_of(s, port, able):
 @inner
 def arbitrate(n, s, port, able):
     """The VL that sends next, of those with a packet and the credits for it (bits, at least one); -1: no table has one of them."""
-    high_cap, low_cap, limit = n.port[port, HIGH_CAP], n.port[port, LOW_CAP], n.rare[port, HIGH_LIMIT]
+    high_cap, low_cap, limit = n.rare[port, HIGH_CAP], n.rare[port, LOW_CAP], n.rare[port, HIGH_LIMIT]
     if high_cap == 0 and low_cap == 0:
         return any_of(s, port, able)
     s.arb[port, CHOSEN] = 1

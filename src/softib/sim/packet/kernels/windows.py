@@ -19,15 +19,19 @@ from softib.sim.packet.kernels.work import release
 from softib.sim.packet.tables import (
     ABORTED,
     ABOUT,
+    CRITICAL,
     DONE,
+    EVENTS,
     EVERYBODY,
     FOR_PART,
     GOES_ON,
     GROW,
+    HANDLED,
     IN_NETWORK,
     LEFT,
     LETTER,
     LOOKAHEAD,
+    LOOKS,
     MADS_INBOX,
     MAIL_FIRST,
     MAILED,
@@ -48,6 +52,7 @@ from softib.sim.packet.tables import (
     REPORT_COLUMNS,
     REPORT_EVENTS,
     REPORT_FIRST,
+    REPORT_HANDLED,
     REPORT_IN_NETWORK,
     REPORT_INBOX,
     REPORT_LEFT,
@@ -104,6 +109,8 @@ def report(n, s, following, what, has_events):
     s.sync[at + REPORT_IN_NETWORK] = s.reg[IN_NETWORK]
     s.sync[at + REPORT_MAILED] = s.reg[MAILED]
     s.sync[at + REPORT_FIRST] = s.reg[MAIL_FIRST]
+    s.sync[at + REPORT_HANDLED] = s.reg[EVENTS] - s.reg[HANDLED]
+    s.reg[HANDLED] = s.reg[EVENTS]
     if n.management[MG_ON]:
         s.sync[at + REPORT_WHAT] = what
         s.sync[at + REPORT_TIMER] = s.timer[0, 0] if s.reg[TIMER_N] > 0 else np.int64(NEVER)
@@ -138,6 +145,7 @@ def meet(s):
             pthread_self()  # a call that the compiler cannot see into: it reads memory anew
         else:
             sched_yield()
+    s.reg[LOOKS] += looks
     spin_lock(lock)
     spin_unlock(lock)
     return True
@@ -190,12 +198,15 @@ def next_window(n, s, until):
     """The end of the next window, from what all said. Returns GOES_ON, or why it ends here."""
     box = s.reg[ROUND] & 1
     first, events, left, in_network = np.int64(NEVER), np.int64(0), np.int64(0), np.int64(0)
+    most = np.int64(0)
     for part in range(s.reg[PARTS]):
         at = report_at(part, box)
         first = min(first, s.sync[at], s.sync[at + REPORT_FIRST])
         events += s.sync[at + REPORT_EVENTS] + s.sync[at + REPORT_MAILED]
         left += s.sync[at + REPORT_LEFT]
         in_network += s.sync[at + REPORT_IN_NETWORK]
+        most = max(most, s.sync[at + REPORT_HANDLED])
+    s.reg[CRITICAL] += most
     s.reg[ROUND] += 1
     s.reg[TAKEN] = RUNNING
     s.reg[MAILED] = 0
