@@ -11,7 +11,7 @@ from softib.sm.options import read_options
 from softib.sm.subnet_manager import SubnetManager
 from tests.sm.wire import settle
 
-__all__ = ["managed", "reaches"]
+__all__ = ["fate", "managed", "reaches"]
 
 
 def managed(text, **spec):
@@ -32,15 +32,20 @@ def up(f, port) -> bool:
 
 def reaches(f, source, lid, target, repairs) -> bool:
     """Does a packet from a host's port get to ``target``'s?"""
+    return fate(f, source, lid, target, repairs) == "arrives"
+
+
+def fate(f, source, lid, target, repairs) -> str:
+    """``arrives``, ``lost``, or ``loops`` of a packet from a host's port to ``target``'s."""
     at = int(f.port_peer[source])
-    for _ in range(16):
+    for _ in range(2 * f.sizes.switches + 2):
         node = int(f.port_node[at])
         if at == target or not f.is_switch[node]:
-            return at == target
+            return "arrives" if at == target else "lost"
         switch = int(f.switch_of_node[node])
         out = int(f.lft[switch, lid])
         if out == LFT_NO_ROUTE:
-            return False
+            return "lost"
         port = int(f.node_base[node]) + out
         if not up(f, port) and repairs:
             words = f.ar_group[switch, int(f.ar_lft[switch, lid]) & ar.GROUP_MASK]
@@ -49,6 +54,6 @@ def reaches(f, source, lid, target, repairs) -> bool:
             ]
             port = int(f.node_base[node]) + others[0] if others else port
         if not up(f, port):
-            return False
+            return "lost"
         at = int(f.port_peer[port])
-    return False
+    return "loops"

@@ -26,8 +26,8 @@ POLLS_S = SmConfig().polling_timeout_ps * (SmConfig().polling_retries + 1) / 1e1
 class Lab(Several):
     """Managers on the first hosts of a fat tree; ``sets`` counts Set by attribute, ``reregisters`` ports told to join anew."""
 
-    def __init__(self, loss: float = 0.0, deaf: bool = False, configs=None, **priorities: int):
-        fabric = generate("fat-tree", radix=4, levels=3)
+    def __init__(self, loss: float = 0.0, deaf: bool = False, configs=None, fabric=None, **priorities: int):
+        fabric = generate("fat-tree", radix=4, levels=3) if fabric is None else fabric
         self.hosts = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
         config = lambda n, p: SmConfig(priority=p, window=64, sweep_interval_ps=10**13, **(configs or {}).get(n, {}))
         super().__init__(
@@ -106,6 +106,11 @@ class Lab(Several):
 
     def tables(self) -> tuple[bytes, bytes]:
         return self.fabric.lft.tobytes(), self.fabric.mft.tobytes()
+
+    def path_sls(self, name: str) -> np.ndarray:
+        """SLs of all paths as this manager's administrator gives them, by switch and end port."""
+        subnet = self.sm[name].sa_manager.subnet
+        return np.array(subnet.routing.path_sl)
 
     def take_over(self, dead: str, new: str) -> None:
         """The master dies; counts begin anew with it."""

@@ -15,7 +15,7 @@ from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
 from softib.sm.options import read_options
-from tests.sm.local_repair_lab import managed, reaches
+from tests.sm.local_repair_lab import fate, managed, reaches
 from tests.sm.wire import settle
 
 
@@ -80,3 +80,43 @@ def test_beside_adaptive_routing(text):
     f, _, _, _ = managed(text)
     assert ARInfo.ar_enabled.get(f.ar_info).all()
     assert np.array_equal(ARInfo.fr_enabled.get(f.ar_info) > 0, np.full(f.sizes.switches, "repair" in text))
+
+
+def between_switches(f) -> list[int]:
+    """One end of each cable between switches."""
+    p = np.flatnonzero(f.linked & f.is_switch[f.port_node])
+    return [int(x) for x in p if f.is_switch[f.port_node[f.port_peer[x]]] and x < f.port_peer[x]]
+
+
+def fates(f, repairs) -> dict[tuple[int, int], str]:
+    hosts = [int(f.port(int(n), 1)) for n in f.cas]
+    return {(a, b): fate(f, a, int(f.lid[b]), b, repairs) for a in hosts for b in hosts if a != b}
+
+
+def test_what_leads_down_takes_a_parallel_cable_to_the_same_switch():
+    """Two cables between each leaf and each spine: whichever falls, no pair is lost for a moment, up or down. Without repair some are."""
+    f, sm, plane, port = managed("local_repair TRUE", hosts=16)
+    for cable in between_switches(f)[::5]:
+        plane.set_link(cable, False, 10**12)
+        assert set(fates(f, True).values()) == {"arrives"} and "lost" in fates(f, False).values()
+        plane.set_link(cable, True, 10**12)
+        sm.request_sweep()
+        settle(sm, plane, port)
+        assert set(fates(f, False).values()) == {"arrives"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "spec"),
+    [("updn", {"hosts": 16}), ("ftree", {"levels": 3, "radix": 4}), ("dnup", {"levels": 3, "radix": 4})],
+)
+def test_any_number_of_dead_cables_makes_no_loop_and_loses_no_pair_that_was_served(engine, spec):
+    """The law of a repair, before anybody has swept: it never sends a packet round, and never takes a path that was there."""
+    f, _, plane, _ = managed(f"local_repair TRUE\nrouting_engine {engine}", **spec)
+    rng, gained = np.random.default_rng(7), 0
+    for port in rng.permutation(between_switches(f))[:6].tolist():
+        plane.set_link(port, False, 10**12)
+        without, having = fates(f, False), fates(f, True)
+        assert "loops" not in having.values() and "loops" not in without.values()
+        assert all(having[pair] == "arrives" for pair, was in without.items() if was == "arrives")
+        gained += sum(x == "arrives" for x in having.values()) - sum(x == "arrives" for x in without.values())
+    assert gained > 0

@@ -56,9 +56,11 @@ def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
     node_at = np.arange(n, dtype=np.int32) if order is None else order.astype(np.int32)
     place = np.empty(n, np.int32)
     place[node_at] = np.arange(n, dtype=np.int32)
-    scratch = [np.empty(n, np.int32) for _ in range(3)]
     present = np.zeros(int(degree[graph.peer].sum()), np.uint8)
-    return VlState(present, place, node_at, scratch[0], scratch[1], np.zeros(n, np.uint8), scratch[2])
+    fwd, bwd, keys = (np.empty(n, np.int32) for _ in range(3))
+    words = (int(degree.max(initial=1)) + 63) >> 6
+    ahead, behind, seen = (np.zeros((rows, words), np.uint64) for rows in (n, n, graph.n_switches))
+    return VlState(present, place, node_at, fwd, bwd, keys, ahead, behind, seen, np.zeros(n // 64 + 1, np.uint64))
 
 
 def place_paths(

@@ -4,7 +4,7 @@
 import numpy as np
 
 from softib.jit import kernel, table
-from softib.routing.order_kernels import BLOCKED, CYCLE, add_dependency
+from softib.routing.order_kernels import BLOCKED, CYCLE, add_dependency, take_number
 
 Tree = table("Tree", "taken order dist stamp candidates fresh")
 """Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order`` int32[n] switches as they were
@@ -128,7 +128,7 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
             settled, added = search(c, vl_state, target, weight, 1, t)
             if _sources(order, settled, cas) < sources[d]:
                 for i in range(added):
-                    vl_state.present[fresh[i]] = 0
+                    take_number(c, vl_state, fresh[i])
                 taken[:] = -1
                 stamp[:] = -1
                 settled = along_tree(c, tree, weight, target, taken, order, dist)

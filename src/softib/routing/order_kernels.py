@@ -2,7 +2,8 @@
 """Dependencies between channels, added one at a time as long as they close no cycle.
 
 The order is kept topological as dependencies come (D. Pearce, P. Kelly, "A dynamic topological sort algorithm for directed
-acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency that agrees with it costs one comparison.
+acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency that agrees with it costs one comparison. One that does not
+costs two searches. They take the links of a switch a word of 64 at a time, and what they found is put in order by its bits: sorting cost as much as searching.
 """
 
 import numpy as np
@@ -12,12 +13,48 @@ from softib.jit import kernel, table
 Channels = table("Channels", "first peer reverse owner dep_first canon")
 """Directed links between switches as channels; ``owner`` int32[links]: the switch that sends. Dependency ``dep_first[a] + k`` is that
 of link ``a`` on the k-th link of the switch at its other end. ``canon`` int32[links]: the channel that stands for a link."""
-VlState = table("VlState", "present place node_at fwd bwd mark keys")
-"""One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place`` int32[links] of each channel in the order and its inverse ``node_at``;
-``fwd``, ``bwd``, ``keys`` int32[links] and ``mark`` uint8[links] (zeros) are scratch."""
+VlState = table("VlState", "present place node_at fwd bwd keys ahead behind seen bits")
+"""One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place`` int32[links] of each channel in the order and its inverse ``node_at``.
+
+Dependencies that are ADDED once more, for the searches: ``ahead`` uint64[links, words], bit k of a link: it waits for the k-th link of the switch at its other end;
+``behind`` uint64[links, words], bit k: the reverse of the k-th link of the switch that sends waits for it. :func:`put` and :func:`take` keep all three alike.
+``fwd``, ``bwd``, ``keys`` int32[links], ``seen`` uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are scratch."""
 
 CYCLE = -1
 ADDED, BLOCKED = 1, 2
+
+
+@kernel
+def put(c, vl_state, a, b):
+    """Channel ``a`` waits for ``b`` from now on, whatever cycle that closes."""
+    v = c.peer[a]
+    k, r = b - c.first[v], c.reverse[a] - c.first[v]
+    vl_state.present[c.dep_first[a] + k] = ADDED
+    vl_state.ahead[a, k >> 6] |= np.uint64(1) << np.uint64(k & 63)
+    vl_state.behind[b, r >> 6] |= np.uint64(1) << np.uint64(r & 63)
+
+
+@kernel
+def take(c, vl_state, a, b, left):
+    """Channel ``a`` does not wait for ``b`` any longer; ``left``: 0, or BLOCKED."""
+    v = c.peer[a]
+    k, r = b - c.first[v], c.reverse[a] - c.first[v]
+    vl_state.present[c.dep_first[a] + k] = left
+    vl_state.ahead[a, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
+    vl_state.behind[b, r >> 6] &= ~(np.uint64(1) << np.uint64(r & 63))
+
+
+@kernel
+def take_number(c, vl_state, dep):
+    """Take away dependency number ``dep`` of :func:`add_dependency`."""
+    low, high = 0, c.peer.shape[0]  # the last channel whose dep_first is not above dep
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if c.dep_first[middle] <= dep:
+            low = middle
+        else:
+            high = middle
+    take(c, vl_state, low, c.first[c.peer[low]] + dep - c.dep_first[low], 0)
 
 
 @kernel
@@ -36,86 +73,125 @@ def add_dependency(c, vl_state, a, b):
             return np.int64(CYCLE)
         behind = _behind(c, vl_state, a, lower)
         _reorder(vl_state, ahead, behind)
-    vl_state.present[dep] = ADDED
+    put(c, vl_state, a, b)
     return np.int64(dep)
+
+
+@kernel
+def _lowest(bits):
+    """The number of the lowest bit that is set: the count of those below it."""
+    below = (bits & (~bits + np.uint64(1))) - np.uint64(1)
+    below -= (below >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    below = (below & np.uint64(0x3333333333333333)) + ((below >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    below = (below + (below >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @kernel
 def _ahead(c, vl_state, a, b, upper):
     """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of them."""
-    fwd, mark, place = vl_state.fwd, vl_state.mark, vl_state.place
+    fwd, seen, place, wanted = vl_state.fwd, vl_state.seen, vl_state.place, c.owner[a]
+    k = a - c.first[wanted]
     fwd[0] = b
-    mark[b] = 1
+    start = c.owner[b]
+    seen[start, (b - c.first[start]) >> 6] |= np.uint64(1) << np.uint64((b - c.first[start]) & 63)
     head, tail = 0, 1
     found = False
     while head < tail and not found:
         x = fwd[head]
         head += 1
         v = c.peer[x]
-        base = c.dep_first[x] - c.first[v]
-        for y in range(c.first[v], c.first[v + 1]):
-            if vl_state.present[base + y] == ADDED:
-                if y == a:
-                    found = True
-                    break
-                if mark[y] == 0 and place[y] < upper:
-                    mark[y] = 1
+        found = v == wanted and (vl_state.ahead[x, k >> 6] >> np.uint64(k & 63)) & np.uint64(1) != 0
+        for w in range(seen.shape[1]):
+            bits = vl_state.ahead[x, w] & ~seen[v, w]
+            seen[v, w] |= bits
+            while bits:
+                y = c.first[v] + 64 * w + _lowest(bits)
+                bits &= bits - np.uint64(1)
+                if place[y] < upper:
                     fwd[tail] = y
                     tail += 1
-    for i in range(tail):
-        mark[fwd[i]] = 0
+    seen[start] = 0
+    for i in range(head):
+        seen[c.peer[fwd[i]]] = 0
     return -1 if found else tail
 
 
 @kernel
 def _behind(c, vl_state, a, lower):
     """Channels after place ``lower`` that lead to ``a``, into ``bwd``."""
-    bwd, mark, place = vl_state.bwd, vl_state.mark, vl_state.place
+    bwd, seen, place = vl_state.bwd, vl_state.seen, vl_state.place
     bwd[0] = a
-    mark[a] = 1
+    start = c.peer[a]
+    k = c.reverse[a] - c.first[start]
+    seen[start, k >> 6] |= np.uint64(1) << np.uint64(k & 63)
     head, tail = 0, 1
     while head < tail:
         x = bwd[head]
         head += 1
         u = c.owner[x]
-        k = x - c.first[u]
-        for e in range(c.first[u], c.first[u + 1]):
-            y = c.reverse[e]
-            if mark[y] == 0 and place[y] > lower and vl_state.present[c.dep_first[y] + k] == ADDED:
-                mark[y] = 1
-                bwd[tail] = y
-                tail += 1
-    for i in range(tail):
-        mark[bwd[i]] = 0
+        for w in range(seen.shape[1]):
+            bits = vl_state.behind[x, w] & ~seen[u, w]
+            seen[u, w] |= bits
+            while bits:
+                y = c.reverse[c.first[u] + 64 * w + _lowest(bits)]
+                bits &= bits - np.uint64(1)
+                if place[y] > lower:
+                    bwd[tail] = y
+                    tail += 1
+    seen[start] = 0
+    for i in range(head):
+        seen[c.owner[bwd[i]]] = 0
     return tail
 
 
 @kernel
 def _reorder(vl_state, ahead, behind):
     """Give the places of both sets to those behind first, then to those ahead, each in their order so far."""
-    fwd, bwd, keys, place, node_at = vl_state.fwd, vl_state.bwd, vl_state.keys, vl_state.place, vl_state.node_at
-    b = np.empty(behind, np.int32)
-    f = np.empty(ahead, np.int32)
-    for i in range(behind):
-        b[i] = place[bwd[i]]
-    for i in range(ahead):
-        f[i] = place[fwd[i]]
-    b.sort()
-    f.sort()
-    for i in range(behind):
-        keys[i] = node_at[b[i]]
-    for i in range(ahead):
-        keys[behind + i] = node_at[f[i]]
-    i, j = 0, 0
-    for k in range(behind + ahead):
-        if j == ahead or (i < behind and b[i] < f[j]):
-            at = b[i]
-            i += 1
-        else:
-            at = f[j]
-            j += 1
-        place[keys[k]] = at
-        node_at[at] = keys[k]
+    fwd, bwd, keys, place, node_at, bits = (
+        vl_state.fwd,
+        vl_state.bwd,
+        vl_state.keys,
+        vl_state.place,
+        vl_state.node_at,
+        vl_state.bits,
+    )
+    first, last = place[fwd[0]] >> 6, place[bwd[0]] >> 6
+    filled = _in_order(vl_state, bwd, behind, first, last, 0)
+    filled = _in_order(vl_state, fwd, ahead, first, last, filled)
+    _set_bits(vl_state, bwd, behind)
+    _set_bits(vl_state, fwd, ahead)
+    k = 0
+    for w in range(first, last + 1):
+        word = bits[w]
+        bits[w] = 0
+        while word:
+            at = 64 * w + _lowest(word)
+            word &= word - np.uint64(1)
+            place[keys[k]] = at
+            node_at[at] = keys[k]
+            k += 1
+
+
+@kernel
+def _set_bits(vl_state, channels, count):
+    for i in range(count):
+        at = vl_state.place[channels[i]]
+        vl_state.bits[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+
+
+@kernel
+def _in_order(vl_state, channels, count, first, last, filled):
+    """``channels[:count]``, whose places are in words ``first`` to ``last``, by their places into ``keys`` from ``filled`` on; returns its new end."""
+    _set_bits(vl_state, channels, count)
+    for w in range(first, last + 1):
+        word = vl_state.bits[w]
+        vl_state.bits[w] = 0
+        while word:
+            vl_state.keys[filled] = vl_state.node_at[64 * w + _lowest(word)]
+            word &= word - np.uint64(1)
+            filled += 1
+    return filled
 
 
 @kernel
@@ -133,15 +209,15 @@ def add_from_the_end(c, vl_state, path, length, fresh):
         dep = add_dependency(c, vl_state, path[i], path[i + 1])
         if dep == CYCLE:
             for k in range(count):
-                vl_state.present[fresh[k]] = 0
+                take(c, vl_state, path[fresh[k]], path[fresh[k] + 1], 0)
             if count:
                 dep = add_dependency(c, vl_state, path[i], path[i + 1])
             if dep >= 0:
-                vl_state.present[dep] = 0
+                take(c, vl_state, path[i], path[i + 1], 0)
             else:
                 vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] = BLOCKED
             return i
         if dep >= 0:
-            fresh[count] = dep
+            fresh[count] = i
             count += 1
     return -1

@@ -115,7 +115,8 @@ class _Change:
 
     def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
         """Packets' dependencies by ``table`` and the SLs of ``sls``, int32[dependencies]; None where they have a cycle."""
-        self.state.present[:] = 0
+        for column in (self.state.present, self.state.ahead, self.state.behind):
+            column[:] = 0
         count = np.zeros(len(self.state.present), np.int32)
         masks = self.masks(sls, sls, self.ends)
         free = start_counts(self.channels, self.state, count, table, self.lids, self.net, masks, self.marks)

@@ -4,7 +4,7 @@
 import numpy as np
 
 from softib.jit import inner, kernel, table
-from softib.routing.order_kernels import ADDED, add_dependency
+from softib.routing.order_kernels import ADDED, add_dependency, put, take
 
 OLD, MIXED, NEW, PASSING = 0, 1, 2, 3
 """Kinds of dependencies: of the old table; of an old link to a switch that has changed; of the new table; of the new table behind such a switch alone."""
@@ -159,7 +159,7 @@ def take_away(c, vl_state, count, a, b):
     dep = c.dep_first[a] + b - c.first[c.peer[a]]
     count[dep] -= 1
     if count[dep] == 0:
-        vl_state.present[dep] = 0
+        take(c, vl_state, a, b, 0)
 
 
 @kernel
@@ -168,9 +168,9 @@ def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
     for i in range(lids.shape[0]):
         n = old_dependencies(tables, tables, lids, i, net, sls, marks, 0)
         for e in range(n):
-            dep = c.dep_first[marks.out[1, e]] + marks.out[2, e] - c.first[c.peer[marks.out[1, e]]]
-            count[dep] += 1
-            vl_state.present[dep] = ADDED
+            a, b = marks.out[1, e], marks.out[2, e]
+            count[c.dep_first[a] + b - c.first[c.peer[a]]] += 1
+            put(c, vl_state, a, b)
     return ordered(c, vl_state, np.empty(c.peer.shape[0], np.int32))
 
 

@@ -20,6 +20,9 @@ class Kind(IntEnum):
     PARTITIONS = 8
     ALIAS = 9
     MKEY = 10
+    SLS = 11
+    ABSENT = 12
+    WRITTEN = 13
 
 
 class Journal:

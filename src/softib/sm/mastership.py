@@ -155,7 +155,11 @@ class Mastership:
             return
         has.lids.clear()
         has.lids.update(copy.lids)
-        has.stores.lft.roots = copy.roots
+        has.stores.lft.roots, has.stores.lft.locations = copy.roots, copy.absent
+        if copy.sls is not None:
+            has.stores.lft.sls.take_over(copy.sls)
+        for which, store in enumerate(has.stores.copied):
+            store.copied = copy.written.get(which, {})
         has.stores.mkeys.update(copy.mkeys)
         if self.config.partitions is None and copy.partitions is not None:
             self.config = replace(self.config, partitions=copy.partitions)

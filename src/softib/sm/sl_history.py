@@ -7,13 +7,25 @@ from there on what comes next is compared with the tables that it led to.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.routing.transition import SlUse, sl_masks
 
-__all__ = ["SlHistory"]
+__all__ = ["GivenSls", "SlHistory"]
+
+
+class GivenSls(NamedTuple):
+    """What another manager gave, as :class:`SlHistory` has it: mask of any pair, NodeGUIDs uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
+
+    every: int
+    switches: np.ndarray
+    ends: np.ndarray
+    masks: np.ndarray
+    sl2vl: np.ndarray
 
 
 class SlHistory:
@@ -29,6 +41,11 @@ class SlHistory:
         self.switches, self.ends = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
         self.masks = np.zeros((0, 0), np.uint16)
         self.sl2vl: np.ndarray | None = None
+
+    def take_over(self, given: GivenSls) -> None:
+        """The manager before gave these, and said so."""
+        self.every, self.switches, self.ends, masks, self.sl2vl = given
+        self.known, self.masks = True, masks.copy()
 
     def restarted(self, guids: set[int]) -> None:
         """No connection to these ports is left."""

@@ -36,6 +36,11 @@ class Stores:
     mkeys: MKeys = field(default_factory=MKeys)
     """M_Keys of end ports: nobody forgets them."""
 
+    @property
+    def copied(self) -> tuple[TableStore, ...]:
+        """Those of which a standby gets digests, always in this order."""
+        return self.qos, self.congestion
+
     def trust_nothing(self) -> None:
         """A whole sweep asks every device for what it holds and can, where there is a Get for it."""
         self.pkeys.clear()

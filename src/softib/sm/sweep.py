@@ -221,7 +221,7 @@ class Sweep:
         assert self.graph is not None and self.routing is not None
         if self._held is not None:
             self._held.finish()
-        self.store.sls.restarted(self.fresh_ends)
+        self.store.sls.restarted(self._restarted_ends())
         plan = plan_change(self.database, self.graph, self.routing, self.store, self.config)
         self.report.tables_change = plan.state
         self.report.notes += [plan.note] if plan.note else []
@@ -229,6 +229,14 @@ class Sweep:
             self.database, self.graph, self.routing.lft, self.store, plan.stage, plan.discard
         )
         self.more_tables()
+
+    def _restarted_ends(self) -> set[int]:
+        """:attr:`fresh_ends` but for switches that only seemed reset until their tables were read back."""
+        assert self.graph is not None
+        db, nodes = self.database, self.graph.switch_node
+        read = nodes[[table is not None for table in self.store.known(db, nodes)]]
+        stayed = np.isin(db.port_node, read) & (db.port_state() >= PortState.ARMED)
+        return self.fresh_ends - set(db.port_guid[stayed].tolist())
 
     def more_tables(self) -> bool:
         """Queue the next round of forwarding tables; False where there is none."""

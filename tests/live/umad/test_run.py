@@ -224,3 +224,33 @@ def test_killed_stock_programs_leave_no_folders(one, stock):
     assert done.returncode == 137 and len(re.findall(r"^sys-\d+$", done.stdout, re.MULTILINE)) == 2, done
     left = [str(p) for folder in (one.folder, sub) for p in folder.glob("sys-*")]
     assert left == [str(own)] and (own / "letter").read_text() == "mine"
+
+
+TABLE_READER = """
+import os
+FOLDER = "/sys/class/infiniband/mlx5_0/ports/1/pkeys"
+def table():
+    lines = []
+    for n in range(len(os.listdir(FOLDER))):
+        fd = os.open(f"{FOLDER}/{n}", os.O_RDONLY)
+        lines.append(os.read(fd, 100).decode().strip())
+        os.close(fd)
+    return lines
+print(len(table()), table()[0])
+"""
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace counts the questions")
+def test_a_whole_table_is_a_few_questions(softib):
+    """Each file of sysfs that is opened is a question to the daemon, but a P_Key table, which libibumad reads whole, an entry a file. (It was one an
+    entry; the scan of a table that takes longer than 10 ms asks again.)"""
+    (softib.folder / "net.yaml").write_text("topology: {kind: fat-tree, radix: 4, levels: 2}\n")
+    (softib.folder / "reader.py").write_text(TABLE_READER)
+    softib("up", "net.yaml", "--name", "net", "--detach")
+    counted = softib(
+        "run", "--", "strace", "-f", "-e", "trace=connect", "-o", "calls", sys.executable, "-S", "reader.py"
+    )
+    entries, first = counted.split()[:2]
+    questions = (softib.folder / "calls").read_text().count("AF_UNIX")
+    assert int(entries) >= 32 and first == "0xffff"
+    assert 1 <= questions < int(entries)

@@ -26,6 +26,7 @@ UVERBS_ABI = 6
 """Of uverbs (the kernel's IB_USER_VERBS_ABI_VERSION)."""
 CLASS = "sys/class/infiniband"
 NODE_DESC = "node_desc"
+TABLES = ("pkeys", "gids")
 """The one file that programs write (:mod:`softib.live.sysfs.node_desc`). It stays the same file, so that a namespace can show it
 writable in a tree that is not."""
 
@@ -81,6 +82,7 @@ class View:
     _lines: dict[str, Callable[[], str]] = field(default_factory=dict)
     _links: dict[str, str] = field(default_factory=dict)
     _shown: dict[str, bytes] = field(default_factory=dict)
+    _tables: dict[str, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         f = self.fabric
@@ -132,13 +134,24 @@ class View:
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
-        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone."""
+        """Make the file ``path`` (below the folder) say what is true now; what is none of ours is left alone. Of a table (``pkeys``, ``gids``) all
+        entries: a program that reads one reads the others next, and ``preload/umad/refresh.c`` does not ask for these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
         for device in self.devices:  # by the link's other end, as who is in the directory names it
             if path.startswith(f"{device.folder}/"):
                 path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
-        if path in self._lines:
-            self._write(path)
+        if path not in self._lines:
+            return
+        folder, _, _ = path.rpartition("/")
+        table = folder.rpartition("/")[2] in TABLES
+        for entry in self._entries_of(folder) if table else [path]:
+            self._write(entry)
+
+    def _entries_of(self, folder: str) -> list[str]:
+        found = self._tables.get(folder)
+        if found is None:
+            found = self._tables[folder] = [p for p in self._lines if p.rpartition("/")[0] == folder]
+        return found
 
     def refresh_all(self) -> int:
         """Make every file say what is true now; returns how many had not."""

@@ -114,8 +114,10 @@ class UmadServer(SeqpacketServer):
         if op == constant("REFRESH"):
             view = self.views.known.get(request["view"].decode("utf-8", "replace"))
             if view is not None:
-                self.router.fold(clock_ps())  # counters are read there
-                view.refresh(request["path"].decode("utf-8", "surrogateescape"))
+                path = request["path"].decode("utf-8", "surrogateescape")
+                if "counters" in path:
+                    self.router.fold(clock_ps())
+                view.refresh(path)
             return 0, 0, None
         file = self.files.get(int(request["handle"]))
         if not isinstance(file, UmadFile):

@@ -88,6 +88,8 @@ const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
 bool is_attribute(const char *path);
 /* but the file in which a host describes an adapter. */
 bool is_description(const char *path);
+/* refresh.c: the file `path` (absolute, below the view's directory) says what is true now */
+void refresh(const char *path);
 /* description.c: it as a stream */
 FILE *description_stream(const char *path, const char *mode);
 /* 'u' or 's' and the number when `path` is a umad or issm device; else 0. */

@@ -110,18 +110,6 @@ static bool absolute(int folder, const char *path, char room[PATH_ROOM])
     return (size_t)snprintf(room + n, PATH_ROOM - (size_t)n, "/%s", path) < PATH_ROOM - (size_t)n;
 }
 
-static void refresh(const char *path)
-{
-    const char *part = below(path, view_folder());
-    struct softib_umad_ask question = { .op = SOFTIB_UMAD_REFRESH };
-    struct softib_umad_reply reply;
-
-    if (!part || *part != '/' || strlen(part) >= sizeof question.path)
-        return;
-    strcpy(question.path, part + 1);
-    ask(&question, &reply, false); /* without a daemon the file says what was true when it died */
-}
-
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM])
 {
     const char *at = mapped(path, room);

@@ -1,20 +1,14 @@
-"""Partitions as text that fits into records: JSON, compressed, in pieces; the first has length and CRC of the whole."""
+"""Partitions as text that fits into records: JSON, in pieces (:mod:`softib.sm.replication.octet_pieces`)."""
 
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Iterable
 
 from softib.sm.partitions import Partition, PartitionGroup
+from softib.sm.replication.octet_pieces import cut, joined
 
 __all__ = ["pieces", "read"]
-
-PIECE = 160
-HEAD = struct.Struct(">II")
-LARGEST = 1 << 26
-"""Octets of text at most."""
 
 
 def pieces(partitions: Iterable[Partition]) -> list[bytes]:
@@ -24,26 +18,20 @@ def pieces(partitions: Iterable[Partition]) -> list[bytes]:
          [[g.mgid.hex(), g.rate, g.mtu, g.sl, g.scope, g.qkey, g.tclass, g.flow_label] for g in p.groups]]
         for p in partitions
     ]  # fmt: skip
-    text = zlib.compress(json.dumps(plain, separators=(",", ":")).encode())
-    whole = HEAD.pack(len(text), zlib.crc32(text)) + text
-    return [whole[i : i + PIECE] for i in range(0, len(whole), PIECE)]
+    return cut(json.dumps(plain, separators=(",", ":")).encode())
 
 
 def read(found: list[bytes]) -> tuple[Partition, ...] | None:
     """Partitions of all pieces in order; None where there are none, or where one is missing or damaged."""
-    whole = b"".join(found)
-    if len(whole) < HEAD.size:
-        return None
-    length, crc = HEAD.unpack_from(whole)
-    text = whole[HEAD.size : HEAD.size + length]
-    if len(text) != length or zlib.crc32(text) != crc:
+    text = joined(found)
+    if text is None:
         return None
     try:
-        plain = json.loads(zlib.decompressobj().decompress(text, LARGEST))
+        plain = json.loads(text)
         return tuple(
             Partition(name, pkey, index0, ipoib, sl, [(who, bits) for who, bits in members],
                       [PartitionGroup(bytes.fromhex(g[0]), *g[1:]) for g in groups])
             for name, pkey, index0, ipoib, sl, members, groups in plain
         )  # fmt: skip
-    except (ValueError, TypeError, zlib.error):
+    except (ValueError, TypeError):
         return None

@@ -14,6 +14,7 @@ import numpy as np
 
 from softib.iba.constants import GUID_BLOCK, LID_MCAST_MAX, LID_MCAST_MIN, LID_UCAST_MAX
 from softib.iba.sa import ServiceRecord
+from softib.sm.absent_ends import EndLocations
 from softib.sm.config import SmConfig
 from softib.sm.journal import Kind, alias_key, group_key, member_key, service_key
 from softib.sm.lid_mgr import Lids
@@ -21,9 +22,11 @@ from softib.sm.mcast_mgr import Group, McastManager, Member
 from softib.sm.notices import Subscription, Subscriptions
 from softib.sm.partitions import Partition
 from softib.sm.replication import partition_text
+from softib.sm.replication.path_records import SlPieces, absent, read_absent, read_sls
 from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.service import HEAD, NEVER_PS, PS_PER_S, Services
+from softib.sm.sl_history import GivenSls
 from softib.sm.stores import Stores
 
 __all__ = ["Copied", "Source", "copied"]
@@ -32,6 +35,8 @@ GROUP = struct.Struct(">HIBBBHBBIB")
 MEMBER = struct.Struct(">BB")
 SERVICE_TAIL = struct.Struct(">IH")
 LID = struct.Struct(">HHB")
+WRITTEN = struct.Struct(">QH")
+DIGEST = 8
 MADE = struct.Struct(">I")
 SUBSCRIPTION_HEAD = struct.Struct(">QQHI")
 FOR_EVER = 0xFFFFFFFF
@@ -52,6 +57,7 @@ class Source:
     here: set[int] = field(default_factory=set)
     """PortGUIDs that are in the subnet."""
     now_ps: int = 0
+    sl_pieces: SlPieces = field(default_factory=SlPieces)
 
     @property
     def groups(self) -> McastManager:
@@ -84,9 +90,13 @@ class Source:
         root = bytes((Kind.ROOT,))
         out |= {root + g.to_bytes(8, "big"): b"" for g in self.stores.lft.roots}
         if self.config.partitions is not None:
-            head = bytes((Kind.PARTITIONS,))
-            pieces = partition_text.pieces(self.config.partitions)
-            out |= {head + i.to_bytes(2, "big"): piece for i, piece in enumerate(pieces)}
+            out |= _numbered(Kind.PARTITIONS, partition_text.pieces(self.config.partitions))
+        out |= _numbered(Kind.SLS, self.sl_pieces.of(self.stores.lft.sls))
+        away = bytes((Kind.ABSENT,))
+        out |= {away + g.to_bytes(8, "big"): where for g, where in absent(self.stores.lft.locations, here)}
+        for which, store in enumerate(self.stores.copied):
+            head = bytes((Kind.WRITTEN, which))
+            out |= {head + WRITTEN.pack(*place): digest for place, digest in store.digests().items()}
         return out
 
     def value(self, key: bytes) -> bytes | None:
@@ -130,11 +140,18 @@ class Copied:
     partitions: tuple[Partition, ...] | None = None
     aliases: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
     """(PortGUID, block) → its alias GUIDs, uint64[8]."""
+    sls: GivenSls | None = None
+    """SLs that paths have; None where nothing is known of them."""
+    absent: EndLocations = field(default_factory=EndLocations.none)
+    """Where hosts that are away were."""
+    written: dict[int, dict[tuple[int, int], bytes]] = field(default_factory=dict)
+    """Number of the store (:attr:`softib.sm.stores.Stores.copied`) → (NodeGUID, attribute) → digest of what was written."""
 
 
 def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
     """``records``: key → (value, time in ps when it came). One that is damaged is left out."""
-    out, pieces = Copied(), {}
+    out, pieces, sls = Copied(), {}, {}
+    away: list[tuple[int, bytes]] = []
     by_mgid: dict[bytes, Group] = {}
     for key, (value, came_ps) in records.items():
         kind, name = key[0], key[1:]
@@ -158,15 +175,27 @@ def copied(records: dict[bytes, tuple[bytes, int]]) -> Copied:
             out.aliases[int.from_bytes(name[:8], "big"), name[8]] = np.frombuffer(value, ">u8").astype(np.uint64)
         elif kind == Kind.MADE and len(value) == MADE.size:
             out.made = MADE.unpack(value)[0]
-        elif kind == Kind.PARTITIONS and len(name) == 2:
+        elif kind == Kind.PARTITIONS and len(name) == 4:
             pieces[int.from_bytes(name, "big")] = value
+        elif kind == Kind.SLS and len(name) == 4:
+            sls[int.from_bytes(name, "big")] = value
+        elif kind == Kind.ABSENT and len(name) == 8:
+            away.append((int.from_bytes(name, "big"), value))
+        elif kind == Kind.WRITTEN and len(name) == 1 + WRITTEN.size and len(value) == DIGEST:
+            guid, attr = WRITTEN.unpack_from(name, 1)
+            out.written.setdefault(name[0], {})[guid, attr] = value
     for key, (value, _) in records.items():
         if key[0] == Kind.MEMBER and key[1:17] in by_mgid and len(key) == 25 and len(value) == MEMBER.size:
             state, proxy = MEMBER.unpack(value)
             by_mgid[key[1:17]].members[int.from_bytes(key[17:], "big")] = Member(state, bool(proxy))
     out.groups = list(by_mgid.values())
     out.partitions = partition_text.read([pieces[i] for i in sorted(pieces)])
+    out.sls, out.absent = read_sls([sls[i] for i in sorted(sls)]), read_absent(away)
     return out
+
+
+def _numbered(kind: Kind, pieces: list[bytes]) -> dict[bytes, bytes]:
+    return {bytes((kind,)) + i.to_bytes(4, "big"): piece for i, piece in enumerate(pieces)}
 
 
 def _group(g: Group) -> bytes:

@@ -1,0 +1,90 @@
+/*
+ * Files of the view say what is true when a program opens them: the daemon is asked to write them anew.
+ *
+ * libibumad reads the whole P_Key table of a port, a file an entry, each time it looks a port up: saquery opened 435 files, and waited for the daemon as
+ * often. So the first file of pkeys/ or gids/ that is opened has all files of its directory written, and within TABLE_MS each of the others
+ * is opened without a question, once. Whoever opens the same file again asks again.
+ */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { TABLE_MS = 10, ENTRIES = 512 };
+
+static struct {
+    char folder[PATH_ROOM];
+    int64_t asked_ns;
+    uint64_t opened[ENTRIES / 64];
+} table; /* whose files were written last */
+static bool table_used;
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Number of the entry where `path` is a file of a table, else -1; `length`: of its directory's name, with the slash. */
+static int entry_of(const char *path, size_t *length)
+{
+    const char *name = strrchr(path, '/');
+    char *end;
+
+    if (!name || name[1] < '0' || name[1] > '9')
+        return -1;
+    *length = (size_t)(name + 1 - path);
+    size_t n = *length;
+    bool is_table = (n > 7 && !memcmp(name - 6, "/pkeys", 6)) || (n > 6 && !memcmp(name - 5, "/gids", 5));
+    unsigned long entry = strtoul(name + 1, &end, 10);
+    return is_table && !*end && entry < ENTRIES ? (int)entry : -1;
+}
+
+/* Was the file written with its directory a moment ago, and not been opened since? */
+static bool written_with_others(const char *path, size_t length, int entry)
+{
+    bool is = false;
+    uint64_t bit = UINT64_C(1) << entry % 64;
+
+    if (__atomic_exchange_n(&table_used, true, __ATOMIC_ACQUIRE))
+        return false; /* another thread is at it, or was when this process was forked: asking is always right */
+    if (table.asked_ns && now_ns() - table.asked_ns < TABLE_MS * INT64_C(1000000) && !strncmp(table.folder, path, length) && !table.folder[length]) {
+        is = !(table.opened[entry / 64] & bit);
+        table.opened[entry / 64] |= bit;
+    }
+    __atomic_store_n(&table_used, false, __ATOMIC_RELEASE);
+    return is;
+}
+
+static void remember(const char *path, size_t length, int entry, int64_t asked_ns)
+{
+    if (length >= sizeof table.folder || __atomic_exchange_n(&table_used, true, __ATOMIC_ACQUIRE))
+        return;
+    memset(&table, 0, sizeof table);
+    memcpy(table.folder, path, length);
+    table.opened[entry / 64] = UINT64_C(1) << entry % 64;
+    table.asked_ns = asked_ns;
+    __atomic_store_n(&table_used, false, __ATOMIC_RELEASE);
+}
+
+void refresh(const char *path)
+{
+    size_t folder = strlen(view_folder()), length = 0;
+    struct softib_umad_ask question = { .op = SOFTIB_UMAD_REFRESH };
+    struct softib_umad_reply reply;
+
+    if (strncmp(path, view_folder(), folder) || path[folder] != '/' || strlen(path + folder) >= sizeof question.path)
+        return;
+    int entry = entry_of(path, &length);
+    if (entry >= 0 && written_with_others(path, length, entry))
+        return;
+    int64_t asked_ns = now_ns();
+    strcpy(question.path, path + folder + 1);
+    /* without a daemon the file says what was true when it died */
+    if (!ask(&question, &reply, false) && entry >= 0)
+        remember(path, length, entry, asked_ns);
+}
