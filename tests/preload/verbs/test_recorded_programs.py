@@ -85,7 +85,6 @@ CASES = [
 ]
 CASES += [("mpich", kind, size) for kind, size in (("latency", 2000), ("reduced", 40_000), ("twelve", 8000))]
 CASES += [("mpi4py", "twelve", 5000)]
-CIRCLE = "under load some recordings of MPICH are refused at replay: an arrival of 8 octets waits for what waits for it; the cause is not found"
 
 
 def launched(apps, launcher: str, kind: str, size: int) -> list[str]:
@@ -105,10 +104,7 @@ def launched(apps, launcher: str, kind: str, size: int) -> list[str]:
     return [str(program)]
 
 
-@pytest.mark.parametrize(
-    ("launcher", "kind", "size"),
-    [pytest.param(*c, marks=pytest.mark.xfail(reason=CIRCLE, strict=False)) if c[0] == "mpich" else c for c in CASES],
-)
+@pytest.mark.parametrize(("launcher", "kind", "size"), CASES)
 def test_replay_has_the_program_s_messages(apps, stock, launcher, kind, size):
     stock("mpirun")
     program = launched(apps, launcher, kind, size)
