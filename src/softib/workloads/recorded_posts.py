@@ -43,7 +43,9 @@ class Message:
     answer: int = -1
 
 
-def by_time(threads: list[RecordedThread], columns: tuple[str, ...], only: Event | None = None) -> Iterator[tuple[int, ...]]:
+def by_time(
+    threads: list[RecordedThread], columns: tuple[str, ...], only: Event | None = None
+) -> Iterator[tuple[int, ...]]:
     """(thread, ``columns``) of all events of ``threads`` (or those of type ``only``) by time; events of one moment by thread, those of a thread in their order."""
     at = [np.arange(len(t.ns)) if only is None else np.flatnonzero(t.type == only) for t in threads]
     ns = np.concatenate([t.ns[i] for t, i in zip(threads, at, strict=True)])
