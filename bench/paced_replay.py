@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+
 from own_fabric import own_fabric
 from record import MPIRUN
-
 from softib.live.recording import threads_in
 from softib.sim.recorded_events import Event, RecordedThread
 from softib.workloads.goal import write_goal

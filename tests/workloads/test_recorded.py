@@ -128,7 +128,7 @@ def test_threads_of_a_rank_take_the_messages_of_one_queue_by_time():
         s = (found := recorded_schedule("x", threads)).schedule
         part_of(s, np.array([0, 1]), Overheads())
         (joined,) = ends(found)[int(np.flatnonzero((s.kind == Kind.SEND) & (s.size == 9))[0])]
-        first, second, third = np.flatnonzero((s.rank == 1) & (s.kind == Kind.RECV)).tolist()
+        _, second, third = np.flatnonzero((s.rank == 1) & (s.kind == Kind.RECV)).tolist()
         assert third in ends(found)[joined] and second not in ends(found)[joined]
 
 
