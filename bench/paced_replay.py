@@ -1,25 +1,34 @@
-"""A program recorded live on four ranks, replayed on its fabric, against live runs under ``--pace``: ``python bench/paced_replay.py``.
+"""Programs recorded live under ``--pace``, replayed on their fabric, each against that same run: ``python bench/paced_replay.py [--rounds N] [PROGRAM …]``.
 
-Open MPI over UCX sends blocks round a ring; all links of its hosts have one lane of SDR (2 Gb/s), so that the wire and not this machine is the limit. Compared is what more rounds take:
-the loop of the program, and the replay's end, each of MANY rounds less that of FEW. The best of some live runs counts. The noise of this machine is printed too: wall over CPU
-time of a loop that only computes (1: nobody else wants the processor); over 1.2 the comparison says nothing.
+All links of the hosts have one lane of SDR (2 Gb/s), so that the wire and not this machine is the limit. Compared is the time from the first large message to the end of the last, each
+rank's first left out (it connects and registers memory): what the recording's clock says, and what the replay says. Both are of one run, so that start-up, which takes another time in
+each, is in neither. What a message took (the median, from its post until its completion was polled) says who is late: on a machine with others a program that polls uses its time slice
+up, and sees a completion when it has the next; one that sleeps (``-e``) is woken up. ``noise`` is wall over CPU time of a loop that only computes.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
 
 from own_fabric import own_fabric
 from record import MPIRUN
+from softib.live.recording import threads_in
+from softib.sim.recorded_events import Event, RecordedThread
+from softib.workloads.goal import write_goal
+from softib.workloads.recorded import recorded_schedule
 
 FABRIC = "name: paced\ngeneration: SDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
-FEW, MANY, OCTETS, TRIES = 2, 8, 16 << 20, 3
+OCTETS, LARGE = 16 << 20, 1 << 20
 PROGRAM = """
 #include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
 int main(int argc, char **argv)
 {
@@ -28,18 +37,26 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     char *a = calloc(1, size), *b = calloc(1, size);
-    MPI_Barrier(MPI_COMM_WORLD);
-    double began = MPI_Wtime();
-    for (int i = 0; i < atoi(argv[1]); i++)
+    for (int i = 0; i <= atoi(argv[1]); i++) {
         MPI_Sendrecv(a, size, MPI_CHAR, (rank + 1) % ranks, 0, b, size, MPI_CHAR, (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("loop %.6f\\n", MPI_Wtime() - began);
+        if (!i)
+            MPI_Barrier(MPI_COMM_WORLD);
+    }
     MPI_Finalize();
     return 0;
 }
 """
+PERFTEST = "softib run --node host-0001 -- {0} & sleep 2; softib run --node host-0002 -- {0} 127.0.0.1; wait"
+
+
+def commands(rounds: int) -> dict[str, list[str]]:
+    ring = lambda ranks: [*MPIRUN[:-1], str(ranks), "softib", "run", "--", "./p", str(rounds), str(OCTETS)]
+    pair = lambda words: ["sh", "-c", PERFTEST.format(f"{words} -F -s {OCTETS >> 1} -n {2 * rounds}")]
+    return {
+        "ring of 4, polls": ring(4), "ring of 2, polls": ring(2), "ib_send_lat -e": pair("ib_send_lat -e"), "ib_read_lat -e": pair("ib_read_lat -e"),
+        "ib_send_bw -e": pair("ib_send_bw -e"),
+    }  # fmt: skip
 
 
 def noise(seconds: float = 0.5) -> float:
@@ -50,30 +67,67 @@ def noise(seconds: float = 0.5) -> float:
     return (time.perf_counter() - wall) / seconds
 
 
-def main() -> None:
+def large(threads: list[RecordedThread]) -> list[tuple[int, int]]:
+    """(posted, its completion polled), ns, of each thread's large requests but its first."""
+    found: list[tuple[int, int]] = []
+    for t in threads:
+        posts: dict[int, list[int]] = {}
+        mine: list[tuple[int, int]] = []
+        for i in np.flatnonzero((t.type == Event.POST) | (t.type == Event.SENT)).tolist():
+            queue = posts.setdefault(int(t.qpn[i]), [])
+            if t.type[i] == Event.POST:
+                queue.append(i)
+                continue
+            done = queue[: int(t.octets[i])]
+            mine += [(p, i) for p in done if p >= 0 and t.octets[p] >= LARGE]
+            queue[: len(done)] = [-1] * len(done)
+        found += [(int(t.ns[p]), int(t.ns[e])) for p, e in mine[1:]]
+    return found
+
+
+def compared(folder: Path, events: Path) -> str:
+    """One line: live, replayed, and what the machine added."""
     import softib
 
+    threads = threads_in(events)
+    made = recorded_schedule("paced", threads)
+    (folder / "x.goal").write_text(write_goal(made.schedule, made.notes))
+    table = softib.simulate(softib.running(), str(folder / "x.goal")).messages
+    table = table.filter(table["size"] >= LARGE).sort("began_us")
+    table = table.filter(pl.int_range(pl.len()).over("source", "destination") > 0)
+    of_live = large(threads)
+    live = (max(r[1] for r in of_live) - min(r[0] for r in of_live)) / 1e9
+    replayed = (table["completed_us"].max() - table["began_us"].min()) / 1e6
+    took = np.median([r[1] - r[0] for r in of_live]) / 1e6
+    alone = float(np.median(table["completed_us"] - table["began_us"])) / 1e3
+    return f"live {live:7.3f} s, replayed {replayed:7.3f} s: {replayed / live - 1:+6.1%}; a message {took:6.1f} ms, in replay {alone:6.1f} ms ({len(of_live)}, {len(table)})"
+
+
+def main() -> None:
+    given = argparse.ArgumentParser(description=__doc__)
+    given.add_argument("--rounds", type=int, default=6)
+    given.add_argument("--tries", type=int, default=3)
+    given.add_argument("programs", nargs="*")
+    chosen = given.parse_args()
     with own_fabric(FABRIC, "--pace") as (folder, env):
         os.environ["XDG_RUNTIME_DIR"] = env["XDG_RUNTIME_DIR"]
+        env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
         (folder / "p.c").write_text(PROGRAM)
-        run = lambda *words: subprocess.run(words, cwd=folder, check=True, capture_output=True, text=True).stdout
-        program = [sys.executable, "-m", "softib"]
-        run("mpicc", "-O2", "p.c", "-o", "p")
-        for host in range(1, 5):
-            run(*program, "fault", "downgrade", f"host-000{host}[1]", "--width", "1")
-        time.sleep(3)  # they train, and the manager sweeps
-        live, replayed = {}, {}
-        for n in (FEW, MANY):
-            loop = lambda *more, n=n: float(
-                run(*MPIRUN, *program, "run", *more, "--", "./p", str(n), str(OCTETS)).split("loop")[1]
-            )
-            loop("--record", f"{n}.goal")
-            live[n] = min(loop() for _ in range(TRIES))
-            replayed[n] = softib.simulate(softib.running(), f"{folder}/{n}.goal").simulated_us / 1e6
-        took, predicted = live[MANY] - live[FEW], replayed[MANY] - replayed[FEW]
-        print(
-            f"live {took:.3f} s, replayed {predicted:.3f} s: {predicted / took - 1:+.1%}; noise of this machine {noise():.2f}"
+        run = lambda words, **more: subprocess.run(
+            words, cwd=folder, check=True, capture_output=True, text=True, env={**env, **more}
         )
+        run(["mpicc", "-O2", "p.c", "-o", "p"])
+        for host in range(1, 5):
+            run(["softib", "fault", "downgrade", f"host-000{host}[1]", "--width", "1"])
+        time.sleep(3)  # they train, and the manager sweeps
+        for name, command in commands(chosen.rounds).items():
+            if chosen.programs and not any(word in name for word in chosen.programs):
+                continue
+            for k in range(chosen.tries):
+                events = folder / f"{name}-{k}".replace(" ", "-")
+                events.mkdir()
+                run(command, SOFTIB_RECORD=str(events), SOFTIB_RECORD_RANK_FROM="OMPI_COMM_WORLD_RANK")
+                print(f"{name:17} {compared(folder, events)}; noise {noise():.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -108,6 +108,38 @@ def test_datagrams_that_were_dropped_are_passed_over():
     assert sorted(int(s.size[k]) for k in ends(found)[calc]) == [100, 300] and s.octets == 601
 
 
+def test_threads_of_a_rank_take_the_messages_of_one_queue_by_time():
+    """UCX: the program's thread polls the first and the third of three acknowledgements, the asynchronous thread the second; rank 0 sends each when it has the answer to the one before."""
+    a = thread(
+        7,
+        qp(0, 5, UD),
+        (10, 0, Event.POST, SEND, 5, 6, 8),
+        (40, 0, Event.RECEIVED, 128, 5, 6, 48),
+        (50, 0, Event.POST, SEND, 5, 6, 8),
+        (80, 0, Event.RECEIVED, 128, 5, 6, 48),
+        (90, 0, Event.POST, SEND, 5, 6, 8),
+    )
+    program = thread(
+        8, qp(1, 6, UD), (20, 0, Event.RECEIVED, 128, 6, 5, 48), (30, 0, Event.POST, SEND, 6, 5, 8), (100, 0, Event.RECEIVED, 128, 6, 5, 48),
+        (110, 0, Event.POST, SEND, 6, 5, 9),
+    )  # fmt: skip
+    other = thread(8, (60, 0, Event.RECEIVED, 128, 6, 5, 48), (70, 0, Event.POST, SEND, 6, 5, 8), tid=9)
+    for threads in ([a, program, other], [a, other, program]):
+        s = (found := recorded_schedule("x", threads)).schedule
+        part_of(s, np.array([0, 1]), Overheads())
+        (joined,) = ends(found)[int(np.flatnonzero((s.kind == Kind.SEND) & (s.size == 9))[0])]
+        _, second, third = np.flatnonzero((s.rank == 1) & (s.kind == Kind.RECV)).tolist()
+        assert third in ends(found)[joined] and second not in ends(found)[joined]
+
+
+def test_a_completion_of_what_another_thread_posted_is_waited_for():
+    a = thread(7, qp(0, 5), (30, 0, Event.SENT, 0, 5, 0, 1), (40, 0, Event.POST, SEND, 5, 6, 9))
+    poster = thread(7, (10, 0, Event.POST, SEND, 5, 6, 8), tid=9)
+    s = recorded_schedule("x", [a, poster, thread(8, qp(1, 6))]).schedule
+    first, last = (int(np.flatnonzero((s.kind == Kind.SEND) & (s.size == n))[0]) for n in (8, 9))
+    assert s.needs[s.first[last] : s.first[last + 1]].tolist() == [first]
+
+
 def test_a_number_of_a_queue_pair_that_is_given_again():
     """QP 6 is rank 1's, then rank 2's."""
     a = thread(7, qp(0, 5), (10, 0, Event.POST, SEND, 5, 6, 100), (30, 0, Event.POST, SEND, 5, 6, 200))
@@ -150,6 +182,19 @@ def test_collectives_are_comments_before_their_operations():
     assert "// begin allreduce 64\nl1: send 64b to 1" in text
     same(read_goal(Path("x.goal"), text.encode()), found.schedule)
     assert read_goal(Path("x.goal"), text.encode()).acknowledged
+
+
+def test_collectives_of_two_ranks_at_once_stand_in_their_own_ranks():
+    both = [
+        thread(
+            pid, qp(pid, mine), (at, 0, Event.BEGIN, 0, 1, 0, 64), (at + 20, 0, Event.POST, SEND, mine, 11 - mine, size), (at + 40, 0, Event.END, 0, 1, 0, 64)
+        )
+        for pid, mine, at, size in ((7, 5, 20, 100), (8, 6, 25, 200))
+    ]  # fmt: skip
+    text = write_goal((found := recorded_schedule("x", both, ("barrier", "allreduce"))).schedule, found.notes)
+    for size, part in zip((100, 200), text.split("rank ")[1:], strict=True):
+        begin, end = part.index("// begin allreduce 64"), part.index("// end allreduce 64")
+        assert begin < part.index(f"send {size}b") < end and part.count("//") == 2
 
 
 @pytest.mark.parametrize("ranks", [1, 5])
@@ -198,6 +243,18 @@ def test_a_file_that_was_not_ours_or_had_no_room(tmp_path):
     write()
     with pytest.raises(InputError, match="not written by this version"):
         threads_in(tmp_path)
+
+
+def test_clocks_are_related_by_the_thread_that_was_there_longest(tmp_path):
+    """A program that was killed read both clocks only when it began, 100 ticks apart by a clock that was late by 70 ns."""
+    event = np.zeros(2, HEADER.types()["softib_record_event"])
+    event["type"][0], event["qpn"][0], event["ticks"][0] = Event.QP, 5, 2_000_000
+    for pid, last in ((1, (10_000_000, 5_000_000)), (2, (100, 120))):
+        head = np.zeros(1, HEADER.types()["softib_record_head"])
+        head["magic"], head["version"], head["pid"], head["rank"] = b"SOFTIBr", 1, pid, pid
+        head["ticks"], head["ns"] = [[0, last[0]]], [[0, last[1]]]
+        (tmp_path / f"{pid}-{pid}.events").write_bytes(head.tobytes().ljust(65536, b"\0") + event.tobytes())
+    assert [t.ns.tolist() for t in threads_in(tmp_path)] == [[1_000_000], [1_000_000]]
 
 
 def test_messages_of_a_queue_pair_never_wait_behind_what_waits_for_them():

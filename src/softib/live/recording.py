@@ -23,30 +23,40 @@ NO_RANK = 0xFFFFFFFF
 
 def threads_in(folder: Path) -> list[RecordedThread]:
     """The threads that wrote to ``folder``, by process and time. Raises :class:`InputError` where a file was cut, or had no room."""
-    found = [one for path in sorted(folder.glob("*.events")) if (one := _thread(path)) is not None]
+    heads = [(path, head) for path in sorted(folder.glob("*.events")) if (head := _head(path)) is not None]
+    rate = _ns_of_a_tick([head for _, head in heads])
+    found = [one for path, head in heads if (one := _thread(path, head, rate)) is not None]
     return sorted(found, key=lambda t: (int(t.ns[0]) if len(t.ns) else 0, t.pid, t.tid))
 
 
-def _thread(path: Path) -> RecordedThread | None:
-    """One file; None where its thread wrote no event."""
-    head_type, event_type = (HEADER.types()[f"softib_record_{name}"] for name in ("head", "event"))
-    size = path.stat().st_size
-    if size <= HEAD_OCTETS:
+def _head(path: Path) -> np.void | None:
+    """Of one file; None where its thread wrote no event."""
+    if path.stat().st_size <= HEAD_OCTETS:
         return None
-    head = np.fromfile(path, head_type, 1)[0]
+    head: np.void = np.fromfile(path, HEADER.types()["softib_record_head"], 1)[0]
     if bytes(head["magic"]) != MAGIC or head["version"] != HEADER.constant("RECORD_VERSION"):
         raise InputError(f"{path}: not written by this version of softib")
     if head["lost"]:
         raise InputError(
             f"{path}: {int(head['lost']):,} events found no room; give --record a file where there is more"
         )
-    events = np.fromfile(path, event_type, offset=HEAD_OCTETS)
+    return head
+
+
+def _ns_of_a_tick(heads: list[np.void]) -> float:
+    """By the thread that was there longest: one counter of one machine, and what was killed early has no second moment worth the name."""
+    spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
+    ticks, ns = max(spans, default=(1, 1))
+    return ns / max(ticks, 1)
+
+
+def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
+    """One file; None where its thread wrote no event."""
+    events = np.fromfile(path, HEADER.types()["softib_record_event"], offset=HEAD_OCTETS)
     ended = events["type"] == 0
     events = events[: int(np.argmax(ended)) if ended.any() else len(events)]
     if not len(events):
         return None
-    ticks, ns = (np.asarray(head[name], np.float64) for name in ("ticks", "ns"))
-    rate = (ns[1] - ns[0]) / max(ticks[1] - ticks[0], 1.0)
     since = (events["ticks"] - head["ticks"][0]).astype(np.int64)
     return RecordedThread(
         int(head["pid"]), int(head["tid"]), None if head["rank"] == NO_RANK else int(head["rank"]), int(head["ns"][0]) + np.round(since * rate).astype(np.int64),

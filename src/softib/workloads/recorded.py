@@ -3,6 +3,9 @@
 Each message is a send and a receive; a READ or an atomic is a request of 0 octets and the answer, sent by the adapter of the other rank. A thread computes between its calls what its
 CPU time says. What it posts waits for what it polled before: receives of messages, answers to its READs, and its own sends, which have ended when they are acknowledged.
 A WRITE leaves no completion at its destination; what that rank posts later waits for it, since only memory could have told it.
+
+Events of all threads are read by time, since threads of one rank poll the same completion queue (UCX's datagrams: the program's thread and the asynchronous one): the n-th
+receive of a queue pair completes with its n-th message, whichever thread polls it.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from softib.errors import InputError
 from softib.sim.recorded_events import Event, RecordedThread
-from softib.workloads.recorded_posts import ANSWERED, Message, Posts
+from softib.workloads.recorded_posts import ANSWERED, Message, Posts, by_time
 from softib.workloads.schedule import Kind, Schedule
 from softib.workloads.schedule_builder import Builder
 
@@ -49,11 +52,7 @@ def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tup
     for m in found.every:
         _arrival(build, m, adapter)
     notes: list[tuple[int, str]] = []
-    nth: Counter[int] = Counter()
-    for thread in threads:
-        reader = _Reader(build, found, ranks[thread.pid], min(nth[thread.pid], MOST_THREADS - 1))
-        nth[thread.pid] += 1
-        reader.read(thread)
+    for reader in _read(build, found, threads, ranks):
         notes += [(row, _note(collectives, word, n, octets)) for row, word, n, octets in reader.notes]
     made = replace(build.schedule(name), acknowledged=True)
     lines: dict[int, list[str]] = {}
@@ -62,6 +61,20 @@ def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tup
     return Recorded(
         made, len(found.every), found.unknown, found.local, {row: "\n".join(texts) for row, texts in lines.items()}
     )
+
+
+def _read(build: Builder, posts: Posts, threads: list[RecordedThread], ranks: dict[int, int]) -> list[_Reader]:
+    """The operations of all ``threads``, by time."""
+    nth: Counter[int] = Counter()
+    readers = []
+    for t in threads:
+        readers.append(_Reader(build, posts, ranks[t.pid], min(nth[t.pid], MOST_THREADS - 1)))
+        nth[t.pid] += 1
+    for k, *event in by_time(threads, ("type", "ns", "compute", "qpn", "peer", "octets")):
+        readers[k].take(*event)
+    for reader in readers:
+        reader.end()
+    return readers
 
 
 def _note(collectives: tuple[str, ...], word: str, number: int, octets: int) -> str:
@@ -93,7 +106,7 @@ def _arrival(build: Builder, m: Message, adapter: int) -> None:
 
 
 class _Reader:
-    """Makes the operations of one thread. ``after``: rows for whose end the next operation waits."""
+    """Makes the operations of one thread. ``after``: rows for whose end the next operation waits; ``noted``: notes that stand before it."""
 
     def __init__(self, build: Builder, posts: Posts, rank: int, processor: int):
         self.build, self.posts, self.rank, self.processor = build, posts, rank, processor
@@ -101,23 +114,25 @@ class _Reader:
         self.computed = self.seen = 0
         self.complete: dict[tuple[int, int], int] = {}
         self.notes: list[tuple[int, str, int, int]] = []
+        self.noted: list[tuple[str, int, int]] = []
 
-    def read(self, t: RecordedThread) -> None:
-        columns = (t.type, t.ns, t.compute, t.qpn, t.peer, t.octets)
-        posted = iter(self.posts.of_thread[t.pid, t.tid])
-        for kind, ns, compute, qpn, peer, octets in zip(*(c.tolist() for c in columns), strict=True):
-            self._compute(compute)
-            if kind == POST:
-                self._post(ns, next(posted))
-            elif kind == RECEIVED:
-                message = self.posts.received(ns, qpn, peer, octets)
-                if message is not None:
-                    self.after.append(message.arrives)
-            elif kind == SENT:
-                self._sent(ns, qpn, octets)
-            elif kind in (BEGIN, END):
-                self.notes.append((len(self.build), "begin" if kind == BEGIN else "end", qpn, octets))
-        if len(self.after) > 1 or (self.notes and self.notes[-1][0] == len(self.build)):
+    def take(self, kind: int, ns: int, compute: int, qpn: int, peer: int, octets: int) -> None:
+        """The thread's next event."""
+        self._compute(compute)
+        if kind == POST:
+            self._post(ns, self.posts.next())
+        elif kind == RECEIVED:
+            message = self.posts.received(ns, qpn, peer, octets)
+            if message is not None:
+                self.after.append(message.arrives)
+        elif kind == SENT:
+            self._sent(ns, qpn, octets)
+        elif kind in (BEGIN, END):
+            self.noted.append(("begin" if kind == BEGIN else "end", qpn, octets))
+
+    def end(self) -> None:
+        """The thread has no more: something must stand behind its last note, and behind what it waited for."""
+        if len(self.after) > 1 or self.noted:
             self._calculate(0)
 
     def _compute(self, ns: int) -> None:
@@ -127,9 +142,16 @@ class _Reader:
 
     def _calculate(self, ns: int) -> None:
         row = self.build.compute(self.rank, ns * PS_PER_NS, processor=self.processor)
+        self._made(row)
+        self.after = [row]
+
+    def _made(self, row: int) -> None:
+        """``row`` waits for what the thread saw before, and what it noted stands before it."""
         for on in self.after:
             self.build.need(row, on)
-        self.after = [row]
+        if self.noted:
+            self.notes += [(row, *note) for note in self.noted]
+            self.noted = []
 
     def _post(self, ns: int, m: Message | None) -> None:
         if m is None:
@@ -139,8 +161,7 @@ class _Reader:
             self._calculate(0)
         octets = 0 if m.opcode in ANSWERED else m.octets
         m.row = self.build.message(SEND, self.rank, m.target, octets, m.tag, processor=self.processor)
-        for on in self.after:
-            self.build.need(m.row, on)
+        self._made(m.row)
 
     def _written(self, ns: int) -> None:
         """WRITEs to this rank that were posted before: of each queue pair the last."""

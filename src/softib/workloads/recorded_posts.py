@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from softib.sim.recorded_events import Event, RecordedThread
 
-__all__ = ["ANSWERED", "Message", "Posts"]
+__all__ = ["ANSWERED", "Message", "Posts", "by_time"]
 
 
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, COMPARE_SWAP, FETCH_ADD, SEND_INV, ATOMIC_WRITE = 0, 1, 2, 3, 4, 5, 6, 9, 15
@@ -42,17 +43,28 @@ class Message:
     answer: int = -1
 
 
+def by_time(
+    threads: list[RecordedThread], columns: tuple[str, ...], only: Event | None = None
+) -> Iterator[tuple[int, ...]]:
+    """(thread, ``columns``) of all events of ``threads`` (or those of type ``only``) by time; events of one moment by thread, those of a thread in their order."""
+    at = [np.arange(len(t.ns)) if only is None else np.flatnonzero(t.type == only) for t in threads]
+    ns = np.concatenate([t.ns[i] for t, i in zip(threads, at, strict=True)])
+    order = np.argsort(ns, kind="stable")
+    which = np.repeat(np.arange(len(threads)), [len(i) for i in at])[order]
+    whole = (np.concatenate([getattr(t, name)[i] for t, i in zip(threads, at, strict=True)])[order] for name in columns)
+    return zip(which.tolist(), *(column.tolist() for column in whole), strict=True)
+
+
 class Posts:
     """All requests of ``threads`` (``ranks``: rank of each process).
 
-    ``every``: messages in the order in which they were posted. ``of_thread``: by process and thread, its requests in order, None for those that move nothing
-    between ranks; ``queues``: the same by rank, QPN, and how many QPs had the number before. ``written``: by rank, WRITEs without immediate data to it.
+    ``every``: messages in the order in which they were posted; :meth:`next` gives all requests in that order, None for those that move nothing between ranks;
+    ``queues``: the same by rank, QPN, and how many QPs had the number before. ``written``: by rank, WRITEs without immediate data to it.
     """
 
     def __init__(self, threads: list[RecordedThread], ranks: dict[int, int]):
         self.unknown = self.local = 0
         self.every: list[Message] = []
-        self.of_thread: dict[tuple[int, int], list[Message | None]] = {(t.pid, t.tid): [] for t in threads}
         self.queues: dict[tuple[int, int, int], list[Message | None]] = {}
         self.written: dict[int, list[Message]] = {}
         self._makers: dict[int, tuple[list[int], list[tuple[int, int, int]]]] = {}
@@ -60,22 +72,16 @@ class Posts:
         self._taken: dict[tuple[int, int, int], int] = {}
         self._tags: dict[tuple[int, ...], int] = {}
         self._queue_pairs(threads, ranks)
-        posted = [self.of_thread[t.pid, t.tid] for t in threads]
-        for ns, k, _, qpn, peer, octets, opcode in self._rows(threads):
-            t = threads[k]
-            m = self._message(ns, (ranks[t.pid], qpn, peer, k), octets, opcode)
-            posted[k].append(m)
-            self.queues.setdefault((ranks[t.pid], qpn, self.maker(qpn, ns)[2]), []).append(m)
+        posted: list[Message | None] = []
+        for k, ns, qpn, peer, octets, opcode in by_time(threads, ("ns", "qpn", "peer", "octets", "opcode"), Event.POST):
+            rank = ranks[threads[k].pid]
+            posted.append(self._message(ns, (rank, qpn, peer, k), octets, opcode))
+            self.queues.setdefault((rank, qpn, self.maker(qpn, ns)[2]), []).append(posted[-1])
+        self._posted = iter(posted)
 
-    @staticmethod
-    def _rows(threads: list[RecordedThread]) -> list[tuple[int, ...]]:
-        """(ns, thread, event, QPN, peer, octets, opcode) of all requests by time."""
-        rows: list[tuple[int, ...]] = []
-        for k, t in enumerate(threads):
-            at = np.flatnonzero(t.type == Event.POST)
-            columns = (t.ns[at], np.full(len(at), k), at, t.qpn[at], t.peer[at], t.octets[at], t.opcode[at])
-            rows += zip(*(c.tolist() for c in columns), strict=True)
-        return sorted(rows)
+    def next(self) -> Message | None:
+        """Of the requests by time."""
+        return next(self._posted)
 
     def _queue_pairs(self, threads: list[RecordedThread], ranks: dict[int, int]) -> None:
         found = sorted(
@@ -111,7 +117,7 @@ class Posts:
         return m
 
     def received(self, ns: int, qpn: int, peer: int, octets: int) -> Message | None:
-        """The message that a receive of ``qpn`` completed with. Datagrams may have been dropped before it: those of other lengths are passed over."""
+        """The message that the next receive of ``qpn`` completed with: asked by time. Datagrams may have been dropped before it: those of other lengths are passed over."""
         _, kind, age = self.maker(qpn, ns)
         datagram = kind == DATAGRAMS
         key = (qpn, age, peer if datagram else 0)

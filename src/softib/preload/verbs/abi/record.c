@@ -46,6 +46,8 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 
     ve_record_enter();
     got = va_poll_cq(cq, n, wc);
+    if (got > 0)
+        ve_record_taken();
     for (int i = 0; i < got; i++)
         if (wc[i].status == IBV_WC_SUCCESS)
             completion(wc[i].qp_num, wc[i].opcode, wc[i].src_qp, wc[i].byte_len, wc[i].imm_data);
@@ -65,6 +67,7 @@ static void taken(struct ibv_cq_ex *ex)
 {
     const struct softib_cqe *now = &((const struct va_cq *)ex)->now;
 
+    ve_record_taken();
     if (now->status == IBV_WC_SUCCESS)
         completion(now->qpn, now->opcode, now->src_qp, now->byte_len, now->imm);
 }

@@ -2,9 +2,13 @@
  * --pace: a message arrives when its octets, headers and CRCs in, are through every link of its way, and is completed when its
  * acknowledgement is back. READ responses take the way back. What is charged is what docs/verbs.md says is counted.
  *
+ * A READ is executed when its request arrives, as the responder reads its memory from then on (9.7.5.1.2), and completed when its responses are through. So its copy takes
+ * no time behind the wire's, and what is posted behind it waits for it only where a fence says so (10.8.3.3).
+ *
  * The way back is charged when the request is posted, too: a link that was promised to a message of the future would stand
  * still until then. What is sent again (RNR, bit errors) is charged once.
  */
+#include "sq_sched.h"
 #include "sq_sched_internal.h"
 
 static const struct { uint8_t there, back; bool reads; } kinds[] = {
@@ -105,6 +109,12 @@ void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, str
         return;
     back = sv_timed_path_pass(&l->paths[1], when->posted, octets_of(kinds[wr->opcode].back, grh, payload, mtu)) + l->paths[0].latency_ns;
     when->done = (back > when->run ? back : when->run) + l->paths[1].latency_ns;
-    if (kinds[wr->opcode].reads)
-        when->run = when->done; /* the data is here */
+    if (kinds[wr->opcode].reads && ve_modes & VE_STRICT)
+        when->run = when->done; /* the data is not here before */
+    if (kinds[wr->opcode].reads && when->done > l->last_read)
+        l->last_read = when->done;
+    else if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {
+        when->done += l->last_read - when->run;
+        when->run = l->last_read;
+    }
 }

@@ -18,6 +18,8 @@
 #include "../memory/libc_calls.h"
 
 #define LONG_NS 10000
+#define GOOD_NS 200             /* for which two reads of the counter around one of the clock are one moment */
+#define CLOCK_TRIES 20
 #define SPIN_NS 1000000         /* for which the counter is compared with the clock when recording begins */
 #define HEAD_OCTETS 65536       /* of a file before its events: a page of any machine */
 #define CHUNK_OCTETS (1u << 20)
@@ -33,8 +35,13 @@ struct recorder {
     struct recorder *more;      /* of this process */
 };
 
+struct moment {
+    uint64_t ticks, ns;         /* by the counter, and by CLOCK_MONOTONIC */
+};
+
 bool ve_recording;
-static uint64_t long_ticks, per_us; /* ticks of LONG_NS; of 2^20 ns */
+static uint64_t long_ticks, good_ticks, per_us; /* ticks of LONG_NS, of GOOD_NS, of 2^20 ns */
+static struct moment began;
 static const char *folder;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct recorder *all;
@@ -63,25 +70,47 @@ static inline uint64_t ticks(void)
 #endif
 }
 
+/* One moment by both clocks. A thread that loses the processor between two reads tells of another moment: the best of some tries, and no more where one is good. */
+static struct moment both_clocks(void)
+{
+    struct moment found = { 0 };
+    uint64_t best = UINT64_MAX;
+
+    for (int i = 0; i < CLOCK_TRIES && best > good_ticks; i++) {
+        uint64_t before = ticks(), clock = clock_ns(CLOCK_MONOTONIC), took = ticks() - before;
+
+        if (took >= best)
+            continue;
+        best = took;
+        found = (struct moment){ .ticks = before + took / 2, .ns = clock };
+    }
+    return found;
+}
+
 void ve_record_begin(void)
 {
-    uint64_t from = clock_ns(CLOCK_MONOTONIC), began = ticks(), to;
+    struct moment to;
 
     folder = getenv("SOFTIB_RECORD");
     if (!folder || !*folder)
         return;
-    while ((to = clock_ns(CLOCK_MONOTONIC)) - from < SPIN_NS)
+    began = both_clocks();
+    while (clock_ns(CLOCK_MONOTONIC) - began.ns < SPIN_NS)
         ;
-    per_us = (uint64_t)(((unsigned __int128)(ticks() - began) << 20) / (to - from));
+    to = both_clocks();
+    per_us = (uint64_t)(((unsigned __int128)(to.ticks - began.ticks) << 20) / (to.ns - began.ns));
     long_ticks = (LONG_NS * per_us) >> 20;
+    good_ticks = (GOOD_NS * per_us) >> 20;
     ve_recording = true;
 }
 
 /* The process ends, or a file grows: what relates both clocks over the longest time. */
 static void note_time(struct recorder *r)
 {
-    r->head->ticks[1] = ticks();
-    r->head->ns[1] = clock_ns(CLOCK_MONOTONIC);
+    struct moment now = both_clocks();
+
+    r->head->ticks[1] = now.ticks;
+    r->head->ns[1] = now.ns;
 }
 
 __attribute__((destructor)) static void at_exit(void)
@@ -175,8 +204,9 @@ static struct recorder *recorder(void)
     }
     *r->head = (struct softib_record_head){ .version = SOFTIB_RECORD_VERSION, .pid = (uint32_t)getpid(), .tid = tid,
                                             .rank = rank_of_process() };
-    r->head->ticks[0] = r->last = r->now = r->cpu_ticks = ticks();
-    r->head->ns[0] = clock_ns(CLOCK_MONOTONIC);
+    r->head->ticks[0] = began.ticks;
+    r->head->ns[0] = began.ns;
+    r->last = r->now = r->cpu_ticks = ticks();
     r->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     memcpy(r->head->magic, magic, sizeof magic);
     note_time(r);
@@ -214,6 +244,12 @@ void ve_record_enter(void)
     if (!r->idle || gap >= long_ticks)
         r->compute += gap;
     r->last = r->now;
+}
+
+void ve_record_taken(void)
+{
+    if (mine)
+        mine->now = ticks();
 }
 
 void ve_record_leave(bool idle)

@@ -3,6 +3,9 @@
  * declaration of their layout; softib.live.recording reads it into NumPy dtypes. Nothing on the path of a request looks here: with the variable set,
  * ops.c, cq.c and wr_builder.c hand out the recording functions of abi/record.c instead of the plain ones.
  *
+ * A request is as old as the call that posts it, a completion as the end of the call that takes it. So whatever threads do at once, a thread that took the n-th completion
+ * of a queue took it when all n were there, and what it posts then comes later than they.
+ *
  * A file is a softib_record_head and softib_record_events until the first whose `type` is 0. Ticks are the processor's counter. `compute` grows by what
  * the thread computed between calls of this library: its CPU time, without the time between polls that found nothing.
  */
@@ -40,7 +43,7 @@ struct softib_record_head {
 };
 
 struct softib_record_event {
-    uint64_t ticks;             /* when the call began */
+    uint64_t ticks;             /* when the call began; of completions: when it ended */
     uint64_t compute;           /* ticks computed so far */
     uint32_t qpn;
     uint32_t peer;              /* QPN at the other end */
@@ -56,6 +59,8 @@ void ve_record_begin(void);
 void ve_record_forget(void);
 /* The program calls the library, and goes on. `idle`: it looked for completions and found none. */
 void ve_record_enter(void);
+/* It has taken completions: events from here on are of this moment. */
+void ve_record_taken(void);
 void ve_record_leave(bool idle);
 /* One event, between both. */
 void ve_record(uint16_t type, uint16_t opcode, uint32_t qpn, uint32_t peer, uint32_t octets);

@@ -169,7 +169,7 @@ void ve_sched_reset(struct ve_qp *q)
     if (!q->sched)
         return;
     q->sched->held_head = q->sched->held_tail;
-    q->sched->last_run = 0;
+    q->sched->last_run = q->sched->last_read = 0;
 }
 
 void ve_sched_free(struct ve_qp *q)

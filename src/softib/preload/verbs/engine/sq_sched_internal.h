@@ -6,7 +6,7 @@
 
 struct ve_when {                /* of a request in the send queue, ns */
     uint64_t posted;
-    uint64_t run;               /* its data is there */
+    uint64_t run;               /* its data is there; a READ: its request is */
     uint64_t done;              /* its completion is */
     uint64_t latest;            /* strict */
     uint64_t octets;            /* that are copied */
@@ -22,7 +22,7 @@ struct ve_sq_sched {
     struct ve_when *when;       /* as `slots` */
     struct ve_held *held;       /* completions, max_send of them */
     uint32_t held_head, held_tail;
-    uint64_t last_run;
+    uint64_t last_run, last_read; /* the latest of those before: executed; READs completed */
     uint64_t done, octets;      /* of the request that is executed just now */
     double base_ns, byte_ns;   /* what execution takes here: a request, an octet more */
     struct sv_timed_path paths[2];  /* there and back */
