@@ -40,7 +40,9 @@ def test_every_way_of_libibverbs_leads_to_one_pci_function(rails, how):
     assert [row[0] for row in rows] == [f"mlx5_{i}" for i in range(RAILS)]
     for _, by_device, by_uverbs, by_umad, vendor, device, kind, part in rows:
         assert by_device == by_uverbs == by_umad
-        assert re.fullmatch(r"/sys/devices/pci[0-9a-f]{4}:[0-9a-f]{2}(/[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])+", by_device)
+        assert re.fullmatch(
+            r"/sys/devices/pci[0-9a-f]{4}:[0-9a-f]{2}(/[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])+", by_device
+        )
         assert (vendor, kind) == ("0x15b3", "0x020700") and int(device, 16) == int(part), "ConnectX by the PCI ID list"
     functions = [row[1].rsplit("/", 1) for row in rows]
     assert len({path for path, _ in functions}) == len({name for _, name in functions}) == RAILS
@@ -49,7 +51,11 @@ def test_every_way_of_libibverbs_leads_to_one_pci_function(rails, how):
 
 def test_ucx_names_its_devices_by_it(rails, stock):
     """What ``ib/test_md.sys_device`` of UCX's own gtest asks; where the path leads to no function it says ``<unknown>``."""
-    found = re.findall(r"Device: (mlx5_\d):1\n.*?System device: (\S+)", said(rails, stock("ucx_info"), "-d", UCX_NET_DEVICES="all"), re.S)
+    found = re.findall(
+        r"Device: (mlx5_\d):1\n.*?System device: (\S+)",
+        said(rails, stock("ucx_info"), "-d", UCX_NET_DEVICES="all"),
+        re.S,
+    )
     assert {name for name, _ in found} == {f"mlx5_{i}" for i in range(RAILS)}
     assert all(name == system for name, system in found), found
 

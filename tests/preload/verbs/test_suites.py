@@ -73,10 +73,14 @@ def test_osu(apps, stock, name):
     assert (apps.counters(A)["PortXmitData"] - before) * 4 > 5 * sum(sizes)
 
 
-@pytest.mark.parametrize("line", ["IMB-MPI1 PingPong Allreduce Alltoall", "IMB-P2P Birandom", "IMB-NBC Ibcast", "IMB-RMA Unidir_put"])
+@pytest.mark.parametrize(
+    "line", ["IMB-MPI1 PingPong Allreduce Alltoall", "IMB-P2P Birandom", "IMB-NBC Ibcast", "IMB-RMA Unidir_put"]
+)
 def test_imb(apps, stock, line):
     name, *which = line.split()
-    said = mpirun(apps, stock, 1, suite(name), *which, "-msglog", "12:16", *(("-iter", "20") if name != "IMB-P2P" else ()))
+    said = mpirun(
+        apps, stock, 1, suite(name), *which, "-msglog", "12:16", *(("-iter", "20") if name != "IMB-P2P" else ())
+    )
     assert re.findall(r"^# Benchmarking:? (\w+)", said, re.M | re.I) == which, said
     assert "All processes entering MPI_Finalize" in said
 
@@ -88,10 +92,14 @@ MODULES = ["test_p2p_buf", "test_cco_buf", "test_cco_nb_buf", "test_rma", "test_
 def test_mpi4py_suite(apps, stock, module):
     """mpi4py 3.1's own tests on two nodes; those that the suite skips by itself are not failures."""
     more = SUITES / "python"  # an mpi4py that is not installed
-    if subprocess.run(["/usr/bin/python3", "-c", "import mpi4py"], env={"PYTHONPATH": str(more)}, capture_output=True).returncode:
+    if subprocess.run(
+        ["/usr/bin/python3", "-c", "import mpi4py"], env={"PYTHONPATH": str(more)}, capture_output=True
+    ).returncode:
         pytest.skip("python3-mpi4py is not installed")
     runner = f"{suite('mpi4py')}/test/runtests.py"
-    said = mpirun(apps, stock, 1, "/usr/bin/python3", runner, "-q", "--no-builddir", "--path", str(more), "-i", f"^{module}$")
+    said = mpirun(
+        apps, stock, 1, "/usr/bin/python3", runner, "-q", "--no-builddir", "--path", str(more), "-i", f"^{module}$"
+    )
     assert len(re.findall(r"^OK", said, re.M)) == 2 and all(int(n) for n in re.findall(r"Ran (\d+) test", said)), said
 
 
