@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.preload.verbs.applications import A, B
-from tests.preload.verbs.test_mpi import mpirun
+from tests.preload.verbs.mpi_launcher import mpirun
 
 pytestmark = [pytest.mark.stock, pytest.mark.slow]
 
