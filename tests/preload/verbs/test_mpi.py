@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.preload.verbs.applications import A, B
+from tests.preload.verbs.mpi_launcher import mpirun
 
 pytestmark = pytest.mark.stock
 
@@ -26,29 +26,6 @@ for size in (1, 1000, 100000):
 assert c.allgather(r) == list(range(n))
 print(f"right {r}\\n", end="")
 """
-OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "btl", "^openib", "--mca", "osc", "ucx",
-           "-x", "UCX_TLS=rc_v,self", "-x", "UCX_NET_DEVICES=mlx5_0:1")  # fmt: skip
-
-
-def mpirun(apps, stock, np: int, *arguments: str, limit_s: int = 240, folder: Path | None = None) -> str:
-    """``np`` ranks on each of two nodes."""
-    stock("mpirun")
-    command = [
-        "mpirun",
-        *OPTIONS,
-        "-np",
-        str(np),
-        *apps.on(A, *arguments),
-        ":",
-        "-np",
-        str(np),
-        *apps.on(B, *arguments),
-    ]
-    done = subprocess.run(
-        command, env=apps.env, cwd=folder or apps.folder, capture_output=True, text=True, timeout=limit_s
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def test_four_ranks_on_two_nodes(apps, stock):

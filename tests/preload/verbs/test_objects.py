@@ -105,6 +105,12 @@ def test_what_libibverbs_reports_besides_the_data(apps, scene):
     assert run(apps, A, program("reports"), scene) == "ok\n"
 
 
+@pytest.mark.parametrize("scene", ("keys", "invalidate", "immediate", "notify", "windows", "datagrams", "bounds"))
+def test_statuses_are_those_of_adapters(apps, scene):
+    """What google/rdma-unit-test tells apart: who refuses first, what a receive says, IBV_WC_GRH, windows, and limits that are kept."""
+    assert run(apps, A, program("statuses"), scene) == "ok\n"
+
+
 def heap(apps) -> tuple[int, int]:
     """Octets that the file of verbs takes, and of it what the daemon has in memory."""
     pid = apps.status()["pid"]
