@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import numpy as np
 import pytest
 
 import softib
@@ -54,6 +55,23 @@ def test_unmodified_perftest_shows_a_planted_slow_cable(paced, stock, tmp_path):
     assert [f.message.split(":")[0] for f in changes.of("slow-cable")] == [slow[0].message.split(":")[0]]
     paced.fault("clear")
     paced.sweep()
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_unmodified_perftest_measures_latency_beside_bandwidth(paced, stock, tmp_path):
+    """Eight hosts: a pair measures while three send; the journal says that all three sent to the end."""
+    from softib.live.acceptance.journal import read_journal
+
+    stock("ib_write_lat")
+    hosts = [f"host-{i:04}" for i in (1, 2, 5, 6, 9, 10, 13, 14)]
+    found = softib.accept(
+        paced, hosts=hosts, tests=["latency-beside-bandwidth"], seconds=0.2, rounds=1, base_port=27515, journal=tmp_path / "run.jsonl"
+    )  # fmt: skip
+    assert not found.failures and len(found.measurements) == 8, found.failures
+    assert [e["loads"] for e in read_journal(tmp_path / "run.jsonl")[1]] == [[3, 3]] * 8
+    model = np.array(found.table()["expected"].to_list())
+    assert (model > 0.7).all() and (np.array(found.table()["value"].to_list()) > model).all()
 
 
 TCP = """
