@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from softib.analysis.acceptance_baseline import MODULE_KEYS, BaselineRecord
-from softib.analysis.drift import Drift, compare_pairs
+from softib.analysis.acceptance_ends import ends_of_fabric
+from softib.analysis.drift import ClassDrift, Drift, compare_pairs
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS
+from softib.diags.acceptance.schedule import CLASSES, class_of
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import finding
 from softib.errors import InputError
 from softib.fabric.diff import diff, matched_nodes
 from softib.fabric.model import Fabric
+from softib.scenario.bring_up import bring_up
+from softib.scenario.graph_view import graph_of
+from softib.sim.ends import end_ports
 
 __all__ = ["binomial_tail", "compare_baselines", "drift_of"]
 
@@ -40,7 +47,29 @@ def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Fin
 
 def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
     """By test, of the tests that both have."""
-    return {t: compare_pairs(before.pairs[t], after.pairs[t]) for t in TESTS if t in before.pairs and t in after.pairs}
+    kind = classes_of_pairs(after.fabric or before.fabric)
+    return {
+        t: compare_pairs(before.pairs[t], after.pairs[t], LEVEL, kind)
+        for t in TESTS
+        if t in before.pairs and t in after.pairs
+    }
+
+
+def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] | None:
+    """What says the class of a pair (same leaf, across spine, across core; "": not known) by the names of its ends; None without a fabric."""
+    if fabric is None:
+        return None
+    if not len(end_ports(fabric)):  # a file without LIDs: who hangs on which leaf is known all the same
+        fabric = fabric.copy()
+        bring_up(fabric)
+    ends = ends_of_fabric(fabric, graph_of(fabric)).ends
+    row = {ends.name(i): i for i in range(len(ends))}
+
+    def kind(pair: tuple[str, str]) -> str:
+        a, b = (row.get(name, -1) for name in pair)
+        return "" if a < 0 or b < 0 else CLASSES[int(class_of(ends, np.array([a]), np.array([b]))[0])]
+
+    return kind
 
 
 def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
@@ -61,8 +90,18 @@ def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
         )
 
 
+def _class_drift(test: str, c: ClassDrift, latency: bool) -> Finding:
+    return finding(
+        codes.CLASS_DRIFT, [], f"{test}: pairs {c.name} measure {_times(c.ratio)} of the baseline, the others {_times(c.rest)} ({c.pairs} pairs, p = {c.probability:.1g})",
+        {"test": test, "pairs_class": c.name, "ratio": round(c.ratio, 4), "rest": round(c.rest, 4), "pairs": c.pairs, "probability": c.probability,
+         "confidence": round(1 - c.probability, 6)},
+        severity=Severity.WARNING if (c.ratio > c.rest) == latency else Severity.INFO,
+    )  # fmt: skip
+
+
 def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
     hosts: dict[str, dict[str, Any]] = {}
+    kind = classes_of_pairs(after.fabric or before.fabric)
     for test, d in drift_of(before, after).items():
         latency = TESTS[test].latency
         for h in d.hosts:
@@ -73,8 +112,12 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
                 "worse": (h.ratio > d.ratio) == latency,
             }
             hosts.setdefault(h.host, {})[test] = row
-        named = {h.host for h in d.hosts}
-        rest = [{k: v for k, v in r.pairs[test].items() if not named & set(k)} for r in (before, after)]
+        yield from (_class_drift(test, c, latency) for c in d.classes)
+        named, apart = {h.host for h in d.hosts}, {c.name for c in d.classes}
+        rest = [
+            {k: v for k, v in r.pairs[test].items() if not named & set(k) and (kind is None or kind(k) not in apart)}
+            for r in (before, after)
+        ]
         d = compare_pairs(rest[0], rest[1])  # what one host lost is not the fabric's
         if d.pairs and d.probability < LEVEL:
             worse = (d.ratio > 1) == latency
