@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from softib.analysis.acceptance_baseline import MODULE_KEYS, BaselineRecord
-from softib.analysis.acceptance_ends import ends_of_fabric
 from softib.analysis.drift import ClassDrift, Drift, compare_pairs
+from softib.analysis.pair_classes import classes_of_pairs
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS
-from softib.diags.acceptance.schedule import CLASSES, class_of
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import finding
 from softib.errors import InputError
 from softib.fabric.diff import diff, matched_nodes
 from softib.fabric.model import Fabric
-from softib.scenario.bring_up import bring_up
-from softib.scenario.graph_view import graph_of
-from softib.sim.ends import end_ports
 
 __all__ = ["binomial_tail", "compare_baselines", "drift_of"]
 
@@ -53,23 +47,6 @@ def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
         for t in TESTS
         if t in before.pairs and t in after.pairs
     }
-
-
-def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] | None:
-    """What says the class of a pair (same leaf, across spine, across core; "": not known) by the names of its ends; None without a fabric."""
-    if fabric is None:
-        return None
-    if not len(end_ports(fabric)):  # a file without LIDs: who hangs on which leaf is known all the same
-        fabric = fabric.copy()
-        bring_up(fabric)
-    ends = ends_of_fabric(fabric, graph_of(fabric)).ends
-    row = {ends.name(i): i for i in range(len(ends))}
-
-    def kind(pair: tuple[str, str]) -> str:
-        a, b = (row.get(name, -1) for name in pair)
-        return "" if a < 0 or b < 0 else CLASSES[int(class_of(ends, np.array([a]), np.array([b]))[0])]
-
-    return kind
 
 
 def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:

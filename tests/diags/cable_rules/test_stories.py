@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from softib.diags.check import check
-from tests.diags.cable_rules.stories import FABRICS, KINDS, World, findings_of, healthy_day, score, tell
+from tests.diags.cable_rules.stories import FABRICS, KINDS, World, findings_of, healthy_day, score, strays, tell
 
 LARGE = [name for name in FABRICS if name != "small"]
 
@@ -62,3 +65,39 @@ def test_a_hundred_days_without_a_fault() -> None:
 def test_a_story_is_the_same_each_time() -> None:
     a, b = (tell("ber", "small", 11, hours=1.0)[1] for _ in range(2))
     assert all(np.array_equal(a.increase[n], b.increase[n]) for n in a.increase)
+
+
+def test_a_story_leaves_nothing_behind_and_takes_little_for_a_port() -> None:
+    """What is told after it finds its memory free: 100 processes of 4.5 GiB each were too many once. Traced: arrays count."""
+    tell("several", "small", 5, hours=1.0)  # what is kept for all stories: the fabric, kernels
+    gc.collect()
+    tracemalloc.start()
+    try:
+        world, o = tell("several", "small", 6, hours=3.0)
+        ports, readings = len(world.rows), len(world.readings)
+        peak = tracemalloc.get_traced_memory()[1]
+        del world, o
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert peak < ports * readings * 1500, (
+        "octets: a port's counters at a reading, its increases, and what the packet layer takes"
+    )
+    assert left < peak / 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_stories_of_applications_are_judged(kind: str) -> None:
+    """Jobs of MPI, NCCL, storage and perftest send, one after another on each place; their own congestion accuses nobody."""
+    result = score(kind, "small", 7, hours=3.0, jobs=True)
+    assert all(result.named) and result.stray == []
+
+
+@pytest.mark.slow
+def test_jobs_alone_accuse_nobody() -> None:
+    for seed in range(3):
+        world, o = tell("hot-spot", "small", seed, hours=2.0, jobs=True)
+        assert strays(world.planted, findings_of(world, o)) == []
+        assert int(o.total("port_xmit_pkts").max()) > 1e6, "they send"
