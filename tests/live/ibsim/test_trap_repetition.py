@@ -99,6 +99,7 @@ def test_the_wire_shows_no_copy_after_the_repression(heard, tmp_path):
     lab.fault("link-down", lab.f.port_name(edge))
     assert wait_for(lambda: counts(lab)["repressed"] > before, 60)
     quiet(lab)
+    assert wait_for(heard.rests, 60)
     lab.fault("link-up", lab.f.port_name(edge))
     assert wait_for(lambda: lab.f.port_state[edge] == 4, 60)
     quiet(lab)
