@@ -61,8 +61,8 @@ class Drift:
 
     def changed(self, level: float = 0.01) -> bool:
         """Is the fabric as a whole, any host or any class of pairs another one than it was?"""
-        parts = (*self.hosts, *self.classes)
-        return self.probability < level or any(p.probability < level for p in parts)
+        parts = [h.probability for h in self.hosts] + [c.probability for c in self.classes]
+        return self.probability < level or any(p < level for p in parts)
 
 
 def compare_pairs(

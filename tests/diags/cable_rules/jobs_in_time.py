@@ -20,7 +20,7 @@ APPLICATIONS = (
     ("all-to-all:256KB", 40),
     ("storage:1MiB", 300),
     ("checkpoint:64MiB", 40),
-    ("hot-spot:1MB,senders=6", 40),
+    ("hot-spot:1MB", 40),
     ("bandwidth:1MiB,bidirectional=true", 40),
 )
 """Lines as ``softib simulate`` takes them (``hosts`` are added), and the microseconds of virtual time at most whose run of the packet layer stands for the communication
@@ -60,6 +60,8 @@ def draw_jobs(f: Fabric, rng: np.random.Generator, until_ps: int) -> list[JobInT
 
 
 def _line(application: str, hosts: Hosts, first: int, n: int) -> str:
+    if application.startswith("hot-spot"):
+        application += f",senders={min(6, n - 3)}"  # the pattern takes a target and two victims beside
     joint = "," if ":" in application else ":"
     return f"{application}{joint}hosts={first}-{first + n - 1}"
 
