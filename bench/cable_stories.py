@@ -1,4 +1,4 @@
-"""Stories of bad cables, and days without one: ``python -m bench.cable_stories [--jobs N] [--seeds A:B] [--days A:B] [--fabric F] [--kind K] [--show] [--json FILE]``.
+"""Stories of bad cables, and days without one: ``python -m bench.cable_stories [--jobs N] [--seeds A:B] [--days A:B] [--fabric F] [--kind K] [--applications] [--show] [--json FILE]``.
 
 One line a kind of story: how many were told, how many of what was planted was named, false alarms, time to detection (median and worst; the counters
 are read every 300 s). Then false alarms of days without a fault. Everything is virtual time: a day takes seconds. Thresholds were tuned on seeds below
@@ -11,6 +11,7 @@ kind fills first. The tables depend on the seeds alone, in their order, whoever 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import os
@@ -21,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+JOBS = "STORIES_OF_JOBS"
+"""Environment variable that tells the processes that applications send (--applications)."""
 DAY = "day"
 """The kind of a task that is a day without a fault."""
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -68,11 +71,12 @@ def tell(numbered: tuple[int, Task]) -> tuple[int, Told]:
         if kind == DAY:
             told.stray = healthy_day(fabric, seed)
         else:
-            result = score(kind, fabric, seed)
+            result = score(kind, fabric, seed, jobs=bool(os.environ.get(JOBS)))
             told.planted, told.named = result.kinds, [bool(n) for n in result.named]
             told.after_s, told.stray = [float(a) if a == a else -1.0 for a in result.after_s], result.stray
     except Exception as error:  # one story that cannot be told must not lose the others
         told.error = f"{type(error).__name__}: {error}"
+    gc.collect()  # agents and their fabric know each other
     told.cpu_s = time.process_time() - began
     told.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return number, told
@@ -132,7 +136,10 @@ def main() -> int:
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--show", action="store_true", help="what was missed, and each false alarm")
     parser.add_argument("--json", type=Path, help="write every story, and the sums, to this file")
+    parser.add_argument("--applications", action="store_true", help="jobs of applications send, not random pairings")
     args = parser.parse_args()
+    if args.applications:
+        os.environ[JOBS] = "1"
     fabrics, kinds = tuple(args.fabric or LARGE), tuple(args.kind or KINDS)
     work = list(tasks(_range(args.seeds), _range(args.days), fabrics, kinds))
     began = time.monotonic()

@@ -19,6 +19,8 @@ from softib.diags.acceptance.schedule import rounds_of
 from softib.diags.finding import Finding
 
 SIZES = {name: 2 if t.latency else 1 << 20 for name, t in TESTS.items()}
+ALONE = tuple(n for n, t in TESTS.items() if not t.beside)
+"""Tests whose expectation needs no run of the packet layer."""
 NOISE, HICCUPS = 0.02, 0.01
 """Spread of a measurement, and the share of them that the system disturbs (by 30 % on average)."""
 
@@ -35,7 +37,8 @@ class Planted:
 class Lab:
     """A fabric that is brought up, its rounds and the paths of their pairs."""
 
-    def __init__(self, per_class: int = 4, **parameters: object):
+    def __init__(self, per_class: int = 4, tests: Sequence[str] = ALONE, **parameters: object):
+        self.tests = {n: TESTS[n] for n in tests}
         made = softib.generate(**parameters)
         found = routed(result_of(made), None, None, unwatched)
         place = ends_of_fabric(found.fabric, found.graph)
@@ -49,13 +52,13 @@ class Lab:
 
     def _lay(self, one):
         there, back = self.expectation.paths(one.source, one.target), self.expectation.paths(one.target, one.source)
-        return there, back, {n: self.expectation.of_round(t, one, SIZES[n]) for n, t in TESTS.items()}
+        return there, back, {n: self.expectation.of_round(t, one, SIZES[n]) for n, t in self.tests.items()}
 
     def measure(self, seed: int, planted: Sequence[Planted]) -> Measurements:
         rng = np.random.default_rng(seed)
         columns: dict[str, list[np.ndarray]] = {k: [] for k in ("test", "round", "source", "target", "value")}
         for one, (there, back, expected) in zip(self.rounds, self._of, strict=True):
-            for name, test in TESTS.items():
+            for name, test in self.tests.items():
                 both = test.both or test.latency
                 share = np.ones(len(one))
                 for p in planted:

@@ -100,3 +100,64 @@ def test_hosts_without_a_fabric_are_named_too():
     ]  # fmt: skip
     found = judge(Measurements.of(ends, rows), None, SIZES).findings
     assert [(f.code, f.where[0].node) for f in found] == [("slow-host", "node07")]
+
+
+def test_latency_beside_bandwidth_waits_where_paths_meet_the_load(tree):
+    """Oracle: the packet layer with all pairs of the round, none left out; and the law without load where no link is shared."""
+    from softib.analysis.loaded_latency import END_PS, EVERY_PS, PROBES, SETTLED_PS
+    from softib.diags.acceptance.measurements import TESTS
+    from softib.diags.acceptance.schedule import parts_beside
+    from softib.sim import packet
+    from softib.sim.messages import messages
+    from softib.sim.packet.options import PacketOptions
+
+    e = tree.expectation
+    one = next(r for r in tree.rounds if r.pairs == "across core")
+    found, alone = e.of_round(TESTS["latency-beside-bandwidth"], one, 2), e.latency_us(one.source, one.target, 2)
+    part = parts_beside(len(one))
+    mine, load = part == 0, part != 0
+    a, b = np.concatenate([one.source[mine], one.target[mine]]), np.concatenate([one.target[mine], one.source[mine]])
+    x, y = np.concatenate([one.source[load], one.target[load]]), np.concatenate([one.target[load], one.source[load]])
+    begin = np.tile(SETTLED_PS + np.arange(PROBES) * EVERY_PS, len(a))
+    sent = messages(
+        e.row[np.concatenate([np.repeat(a, PROBES), x])], e.row[np.concatenate([np.repeat(b, PROBES), y])],
+        np.concatenate([np.full(len(begin), 2), np.full(len(x), 1 << 21)]), start_ps=np.concatenate([begin, np.zeros(len(x), np.int64)]),
+    )  # fmt: skip
+    took = packet.run(tree.fabric, sent, PacketOptions(until_ps=END_PS)).arrived_ps[: len(begin)] - begin
+    middle = np.median(took.reshape(-1, PROBES), axis=1) / 1e6
+    assert found[mine] == pytest.approx((middle[: mine.sum()] + middle[mine.sum() :]) / 2, abs=0.08)
+    assert (found >= alone - 1e-9).all() and (found - alone).max() > 0.1
+    leaf = next(r for r in tree.rounds if r.pairs == "same leaf")
+    assert np.array_equal(
+        e.of_round(TESTS["latency-beside-bandwidth"], leaf, 2), e.latency_us(leaf.source, leaf.target, 2)
+    )
+
+
+def test_a_cable_that_delays_beside_bandwidth_is_named():
+    lab = Lab(2, tests=["latency-beside-bandwidth"], kind="fat-tree", radix=8, levels=2, generation="HDR")
+    port = next(c for c in lab.cables.tolist() if lab.crossed(c) > 3)
+    found = lab.judge(5, [Planted("cable", port, 1.5)])
+    assert [f.code for f in found] == ["slow-cable"] and lab.names(found[0], Planted("cable", port, 1.5))
+    assert set(found[0].evidence["tests"]) == {"latency-beside-bandwidth"}
+
+
+def test_every_pair_measures_once_beside_the_others(tree):
+    from softib.analysis.acceptance_plan import plan_batches
+    from softib.diags.acceptance.measurements import tests_named
+
+    plan = plan_batches(
+        tree.ends,
+        tree.expectation,
+        tests_named(["latency-beside-bandwidth"]),
+        per_class=1,
+        size=1 << 20,
+        seconds=1.0,
+        at_once=None,
+    )
+    for one in plan.rounds:
+        batches = [b for b in plan.batches if b.round == one.number]
+        everybody = set(zip(one.source.tolist(), one.target.tolist(), strict=True))
+        assert sorted((p.source, p.target) for b in batches for p in b.pairs) == sorted(everybody)
+        for b in batches:
+            measured, load = ({(p.source, p.target) for p in some} for some in (b.pairs, b.load))
+            assert measured | load == everybody and not measured & load and len(load) >= 2 * len(measured)

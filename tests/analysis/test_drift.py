@@ -91,3 +91,41 @@ def test_failed_and_new_pairs_are_counted_not_compared() -> None:
     drift = compare_pairs({("a", "b"): 10.0, ("b", "a"): 0.0, ("a", "c"): 9.0}, {("a", "b"): 10.0, ("a", "d"): 5.0})
     assert (drift.pairs, drift.only_before, drift.only_after, drift.probability) == (1, 1, 1, 1.0)
     assert compare_pairs({}, {}).probability == 1.0
+
+
+def of_classes(rng: np.random.Generator, spread: float, factor: dict[str, float]) -> tuple[dict, dict]:
+    """Two runs over 12 hosts, three a leaf, two leaves a pod; both with ``spread`` of noise, the second with its classes at ``factor``."""
+    before, after = {}, {}
+    for i, j in product(range(12), repeat=2):
+        if i != j:
+            pair = f"h{i}", f"h{j}"
+            before[pair] = 390.0 * rng.normal(1, spread)
+            after[pair] = 390.0 * rng.normal(1, spread) * factor.get(class_name(pair), 1.0)
+    return before, after
+
+
+def class_name(pair: tuple[str, str]) -> str:
+    a, b = (int(h[1:]) for h in pair)
+    return "same leaf" if a // 3 == b // 3 else "across spine" if a // 6 == b // 6 else "across core"
+
+
+@pytest.mark.parametrize("kind", ["same leaf", "across spine", "across core"])
+def test_a_class_that_lost_three_percent_is_named_and_no_host_is(kind: str) -> None:
+    """Spread of 1 % a measurement, 20 seeds each: always named, with p below 0.01, and no other class."""
+    hosts = 0
+    for seed in range(20):
+        before, after = of_classes(np.random.default_rng(seed), 0.01, {kind: 0.97})
+        drift = compare_pairs(before, after, class_of=class_name)
+        assert [c.name for c in drift.classes] == [kind], (seed, drift.classes)
+        assert drift.classes[0].ratio == pytest.approx(0.97, abs=0.01) and drift.classes[0].probability < 0.01
+        hosts += len(drift.hosts)
+    assert hosts <= 2, "at 0.01 a fifth of a false host is expected in 20 runs"
+
+
+def test_noise_of_three_percent_is_no_drift_of_a_class() -> None:
+    """The same size, as noise: of 100 seeds at most 3 name a class (level 0.01, all classes together)."""
+    named = 0
+    for seed in range(100):
+        drift = compare_pairs(*of_classes(np.random.default_rng(seed), 0.03, {}), class_of=class_name)
+        named += bool(drift.classes)
+    assert named <= 3

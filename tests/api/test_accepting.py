@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import numpy as np
 import pytest
 
 import softib
@@ -54,6 +55,23 @@ def test_unmodified_perftest_shows_a_planted_slow_cable(paced, stock, tmp_path):
     assert [f.message.split(":")[0] for f in changes.of("slow-cable")] == [slow[0].message.split(":")[0]]
     paced.fault("clear")
     paced.sweep()
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_unmodified_perftest_measures_latency_beside_bandwidth(paced, stock, tmp_path):
+    """Eight hosts: a pair measures while three send; the journal says that all three sent to the end."""
+    from softib.live.acceptance.journal import read_journal
+
+    stock("ib_write_lat")
+    hosts = [f"host-{i:04}" for i in (1, 2, 5, 6, 9, 10, 13, 14)]
+    found = softib.accept(
+        paced, hosts=hosts, tests=["latency-beside-bandwidth"], seconds=0.2, rounds=1, base_port=27515, journal=tmp_path / "run.jsonl"
+    )  # fmt: skip
+    assert not found.failures and len(found.measurements) == 8, found.failures
+    assert [e["loads"] for e in read_journal(tmp_path / "run.jsonl")[1]] == [[3, 3]] * 8
+    model = np.array(found.table()["expected"].to_list())
+    assert (model > 0.7).all() and (np.array(found.table()["value"].to_list()) > model).all()
 
 
 TCP = """
@@ -141,6 +159,28 @@ def test_a_fabric_that_became_slower_as_a_whole_is_a_finding():
     assert found[0].evidence["ratio"] == 0.97
 
 
+def test_a_class_of_pairs_that_drifted_is_named_with_significance():
+    """A fat tree of three tiers; pairs across the core lose 3 %: one finding, and neither hosts nor the fabric are accused."""
+
+    from softib.analysis.acceptance_baseline import BaselineRecord
+    from softib.analysis.pair_classes import classes_of_pairs
+    from softib.api.fabric import result_of
+
+    fabric = result_of(softib.generate("fat-tree", radix=4, levels=3)).fabric
+    kind = classes_of_pairs(fabric)
+    hosts = [n for n, switch in zip(fabric.node_names(), fabric.is_switch, strict=True) if not switch]
+    rng = np.random.default_rng(16)
+    names = [(a, b) for a in hosts for b in hosts if a < b]
+    assert {kind(p) for p in names} == {"same leaf", "across spine", "across core"}
+    runs = [{p: 390 * rng.normal(1, 0.01) for p in names} for _ in range(2)]
+    slow = {p: v * (0.97 if kind(p) == "across core" else 1) for p, v in runs[1].items()}
+    record = lambda pairs: softib.Baseline(BaselineRecord("lab", fabric=fabric, pairs={"bandwidth": pairs}))
+    found = record(runs[0]).compare(record(slow))
+    assert [(f.code, f.evidence["pairs_class"]) for f in found] == [("class-drift", "across core")]
+    assert found[0].evidence["ratio"] == pytest.approx(0.97, abs=0.01) and found[0].evidence["probability"] < 0.01
+    assert len(record(runs[0]).compare(record(runs[1]))) == 0
+
+
 def test_errors_firmware_and_cables_that_changed_are_listed():
     key, guid = "0x0000000000000005:1", "0x0000000000000005"
     before = made("friday", errors={key: {"symbol_error_counter": (2, 3600.0)}}, firmware={guid: "28.39.1002"},
@@ -226,5 +266,5 @@ def test_a_plan_of_a_large_fabric_is_linear_in_hosts():
         place.ends, place.expectation, tuple(TESTS.values()), per_class=2, size=1 << 20, seconds=1.0, at_once=None
     )
     assert {r.pairs for r in plan.rounds} == {"same leaf", "across spine", "across core"}
-    assert all(len(b.pairs) == 64 for b in plan.batches if TESTS[b.test].loaded)
+    assert all(len(b.pairs) + len(b.load) == 64 for b in plan.batches if TESTS[b.test].loaded)
     json.dumps([b.key for b in plan.batches])

@@ -135,3 +135,30 @@ def test_every_operation_is_in_openapi_and_is_a_get(served):
         "fabric", "nodes", "ports", "counters", "links", "down", "findings", "path", "search", "history", "jobs", "shared-links", "map", "values", "times")}  # fmt: skip
     for operations in document["paths"].values():
         assert set(operations) == {"get"} and operations["get"]["description"]
+
+
+def test_a_path_is_the_one_that_the_tables_have():
+    """Hop by hop the forwarding tables of the fabric, walked here; a name that is not there is 404 with the near ones, and a file without tables 409."""
+    from softib.api.web import _explain, _no_sl
+
+    routed = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2)).fabric
+    f = result_of(routed).fabric
+    f.source.records |= {"lfts", "lids", "states"}
+    client = Client(app_of(Served("routed", lambda: _copy(result_of(routed)), explain=_explain("", _no_sl))))
+    names = [n for n, switch in zip(f.node_names(), f.is_switch, strict=True) if not switch]
+    code, told = client.get(f"/api/v1/path?a={names[0]}&b={names[-1]}")
+    assert code == 200, told
+    at = next(p for p in range(f.sizes.ports) if f.node_name(int(f.port_node[p])) == names[0] and f.port_peer[p] >= 0)
+    end = next(p for p in range(f.sizes.ports) if f.node_name(int(f.port_node[p])) == names[-1] and f.port_peer[p] >= 0)
+    walked = [(names[0], int(f.port_num[at]))]
+    while (node := int(f.port_node[f.port_peer[at]])) != int(f.port_node[end]):
+        out = int(f.lft[f.switch_of_node[node], f.lid[end]])
+        walked.append((f.node_name(node), out))
+        at = f.port(node, out)
+    assert [(h["node"], h["out_port"]) for h in told["hops"]] == walked and len(walked) == 4
+    assert client.get(f"/api/v1/path?a={names[0]}&b=nobody")[0] == 404
+
+
+def test_a_file_without_tables_has_no_path(ask, fabric):
+    names = fabric.nodes["name"].to_list()
+    assert "no forwarding tables" in ask(f"path?a={names[-1]}&b={names[-2]}", status=409)["detail"]

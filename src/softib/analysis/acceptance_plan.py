@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.analysis.expected_pairs import Expectation
 from softib.diags.acceptance.measurements import Failure, Measurements, PairTest
-from softib.diags.acceptance.schedule import Ends, Round, rounds_of, sub_rounds
+from softib.diags.acceptance.schedule import Ends, Round, parts_beside, rounds_of, sub_rounds
 from softib.live.acceptance.campaign import Batch, Exchange
 from softib.live.acceptance.launchers import HostPort
 
@@ -55,13 +55,28 @@ def plan_batches(
         alone = sub_rounds(ends, one, crossed, at_once) if any(not t.loaded for t in tests) else []
         for test in tests:
             count = _iterations(expectation, test, one, sizes[test.name], seconds)
+            pairs = [
+                Exchange(int(one.source[i]), int(one.target[i]), sizes[test.name], int(count[i]), seconds)
+                for i in range(len(one))
+            ]
+            if test.beside:
+                batches += _beside(one, test, pairs)
+                continue
             for part, rows in enumerate([np.arange(len(one))] if test.loaded else alone):
-                pairs = tuple(
-                    Exchange(int(one.source[i]), int(one.target[i]), sizes[test.name], int(count[i]), seconds)
-                    for i in rows.tolist()
-                )
-                batches.append(Batch(one.number, test.name, part, test.latency, test.both, pairs))
+                chosen = tuple(pairs[i] for i in rows.tolist())
+                batches.append(Batch(one.number, test.name, part, test.latency, test.both, chosen))
     return AcceptancePlan(tuple(rounds), tuple(tests), tuple(batches), sizes)
+
+
+def _beside(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
+    """A batch for each part of the round: its pairs measure, the others are the load. None where a round has one pair alone."""
+    part = parts_beside(len(one))
+    out = []
+    for number in range(int(part.max(initial=-1)) + 1):
+        mine = tuple(pairs[i] for i in np.flatnonzero(part == number).tolist())
+        load = tuple(pairs[i] for i in np.flatnonzero(part != number).tolist())
+        out.append(Batch(one.number, test.name, number, test.latency, test.both, mine, load))
+    return out
 
 
 def _crossed(e: Expectation, one: Round) -> list[set[int]]:
@@ -82,14 +97,17 @@ def _iterations(e: Expectation | None, test: PairTest, one: Round, size: int, se
 
 def measurements_of(ends: Ends, entries: Iterable[Mapping[str, Any]]) -> Measurements:
     """What the entries of a journal hold; a failure that a later run has made good is left out."""
-    values: dict[tuple[int, str, int, int], float] = {}
+    values: dict[tuple[int, str, int, int], tuple[float, int]] = {}
     failed: dict[tuple[int, str, int, int], tuple[int, str]] = {}
     for e in entries:
         for source, target, value in e["values"]:
-            values[e["round"], e["test"], source, target] = float(value)
+            values[e["round"], e["test"], source, target] = (float(value), int(e["part"]))
         for source, target, end, reason in e["failures"]:
             failed[e["round"], e["test"], source, target] = (end, reason)
-    rows = [{"round": r, "test": t, "source": a, "target": b, "value": v} for (r, t, a, b), v in values.items()]
+    rows = [
+        {"round": r, "test": t, "source": a, "target": b, "value": v, "part": part}
+        for (r, t, a, b), (v, part) in values.items()
+    ]
     failures = [
         Failure(r, t, a, b, (a, b)[end] if end >= 0 else -1, reason)
         for (r, t, a, b), (end, reason) in failed.items() if (r, t, a, b) not in values

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from softib.analysis.acceptance_baseline import MODULE_KEYS, BaselineRecord
-from softib.analysis.drift import Drift, compare_pairs
+from softib.analysis.drift import ClassDrift, Drift, compare_pairs
+from softib.analysis.pair_classes import classes_of_pairs
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS
 from softib.diags.finding import Finding, Location, Severity
@@ -40,7 +41,12 @@ def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Fin
 
 def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
     """By test, of the tests that both have."""
-    return {t: compare_pairs(before.pairs[t], after.pairs[t]) for t in TESTS if t in before.pairs and t in after.pairs}
+    kind = classes_of_pairs(after.fabric or before.fabric)
+    return {
+        t: compare_pairs(before.pairs[t], after.pairs[t], LEVEL, kind)
+        for t in TESTS
+        if t in before.pairs and t in after.pairs
+    }
 
 
 def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
@@ -61,8 +67,18 @@ def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
         )
 
 
+def _class_drift(test: str, c: ClassDrift, latency: bool) -> Finding:
+    return finding(
+        codes.CLASS_DRIFT, [], f"{test}: pairs {c.name} measure {_times(c.ratio)} of the baseline, the others {_times(c.rest)} ({c.pairs} pairs, p = {c.probability:.1g})",
+        {"test": test, "pairs_class": c.name, "ratio": round(c.ratio, 4), "rest": round(c.rest, 4), "pairs": c.pairs, "probability": c.probability,
+         "confidence": round(1 - c.probability, 6)},
+        severity=Severity.WARNING if (c.ratio > c.rest) == latency else Severity.INFO,
+    )  # fmt: skip
+
+
 def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
     hosts: dict[str, dict[str, Any]] = {}
+    kind = classes_of_pairs(after.fabric or before.fabric)
     for test, d in drift_of(before, after).items():
         latency = TESTS[test].latency
         for h in d.hosts:
@@ -73,8 +89,12 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
                 "worse": (h.ratio > d.ratio) == latency,
             }
             hosts.setdefault(h.host, {})[test] = row
-        named = {h.host for h in d.hosts}
-        rest = [{k: v for k, v in r.pairs[test].items() if not named & set(k)} for r in (before, after)]
+        yield from (_class_drift(test, c, latency) for c in d.classes)
+        named, apart = {h.host for h in d.hosts}, {c.name for c in d.classes}
+        rest = [
+            {k: v for k, v in r.pairs[test].items() if not named & set(k) and (kind is None or kind(k) not in apart)}
+            for r in (before, after)
+        ]
         d = compare_pairs(rest[0], rest[1])  # what one host lost is not the fabric's
         if d.pairs and d.probability < LEVEL:
             worse = (d.ratio > 1) == latency

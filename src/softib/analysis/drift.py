@@ -7,12 +7,12 @@ hosts that are looked at (Holm 1979). Where pairs differ between the two sets, r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Drift", "HostDrift", "compare_pairs", "mann_whitney", "signed_rank"]
+__all__ = ["ClassDrift", "Drift", "HostDrift", "compare_pairs", "mann_whitney", "signed_rank"]
 
 EXACT = 20
 """Pairs up to which the signed-rank test counts every assignment of signs; beyond, the normal distribution with correction for ties is used."""
@@ -34,9 +34,22 @@ class HostDrift:
 
 
 @dataclass(frozen=True)
+class ClassDrift:
+    """``ratio``: median of after over before of the ``pairs`` of one class (across core …); ``rest``: of all others; ``probability`` of as much by accident,
+    corrected for the number of classes."""
+
+    name: str
+    ratio: float
+    rest: float
+    pairs: int
+    probability: float
+
+
+@dataclass(frozen=True)
 class Drift:
     """``ratio``: median of after over before of all ``pairs`` measured in both; ``probability`` of as much by accident. ``hosts`` whose own pairs changed
-    otherwise than the rest, with significance, the surest first. ``only_before`` and ``only_after``: pairs measured in one alone."""
+    otherwise than the rest, with significance, the surest first. ``only_before`` and ``only_after``: pairs measured in one alone. ``classes`` of pairs that changed
+    otherwise than the others, likewise: what they did is taken off before hosts are looked at."""
 
     pairs: int
     ratio: float
@@ -44,14 +57,19 @@ class Drift:
     hosts: tuple[HostDrift, ...]
     only_before: int
     only_after: int
+    classes: tuple[ClassDrift, ...] = ()
 
     def changed(self, level: float = 0.01) -> bool:
-        """Is the fabric as a whole, or any host, another one than it was?"""
-        return self.probability < level or any(h.probability < level for h in self.hosts)
+        """Is the fabric as a whole, any host or any class of pairs another one than it was?"""
+        parts = [h.probability for h in self.hosts] + [c.probability for c in self.classes]
+        return self.probability < level or any(p < level for p in parts)
 
 
-def compare_pairs(before: Pairs, after: Pairs, level: float = 0.01) -> Drift:
-    """What became of the pairs from ``before`` to ``after``; hosts are named at significance ``level``.
+def compare_pairs(
+    before: Pairs, after: Pairs, level: float = 0.01, class_of: Callable[[tuple[str, str]], str] | None = None
+) -> Drift:
+    """What became of the pairs from ``before`` to ``after``; hosts are named at significance ``level``, and classes of pairs where ``class_of`` says whose
+    class each pair is.
 
     Values that are not above 0 (a pair that failed) are left out.
     """
@@ -62,9 +80,36 @@ def compare_pairs(before: Pairs, after: Pairs, level: float = 0.01) -> Drift:
         probability = mann_whitney(np.array(list(first.values())), np.array(list(second.values())))
         return Drift(0, float("nan"), probability, (), len(first), len(second))
     middle = float(np.median(log))
+    names = np.array(["" if class_of is None else class_of(k) for k in both], object)
+    classes = _classes(names, log, level)
+    rest = log.copy()
+    for one in classes:
+        rest[names == one.name] -= math.log(one.ratio / one.rest)
     return Drift(
-        len(both), math.exp(middle), signed_rank(log), _hosts(both, log, middle, level), len(first) - len(both), len(second) - len(both)
+        len(both), math.exp(middle), signed_rank(log), _hosts(both, rest, float(np.median(rest)), level), len(first) - len(both), len(second) - len(both), classes
     )  # fmt: skip
+
+
+def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDrift, ...]:
+    """Classes whose pairs changed by another ratio than those of the other classes (rank sum, Holm's step-down): the surest first, and then among those that are left."""
+    left = sorted(set(names.tolist()))
+    worst, found = 0.0, []
+    for tests in range(len(left), 1, -1):
+        kept = np.isin(names, left)
+        parts = {n: (log[names == n], log[kept & (names != n)]) for n in left}
+        chances = {n: mann_whitney(*p) for n, p in parts.items() if min(map(len, p)) >= LEAST}
+        # Of two classes that differ the one that changed is named: its own pairs are no longer what they were, by more than the others'.
+        moved = [n for n in chances if abs(np.median(parts[n][0])) > abs(np.median(parts[n][1]))]
+        name = min(moved, key=chances.__getitem__, default="")
+        if not moved or signed_rank(parts[name][0]) >= level:
+            break
+        worst = max(worst, min(1.0, chances[name] * tests))
+        if worst >= level:
+            break
+        ratio, rest = (math.exp(float(np.median(x))) for x in parts[name])
+        found.append(ClassDrift(name, ratio, rest, len(parts[name][0]), worst))
+        left.remove(name)
+    return tuple(found)
 
 
 def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: float) -> tuple[HostDrift, ...]:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from softib.diags.acceptance.measurements import TESTS, Measurements, PairTest
-from softib.diags.acceptance.schedule import Round
+from softib.diags.acceptance.schedule import Round, parts_beside
 from softib.fabric.model import Fabric
 from softib.sim.messages import messages
 from softib.sim.paths import Plane, packets_of, wire_octets
@@ -97,9 +97,14 @@ class Expectation:
                 out += np.where(laid.why == 0, forth + size * 8e-3 / slowest, np.nan)
         return out / 2
 
-    def of_round(self, test: PairTest, one: Round, size: int) -> np.ndarray:
-        """What each pair of the round ought to measure in ``test`` (float64, in the test's unit)."""
+    def of_round(self, test: PairTest, one: Round, size: int, part: np.ndarray | None = None) -> np.ndarray:
+        """What each pair of the round ought to measure in ``test`` (float64, in the test's unit). ``part``: of a test beside bandwidth, the part of the round
+        that each pair is in (None: as it is planned)."""
         a, b = one.source, one.target
+        if test.beside:
+            from softib.analysis.loaded_latency import beside_us
+
+            return beside_us(self, a, b, parts_beside(len(one)) if part is None else part, size)
         if test.latency:
             return self.latency_us(a, b, size)
         if not test.both:
@@ -117,5 +122,6 @@ class Expectation:
             for number in np.unique(measured.round[rows]).tolist() if TESTS[name].loaded else [None]:
                 mine = rows if number is None else rows[measured.round[rows] == number]
                 one = Round(number or 0, "", measured.source[mine], measured.target[mine])
-                out[mine] = self.of_round(TESTS[name], one, sizes[name])
+                part = None if measured.part is None else measured.part[mine]
+                out[mine] = self.of_round(TESTS[name], one, sizes[name], part)
         return out

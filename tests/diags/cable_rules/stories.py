@@ -32,6 +32,7 @@ from softib.sim import static
 from softib.sim.ends import end_ports
 from softib.sim.messages import messages
 from softib.sim.packet.options import PacketOptions
+from tests.diags.cable_rules.jobs_in_time import JobInTime, draw_jobs
 
 S = 10**12
 FABRICS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -84,7 +85,8 @@ class Planted:
 class World:
     """A fabric, its agents, its traffic, and the readings of its counters."""
 
-    def __init__(self, name: str, seed: int, period_s: float = 300.0, miscable: bool = False):
+    def __init__(self, name: str, seed: int, period_s: float = 300.0, miscable: bool = False, jobs_until: int = 0):
+        """``jobs_until``: applications are what sends (``jobs_in_time``), up to this time (ps); 0: the static layer's random pairings."""
         self.rng = np.random.default_rng(seed)
         self.f = _ready(name).copy()
         self.planted: list[Planted] = []
@@ -103,7 +105,12 @@ class World:
         self.wait: list[tuple[int, np.ndarray]] = []
         self.readings: list[tuple[int, dict[str, np.ndarray], np.ndarray]] = []
         self.gbps = static.port_gbps(self.f)
-        self.octets_a_second = self._traffic()
+        self.jobs: list[JobInTime] = []
+        if jobs_until:
+            self.octets_a_second = np.zeros(self.f.sizes.ports)
+            self.jobs = draw_jobs(self.f, self.rng, jobs_until)
+        else:
+            self.octets_a_second = self._traffic()
         self._background()
 
     # -- what is always there --
@@ -333,6 +340,13 @@ class World:
                 self.faults.publish()
             self._pass(target)
             self._read()
+        self.events.clear()  # what is to happen knows this world: two that know each other are freed late
+
+    def let_go(self) -> None:
+        """Free what no judgement needs: counters of every reading, and what programs counted. The times of the readings stay."""
+        self.readings = [(when, {}, alive) for when, _, alive in self.readings]
+        self.jobs.clear()
+        self.wait.clear()
 
     def _pass(self, to: int) -> None:
         """Traffic and its losses up to ``to``; the agents' counters are drawn when they are read."""
@@ -347,6 +361,13 @@ class World:
         for counters, part in parts:  # what is slow in the packet layer's run bears no other traffic
             octets[(counters["port_xmit_data"] > 0) & (part > 0)] = 0.0
         packets, words = (octets / PACKET).astype(np.uint64), (octets / 4).astype(np.uint64)
+        for job in self.jobs:
+            seconds = max(0, min(to, job.end_ps) - max(self.now, job.begin_ps)) / S
+            mine = {k: (v * seconds * both).astype(np.uint64) for k, v in job.rate.items()} if seconds else {}
+            if mine:
+                packets, words = packets + mine["port_xmit_pkts"], words + mine["port_xmit_data"]
+                f.counters["port_xmit_wait"] += mine["port_xmit_wait"]
+                f.counters["port_xmit_discards"] += mine["port_xmit_discards"]
         for counters, part in parts:
             packets += (counters["port_xmit_pkts"] * part * both).astype(np.uint64)
             words += (counters["port_xmit_data"] * part * both).astype(np.uint64)
@@ -418,10 +439,11 @@ class Score:
     stray: list[str]
 
 
-def tell(kind: str, name: str, seed: int, hours: float = 6.0) -> tuple[World, Observations]:
-    """Run a story."""
-    world = World(name, seed, miscable=kind == "miscabling")
-    until, rng = int(hours * 3600 * S), world.rng
+def tell(kind: str, name: str, seed: int, hours: float = 6.0, jobs: bool = False) -> tuple[World, Observations]:
+    """Run a story; ``jobs``: applications are what sends."""
+    until = int(hours * 3600 * S)
+    world = World(name, seed, miscable=kind == "miscabling", jobs_until=until if jobs else 0)
+    rng = world.rng
     world.host_restarts(0.01, until)
     chosen = (
         rng.choice(["ber", "flap", "slow-port", "downgrade"], int(rng.integers(2, 4)), replace=False).tolist()
@@ -432,7 +454,9 @@ def tell(kind: str, name: str, seed: int, hours: float = 6.0) -> tuple[World, Ob
         if each != "miscabling":
             world.plant(each, int(rng.uniform(0.1, 0.4) * until), until)
     world.run(until)
-    return world, world.observations()
+    o = world.observations()
+    world.let_go()
+    return world, o
 
 
 def findings_of(world: World, o: Observations) -> list[Finding]:
@@ -465,9 +489,9 @@ def strays(planted: list[Planted], found: list[Finding]) -> list[str]:
     return out
 
 
-def score(kind: str, name: str, seed: int, hours: float = 6.0) -> Score:
+def score(kind: str, name: str, seed: int, hours: float = 6.0, jobs: bool = False) -> Score:
     """Tell a story and judge it."""
-    world, o = tell(kind, name, seed, hours)
+    world, o = tell(kind, name, seed, hours, jobs)
     if kind == "miscabling":
         world.f.source.records |= {"lids", "states", "speeds", "lfts", "capabilities", "unlinked"}
         structure = [f for f in check(world.f) if f.code in ("swapped-cables", "misplaced-cable", "uneven-spines")]
@@ -504,6 +528,7 @@ def healthy_day(name: str, seed: int, looks: int = 24) -> list[str]:
         world.plant("hot-spot", int(world.rng.uniform(0.1, 0.8) * until), until)
     world.run(until)
     o = world.observations()
+    world.let_go()
     alarms: set[str] = set()
     for k in np.unique(np.linspace(1, o.intervals, looks).astype(int)).tolist():
         for f in findings_of(world, upto(o, k)):

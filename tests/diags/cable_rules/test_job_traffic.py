@@ -7,6 +7,7 @@ import pytest
 from softib.diags.cable_rules.case import Case
 from softib.diags.cable_rules.job_traffic import JobPorts, job_traffic
 from softib.diags.cable_rules.thresholds import load_thresholds
+from softib.live.job_processes import JobProcess
 from tests.diags.cable_rules.observed import NODES, observed
 
 FAST, STILL = 2.5e11, 5e4  # words of four octets in 120 s: 8 GB/s, 1.7 kB/s
@@ -74,3 +75,43 @@ def test_packets_like_ipoib_are_called_that_and_no_more():
     one = found(seen, job("a", "h0", "h1"), job_still=1e6)
     assert "looks like IPoIB" in one[0].message and "do not know the transport" in one[0].message
     assert one[0].evidence["octets_per_packet"] == 2000
+
+
+def two_jobs(octets: dict[str, float], multicasts: float = 3.0, words: float = 5e10):
+    """Job gloo on h0 and h1, job verbs on h2 and h3: both move 2 GB/s, in packets of ``octets``."""
+    data = {f"{h}[1]": words for h in ("h0", "h1", "h2", "h3")}
+    packets = {
+        f"{h}[1]": words * 4 / octets["gloo" if h in ("h0", "h1") else "verbs"] for h in ("h0", "h1", "h2", "h3")
+    }
+    some = {"h0[1]": multicasts, "h1[1]": multicasts, "h2[1]": multicasts, "h3[1]": multicasts}
+    return observed(
+        120.0,
+        {"port_xmit_data": data, "port_rcv_data": data, "port_xmit_pkts": packets, "port_multicast_xmit_pkts": some},
+    )
+
+
+JOBS = (job("gloo", "h0", "h1"), job("verbs", "h2", "h3"))
+
+
+def test_gloo_over_ipoib_moves_as_much_and_is_told_by_its_packets():
+    """Full packets of IPoIB in datagram mode have 2,080 octets on the wire, those of RC with an MTU of 4,096 twice as many; the data counters of both jobs move alike."""
+    one = found(two_jobs({"gloo": 1990.0, "verbs": 4100.0}), *JOBS)
+    assert [(f.code, f.evidence["job"], f.severity.name) for f in one] == [("job-like-ipoib", "gloo", "INFO")]
+    assert "1990 octets" in one[0].message and "4100" in one[0].message and one[0].evidence["confidence"] == 0.5
+
+
+def test_an_interface_in_the_environment_makes_it_a_warning():
+    process = JobProcess("h0", 77, "python3", {"GLOO_SOCKET_IFNAME": "ib0"})
+    case = Case(two_jobs({"gloo": 1990.0, "verbs": 4100.0}), load_thresholds({}))
+    one = job_traffic(case, JOBS, lambda name, hosts: [process] if name == "gloo" else [])
+    assert [(f.code, f.severity.name) for f in one] == [("job-like-ipoib", "WARNING")]
+    assert "GLOO_SOCKET_IFNAME=ib0" in one[0].message and "h0: python3 (77)" in one[0].message
+
+
+@pytest.mark.parametrize(
+    ("octets", "multicasts"),
+    [({"gloo": 4100.0, "verbs": 4100.0}, 3.0), ({"gloo": 1990.0, "verbs": 1990.0}, 3.0), ({"gloo": 1990.0, "verbs": 4100.0}, 0.0)],
+    ids=["both send large packets", "both send small ones: the MTU may be 2,048", "no ARP: nobody sends a multicast"],
+)  # fmt: skip
+def test_packets_that_tell_nothing_accuse_nobody(octets, multicasts):
+    assert found(two_jobs(octets, multicasts), *JOBS) == []

@@ -34,7 +34,7 @@ FAKE_SSH = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; [ "$1" = "${1#-}" ] && case "$1" in *=*) shift;; esac; done
 host=$1; shift
 [ "$host" = away ] && { echo "ssh: connect to host away port 22: Connection refused" >&2; exit 255; }
-HOST=$host PATH=$PROGRAMS/$host:$PROGRAMS/all:$PATH exec sh -c "$*"
+HOST=$host PATH=$PROGRAMS/$host:$PROGRAMS/all:$PATH exec setsid -w sh -c "$*"
 """
 FAKE_PERFTEST = """#!/usr/bin/python3
 import os, socket, sys, time
@@ -52,6 +52,32 @@ if client:
 else:
     s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(("127.0.0.1", port)); s.listen(); s.settimeout(20); s.accept()
+"""
+
+FAKE_LATENCY = """#!/usr/bin/python3
+import os, signal, socket, sys, time
+a, name = sys.argv[1:], os.path.basename(sys.argv[0])
+port, client = int(a[a.index("-p") + 1]), not a[-1].isdigit() and not a[-1].startswith("-")
+if not client:
+    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind(("127.0.0.1", port)); s.listen(); s.settimeout(20); c, _ = s.accept(); c.settimeout(60); c.recv(1)
+    sys.exit(0)
+try:
+    c = socket.create_connection(("127.0.0.1", port), 5)
+except OSError:
+    print("Couldn't connect to 127.0.0.1:%d" % port); sys.exit(1)
+sends = os.environ["LOG"] + ".d"
+if name == "ib_write_bw":
+    assert "-D" in a and "-b" in a and "-n" not in a, a
+    if os.environ.get("NO_LOAD"):
+        print("Failed to modify QP to RTR"); sys.exit(1)
+    os.makedirs(sends, exist_ok=True)
+    mark = os.path.join(sends, str(os.getpid()))
+    open(mark, "w").close()
+    signal.signal(signal.SIGTERM, lambda *_: (os.unlink(mark), sys.exit(143)))
+    time.sleep(60)
+print(" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]")
+print(" 2 1000 1.0 9.0 %d.5 2.0 0.1 3.0 4.0" % len(os.listdir(sends)))
 """
 
 PORTS = count(12000 + os.getpid() % 8 * 2500, 300)  # others may test on this machine
@@ -219,3 +245,37 @@ def test_hosts_come_from_files_and_lists(tmp_path):
     for bad in ("-oProxyCommand=x,b", "", "a;b,c"):
         with pytest.raises(InputError):
             read_hosts(bad)
+
+
+@pytest.fixture
+def loadable(cluster):
+    for name in ("ib_write_bw", "ib_write_lat"):
+        (cluster / "all" / name).write_text(FAKE_LATENCY)
+        (cluster / "all" / name).chmod(0o755)
+    return cluster
+
+
+def beside(hosts: list[str], **more):
+    return softib.accept(
+        hosts, tests=["latency-beside-bandwidth"], rounds=1, base_port=next(PORTS), seconds=0.01, **more
+    )
+
+
+@pytest.mark.slow
+def test_latency_is_measured_while_the_others_send(loadable):
+    """The program in ib_write_lat's place counts those that send at that moment: three of four pairs, and none is left afterwards."""
+    found = beside([f"node{i}" for i in range(1, 9)], journal=loadable / "run.jsonl")
+    assert found.table()["value"].to_list() == [3.5] * 4
+    assert [e["loads"] for e in read_journal(loadable / "run.jsonl")[1]] == [[3, 3]] * 4
+    end = time.monotonic() + 10
+    while os.listdir(loadable / "log.d") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert os.listdir(loadable / "log.d") == []
+
+
+@pytest.mark.slow
+def test_no_latency_is_called_loaded_where_nothing_loads(loadable, monkeypatch):
+    monkeypatch.setenv("NO_LOAD", "1")
+    found = beside([f"node{i}" for i in range(1, 5)])
+    assert len(found.measurements) == 0
+    assert {f["reason"] for f in found.failures} == {"no pair loads the fabric: Failed to modify QP to RTR"}

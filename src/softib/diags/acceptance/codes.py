@@ -6,7 +6,7 @@ from softib.diags.finding import Severity
 from softib.diags.registry import code
 
 __all__ = [
-    "BELOW_MODEL", "CABLE_REPLACED", "ERRORS_SINCE_BASELINE", "FABRIC_DRIFT", "FIRMWARE_CHANGED", "HOST_DRIFT", "HOST_UNMEASURED",
+    "BELOW_MODEL", "CABLE_REPLACED", "CLASS_DRIFT", "ERRORS_SINCE_BASELINE", "FABRIC_DRIFT", "FIRMWARE_CHANGED", "HOST_DRIFT", "HOST_UNMEASURED",
     "PAIR_UNMEASURED", "SLOW", "TOPOLOGY_CHANGED",
 ]  # fmt: skip
 
@@ -40,6 +40,9 @@ HOST_DRIFT = code(
 FABRIC_DRIFT = code(
     "fabric-drift", Severity.WARNING, "the fabric as a whole measures less than in its baseline",
     "what has changed everywhere since: firmware, routing engine, drivers, other load during the run")  # fmt: skip
+CLASS_DRIFT = code(
+    "class-drift", Severity.WARNING, "pairs of one class (same leaf, across spine, across core) measure otherwise than in the baseline, and the others do not",
+    "what lies on the paths of this class alone: switches and cables of that tier, the routing engine, uplinks that are missing (softib check)")  # fmt: skip
 FIRMWARE_CHANGED = code(
     "firmware-changed", Severity.INFO, "devices run another firmware than in the baseline",
     "expected after an update; devices that were left out of one stand in softib check")  # fmt: skip

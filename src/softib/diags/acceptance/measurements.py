@@ -16,13 +16,15 @@ __all__ = ["QUICK", "TESTS", "Failure", "Measurements", "PairTest", "tests_named
 
 @dataclass(frozen=True)
 class PairTest:
-    """``latency``: microseconds, else Gb/s of payload; ``both``: data goes both ways at once; ``loaded``: all pairs of a round at once, else each pair alone on its links."""
+    """``latency``: microseconds, else Gb/s of payload; ``both``: data goes both ways at once; ``loaded``: all pairs of a round at once, else each pair alone on its links;
+    ``beside``: a part of the round's pairs measure at a time, while the others send both ways as fast as they can."""
 
     name: str
     latency: bool
     both: bool
     loaded: bool
     meaning: str
+    beside: bool = False
 
     @property
     def unit(self) -> str:
@@ -38,6 +40,14 @@ TESTS = {
         PairTest("bandwidth-both-loaded", False, True, True, "both ways at once, all pairs of the round together"),
         PairTest("latency", True, False, False, "half of there and back, each pair alone on its links"),
         PairTest("latency-loaded", True, False, True, "half of there and back, all pairs of the round together"),
+        PairTest(
+            "latency-beside-bandwidth",
+            True,
+            False,
+            True,
+            "half of there and back, of a quarter of the round's pairs while the others run bandwidth-both",
+            True,
+        ),
     )
 }
 """In the order in which each round does them."""
@@ -74,7 +84,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Measurements:
-    """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit."""
+    """``m`` values. ``test`` object (a name of :data:`TESTS`), ``round`` int64, ``source`` and ``target`` int64 (rows of ``ends``), ``value`` float64 in the test's unit;
+    ``part`` int64: of a test beside bandwidth, the part of its round that measured at once (None: not known)."""
 
     ends: Ends
     test: np.ndarray
@@ -83,18 +94,19 @@ class Measurements:
     target: np.ndarray
     value: np.ndarray
     failures: tuple[Failure, ...] = ()
+    part: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.value)
 
     @classmethod
     def of(cls, ends: Ends, rows: Iterable[Mapping[str, Any]], failures: Iterable[Failure] = ()) -> Measurements:
-        """From mappings with ``test``, ``round``, ``source``, ``target`` and ``value``."""
+        """From mappings with ``test``, ``round``, ``source``, ``target``, ``value`` and, where it is known, ``part``."""
         kept = list(rows)
         column = lambda key, kind: np.array([r[key] for r in kept], kind)
         return cls(
             ends, column("test", object), column("round", np.int64), column("source", np.int64), column("target", np.int64),
-            column("value", np.float64), tuple(failures),
+            column("value", np.float64), tuple(failures), np.array([r.get("part", 0) for r in kept], np.int64),
         )  # fmt: skip
 
     def pairs(self, test: str) -> dict[tuple[str, str], float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-__all__ = ["VARIABLES", "JobProcess", "explained", "off_hcas"]
+__all__ = ["VARIABLES", "JobProcess", "explained", "ipoib_named", "off_hcas"]
 
 VERBS_TLS = frozenset({
     "all", "ib", "rc", "rc_v", "rc_x", "rc_verbs", "rc_mlx5", "ud", "ud_v", "ud_x", "ud_verbs", "ud_mlx5", "dc", "dc_x", "dc_mlx5",
@@ -106,4 +106,25 @@ def explained(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
     for p in sorted(processes, key=lambda p: (p.host, p.pid)):
         for text in off_hcas(p.environment):
             found.setdefault(text, []).append(f"{p.host}: {p.command} ({p.pid})")
+    return found
+
+
+INTERFACES = (
+    "GLOO_SOCKET_IFNAME",
+    "NCCL_SOCKET_IFNAME",
+    "TP_SOCKET_IFNAME",
+    "UCX_NET_DEVICES",
+    "OMPI_MCA_btl_tcp_if_include",
+)
+"""Variables that name interfaces for sockets (PyTorch's "Distributed", NCCL user guide, UCX, Open MPI). NCCL with verbs uses its one for bootstrap alone: it accuses nobody."""
+
+
+def ipoib_named(processes: Iterable[JobProcess]) -> dict[str, list[str]]:
+    """``NAME=value`` of variables that let sockets go over IPoIB interfaces (``ib0``, ``ibp3s0``) -> the processes that have it, as :func:`explained`."""
+    found: dict[str, list[str]] = {}
+    for p in sorted(processes, key=lambda p: (p.host, p.pid)):
+        for name in INTERFACES:
+            items = [x.lstrip("=") for x in _items(p.environment.get(name, ""))]
+            if items and all(x.startswith("ib") and ":" not in x for x in items):
+                found.setdefault(f"{name}={p.environment[name]}", []).append(f"{p.host}: {p.command} ({p.pid})")
     return found

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from softib.diags.cable_rules.case import Case, span_text
-from softib.diags.cable_rules.job_environment import JobProcess, explained
+from softib.diags.cable_rules.job_environment import JobProcess, explained, ipoib_named
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
 
@@ -24,6 +24,9 @@ JOB_OFF_HCAS = code(
     "job-off-hcas", Severity.WARNING, "the HCAs of a job's hosts carry next to nothing while it runs: it uses TCP, or waits",
     "look into the job: NCCL_IB_DISABLE and NCCL_DEBUG=INFO (NET/Socket), UCX_TLS, OMPI_MCA_pml and btl, /dev/infiniband in its container, ulimit -l; "
     "where it only waits or computes, nothing")  # fmt: skip
+JOB_ON_IPOIB = code(
+    "job-like-ipoib", Severity.INFO, "a job's packets are as large as IPoIB's and multicasts are among them, while those of other jobs are larger: TCP over IPoIB",
+    "look into the job: torch's backend gloo and NCCL's sockets go over whatever interface GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name; ss -ti on ib0 shows its connections")  # fmt: skip
 OCTETS = 4
 """Of a unit of PortXmitData (IBA 16.1.3.5)."""
 LEVEL = 1e-3
@@ -110,6 +113,39 @@ def _judged(
                 evidence["confidence"] = EXPLAINED
             where = [case.node_location(r) for r in _first_rows(case, job)]
             yield finding(JOB_OFF_HCAS, where, text + _like_ipoib(evidence) + _because(because), evidence)
+            continue
+        larger = _larger_packets(case, [j for k, j in enumerate(jobs) if k != i])
+        if float(values.min()) >= still and larger and _like_ipoib(evidence):
+            yield _on_ipoib(case, job, evidence, larger, float(np.median(values)), processes(job.name, list(mine)))
+
+
+def _larger_packets(case: Case, others: Sequence[JobPorts]) -> float:
+    """Octets of a packet of the other jobs, the median of those that send larger ones than IPoIB has; 0 where fewer than half of them do."""
+    sizes = []
+    for job in others:
+        rows = [row for _, g, p in job.ports if (row := case.row_of(g, p)) >= 0]
+        size = _packets(case, rows).get("octets_per_packet", 0.0) if rows else 0.0
+        if size:
+            sizes.append(float(size))
+    large = [s for s in sizes if s > IPOIB_PACKET]
+    return float(np.median(large)) if 2 * len(large) > len(sizes) else 0.0
+
+
+def _on_ipoib(
+    case: Case, job: JobPorts, evidence: dict[str, Any], larger: float, rate: float, processes: Iterable[JobProcess]
+) -> Finding:  # fmt: skip
+    """The finding of a job that moves, in packets like IPoIB's. A warning where its environment names an IPoIB interface, else what counters permit: information."""
+    because = ipoib_named(processes)
+    evidence |= {"other_jobs_octets_per_packet": round(larger, 1), "confidence": EXPLAINED if because else 0.5}
+    if because:
+        evidence["environment"] = because
+    where = [case.node_location(r) for r in _first_rows(case, job)]
+    text = (
+        f"job {job.name}: its hosts move {_rate(rate)} each in packets of {evidence['octets_per_packet']:.0f} octets with multicasts among them, those of other jobs "
+        f"have {larger:.0f}: looks like TCP over IPoIB (counters do not know the transport)"
+    )
+    severity = Severity.WARNING if because else Severity.INFO
+    return finding(JOB_ON_IPOIB, where, text + _because(because), evidence, severity=severity)
 
 
 def _text(

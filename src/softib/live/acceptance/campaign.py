@@ -10,6 +10,7 @@ from typing import Any
 from softib.live.acceptance.free_ports import exchange_ports
 from softib.live.acceptance.journal import Journal
 from softib.live.acceptance.launchers import ALLOCATION_ENDED, HostPort, Launcher
+from softib.live.acceptance.load import load_run, run_beside
 from softib.live.acceptance.pair_runs import run_pairs
 from softib.live.acceptance.perftest import Run
 from softib.live.acceptance.probe import unfit_hosts
@@ -36,7 +37,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs that run at once: part ``part`` of round ``round`` of ``test``."""
+    """Pairs that run at once: part ``part`` of round ``round`` of ``test``. ``load``: pairs that send both ways meanwhile, and are not measured."""
 
     round: int
     test: str
@@ -44,6 +45,7 @@ class Batch:
     latency: bool
     both: bool
     pairs: tuple[Exchange, ...]
+    load: tuple[Exchange, ...] = ()
 
     @property
     def key(self) -> tuple[int, str, int]:
@@ -84,7 +86,8 @@ def run_campaign(
                 host = ports[(p.source, p.target)[lost]].host
                 entry["failures"].append([p.source, p.target, lost, out[host]])
         if alive:
-            _run(batch, alive, ports, launcher, program, tcp, entry)
+            load = [p for p in batch.load if not any(ports[row].host in out for row in (p.source, p.target))]
+            _run(batch, alive, load, ports, launcher, program, tcp, entry)
             ended = _allocation_ended(entry) if launcher.name == "srun" else ""
             if not ended:
                 _leave_out(entry, ports, out, strikes)
@@ -116,11 +119,18 @@ def _unfit(
 
 
 def _run(
-    batch: Batch, pairs: Sequence[Exchange], ports: Sequence[HostPort], launcher: Launcher, program: str, tcp: Any, entry: dict[str, Any]
+    batch: Batch, pairs: Sequence[Exchange], load: Sequence[Exchange], ports: Sequence[HostPort], launcher: Launcher, program: str, tcp: Any,
+    entry: dict[str, Any],
 ) -> None:  # fmt: skip
     runs = [Run(program, batch.latency, batch.both, p.size, p.iterations, next(tcp)) for p in pairs]
     limit_s = OVERHEAD_S + SLOWEST * max(p.seconds for p in pairs)
-    outcomes = run_pairs(launcher, [(ports[p.source], ports[p.target]) for p in pairs], runs, limit_s)
+    ends = lambda some: [(ports[p.source], ports[p.target]) for p in some]
+    if batch.load:
+        loads = [load_run(launcher, program, next(tcp), limit_s) for _ in load]
+        outcomes, sent = run_beside(launcher, ends(pairs), runs, ends(load), loads, limit_s)
+        entry["loads"] = [sent, len(batch.load)]
+    else:
+        outcomes = run_pairs(launcher, ends(pairs), runs, limit_s)
     for p, o in zip(pairs, outcomes, strict=True):
         if o.value is not None:
             entry["values"].append([p.source, p.target, o.value])

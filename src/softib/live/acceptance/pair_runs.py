@@ -11,7 +11,7 @@ from softib.live.acceptance.launchers import NOT_REACHED, HostPort, Launcher
 from softib.live.acceptance.perftest import Run, arguments, parse, reason_of
 from softib.live.acceptance.program import MISSING, TIMED_OUT, Program
 
-__all__ = ["Outcome", "run_pairs"]
+__all__ = ["LOOK_S", "REACHED_S", "RETRY_S", "Outcome", "PairPrograms", "run_pairs"]
 
 LOOK_S = 0.02
 RETRY_S = 0.3
@@ -37,7 +37,7 @@ class Outcome:
     reason: str = ""
 
 
-class _Pair:
+class PairPrograms:
     """The two programs of a pair; the client is started again while its server does not listen yet."""
 
     def __init__(self, launcher: Launcher, pair: tuple[HostPort, HostPort], run: Run, limit_s: float):
@@ -124,10 +124,10 @@ def run_pairs(
 
     ``limit_s``: seconds that one program may take. A pair that fails leaves the others alone; nothing goes on when this returns.
     """
-    started: list[_Pair] = []
+    started: list[PairPrograms] = []
     try:
         for pair, run in zip(pairs, runs, strict=True):
-            started.append(_Pair(launcher, pair, run, limit_s))
+            started.append(PairPrograms(launcher, pair, run, limit_s))
         began = time.monotonic()
         grace = began + RETRY_S  # so that most servers listen when the clients come
         for one in started:

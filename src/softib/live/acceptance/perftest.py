@@ -26,8 +26,8 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` octets, ``iterations``, TCP ``port`` of the exchange; ``device`` ("": the first)
-    and ``portnum`` at each end."""
+    """One run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` octets, ``iterations`` (0: not said), TCP ``port`` of the exchange; ``more``: further
+    arguments, of both ends."""
 
     program: str
     latency: bool
@@ -35,6 +35,7 @@ class Run:
     size: int
     iterations: int
     port: int
+    more: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -44,12 +45,21 @@ class Run:
 
 def arguments(run: Run, device: str, portnum: int, server: str | None) -> list[str]:
     """The command of one end; ``server``: address of the other one (None: this is the server)."""
-    out = [run.name, "-F", "-s", str(run.size), "-n", str(run.iterations), "-p", str(run.port)]
+    out = [
+        run.name,
+        "-F",
+        "-s",
+        str(run.size),
+        *(["-n", str(run.iterations)] if run.iterations else []),
+        "-p",
+        str(run.port),
+    ]
     out += ["-d", device] if device else []
     out += ["-i", str(portnum)] if portnum > 1 else []
     if not run.latency:
         out.append("--report_gbits")
         out += ["-b"] if run.both else []
+    out += run.more
     return out if server is None else [*out, server]
 
 
