@@ -19,7 +19,7 @@ from softib.diags.acceptance.schedule import rounds_of
 from softib.diags.finding import Finding
 
 SIZES = {name: 2 if t.latency else 1 << 20 for name, t in TESTS.items()}
-ALONE = tuple(n for n, t in TESTS.items() if not t.beside)
+ALONE = tuple(n for n, t in TESTS.items() if not t.under_load)
 """Tests whose expectation needs no run of the packet layer."""
 NOISE, HICCUPS = 0.02, 0.01
 """Spread of a measurement, and the share of them that the system disturbs (by 30 % on average)."""

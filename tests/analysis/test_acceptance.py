@@ -106,15 +106,15 @@ def test_latency_beside_bandwidth_waits_where_paths_meet_the_load(tree):
     """Oracle: the packet layer with all pairs of the round, none left out; and the law without load where no link is shared."""
     from softib.analysis.loaded_latency import END_PS, EVERY_PS, PROBES, SETTLED_PS
     from softib.diags.acceptance.measurements import TESTS
-    from softib.diags.acceptance.schedule import parts_beside
+    from softib.diags.acceptance.schedule import measuring_parts
     from softib.sim import packet
     from softib.sim.messages import messages
     from softib.sim.packet.options import PacketOptions
 
     e = tree.expectation
     one = next(r for r in tree.rounds if r.pairs == "across core")
-    found, alone = e.of_round(TESTS["latency-beside-bandwidth"], one, 2), e.latency_us(one.source, one.target, 2)
-    part = parts_beside(len(one))
+    found, alone = e.of_round(TESTS["latency-with-bandwidth"], one, 2), e.latency_us(one.source, one.target, 2)
+    part = measuring_parts(len(one))
     mine, load = part == 0, part != 0
     a, b = np.concatenate([one.source[mine], one.target[mine]]), np.concatenate([one.target[mine], one.source[mine]])
     x, y = np.concatenate([one.source[load], one.target[load]]), np.concatenate([one.target[load], one.source[load]])
@@ -129,16 +129,16 @@ def test_latency_beside_bandwidth_waits_where_paths_meet_the_load(tree):
     assert (found >= alone - 1e-9).all() and (found - alone).max() > 0.1
     leaf = next(r for r in tree.rounds if r.pairs == "same leaf")
     assert np.array_equal(
-        e.of_round(TESTS["latency-beside-bandwidth"], leaf, 2), e.latency_us(leaf.source, leaf.target, 2)
+        e.of_round(TESTS["latency-with-bandwidth"], leaf, 2), e.latency_us(leaf.source, leaf.target, 2)
     )
 
 
 def test_a_cable_that_delays_beside_bandwidth_is_named():
-    lab = Lab(2, tests=["latency-beside-bandwidth"], kind="fat-tree", radix=8, levels=2, generation="HDR")
+    lab = Lab(2, tests=["latency-with-bandwidth"], kind="fat-tree", radix=8, levels=2, generation="HDR")
     port = next(c for c in lab.cables.tolist() if lab.crossed(c) > 3)
     found = lab.judge(5, [Planted("cable", port, 1.5)])
     assert [f.code for f in found] == ["slow-cable"] and lab.names(found[0], Planted("cable", port, 1.5))
-    assert set(found[0].evidence["tests"]) == {"latency-beside-bandwidth"}
+    assert set(found[0].evidence["tests"]) == {"latency-with-bandwidth"}
 
 
 def test_every_pair_measures_once_beside_the_others(tree):
@@ -148,7 +148,7 @@ def test_every_pair_measures_once_beside_the_others(tree):
     plan = plan_batches(
         tree.ends,
         tree.expectation,
-        tests_named(["latency-beside-bandwidth"]),
+        tests_named(["latency-with-bandwidth"]),
         per_class=1,
         size=1 << 20,
         seconds=1.0,

@@ -66,7 +66,7 @@ def test_unmodified_perftest_measures_latency_beside_bandwidth(paced, stock, tmp
     stock("ib_write_lat")
     hosts = [f"host-{i:04}" for i in (1, 2, 5, 6, 9, 10, 13, 14)]
     found = softib.accept(
-        paced, hosts=hosts, tests=["latency-beside-bandwidth"], seconds=0.2, rounds=1, base_port=27515, journal=tmp_path / "run.jsonl"
+        paced, hosts=hosts, tests=["latency-with-bandwidth"], seconds=0.2, rounds=1, base_port=27515, journal=tmp_path / "run.jsonl"
     )  # fmt: skip
     assert not found.failures and len(found.measurements) == 8, found.failures
     assert [e["loads"] for e in read_journal(tmp_path / "run.jsonl")[1]] == [[3, 3]] * 8

@@ -11,8 +11,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import SmpAttr
 from softib.sm.absent_ends import EndLocations
 from softib.sm.qos_options import PortQos, QosConfig
-from softib.sm.replication.octet_pieces import cut, joined
 from softib.sm.replication.path_records import absent, read_absent, read_sls, sl_octets
+from softib.sm.replication.segments import cut, joined
 from softib.sm.sl_history import GivenSls, SlHistory
 from tests.sm.replication_lab import Lab
 
@@ -119,15 +119,15 @@ def test_sls_survive_packing_and_damage_makes_none():
     pieces = cut(sl_octets(history))
     back = read_sls(pieces)
     assert back is not None and all(np.array_equal(x, y) for x, y in zip(back, given, strict=True))
-    dice = random.Random(4)
+    rng = random.Random(4)
     for _ in range(300):
         bad = [bytearray(p) for p in pieces]
-        piece = dice.randrange(len(bad))
-        bad[piece][dice.randrange(len(bad[piece]))] ^= 1 << dice.randrange(8)
+        piece = rng.randrange(len(bad))
+        bad[piece][rng.randrange(len(bad[piece]))] ^= 1 << rng.randrange(8)
         assert read_sls([bytes(p) for p in bad]) is None
     assert read_sls(pieces[:-1]) is None and read_sls([]) is None
     for _ in range(300):
-        read_sls(cut(dice.randbytes(dice.randrange(80))))  # raises nothing
+        read_sls(cut(rng.randbytes(rng.randrange(80))))  # raises nothing
 
 
 def test_places_survive_packing():

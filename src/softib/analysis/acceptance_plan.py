@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.analysis.expected_pairs import Expectation
 from softib.diags.acceptance.measurements import Failure, Measurements, PairTest
-from softib.diags.acceptance.schedule import Ends, Round, parts_beside, rounds_of, sub_rounds
+from softib.diags.acceptance.schedule import Ends, Round, measuring_parts, rounds_of, sub_rounds
 from softib.live.acceptance.campaign import Batch, Exchange
 from softib.live.acceptance.launchers import HostPort
 
@@ -59,8 +59,8 @@ def plan_batches(
                 Exchange(int(one.source[i]), int(one.target[i]), sizes[test.name], int(count[i]), seconds)
                 for i in range(len(one))
             ]
-            if test.beside:
-                batches += _beside(one, test, pairs)
+            if test.under_load:
+                batches += _under_load(one, test, pairs)
                 continue
             for part, rows in enumerate([np.arange(len(one))] if test.loaded else alone):
                 chosen = tuple(pairs[i] for i in rows.tolist())
@@ -68,9 +68,9 @@ def plan_batches(
     return AcceptancePlan(tuple(rounds), tuple(tests), tuple(batches), sizes)
 
 
-def _beside(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
+def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
     """A batch for each part of the round: its pairs measure, the others are the load. None where a round has one pair alone."""
-    part = parts_beside(len(one))
+    part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):
         mine = tuple(pairs[i] for i in np.flatnonzero(part == number).tolist())

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from softib.diags.acceptance.measurements import TESTS, Measurements, PairTest
-from softib.diags.acceptance.schedule import Round, parts_beside
+from softib.diags.acceptance.schedule import Round, measuring_parts
 from softib.fabric.model import Fabric
 from softib.sim.messages import messages
 from softib.sim.paths import Plane, packets_of, wire_octets
@@ -101,10 +101,10 @@ class Expectation:
         """What each pair of the round ought to measure in ``test`` (float64, in the test's unit). ``part``: of a test beside bandwidth, the part of the round
         that each pair is in (None: as it is planned)."""
         a, b = one.source, one.target
-        if test.beside:
-            from softib.analysis.loaded_latency import beside_us
+        if test.under_load:
+            from softib.analysis.loaded_latency import latency_under_load_us
 
-            return beside_us(self, a, b, parts_beside(len(one)) if part is None else part, size)
+            return latency_under_load_us(self, a, b, measuring_parts(len(one)) if part is None else part, size)
         if test.latency:
             return self.latency_us(a, b, size)
         if not test.both:

@@ -16,7 +16,7 @@ from softib.sim import packet
 from softib.sim.messages import messages
 from softib.sim.packet.options import PacketOptions
 
-__all__ = ["beside_us"]
+__all__ = ["latency_under_load_us"]
 
 US = 10**6
 SETTLED_PS, EVERY_PS, PROBES = 20 * US, 2 * US, 16
@@ -30,7 +30,9 @@ SPEED_FIELDS = (
 )
 
 
-def beside_us(e: Expectation, source: np.ndarray, target: np.ndarray, part: np.ndarray, size: int) -> np.ndarray:
+def latency_under_load_us(
+    e: Expectation, source: np.ndarray, target: np.ndarray, part: np.ndarray, size: int
+) -> np.ndarray:
     """Half of a ping-pong of ``size`` octets in microseconds of each pair (rows of the acceptance's ends), the pairs of its ``part`` measured while those of
     the other parts are the load (float64; NaN without a path). The median of :data:`PROBES` messages each way."""
     out = e.latency_us(source, target, size)
@@ -99,9 +101,9 @@ def _wait_us(
     took = [
         packet.run(fabric, m, PacketOptions(until_ps=END_PS)).arrived_ps[: len(begin)] - begin for m in (both, probes)
     ]
-    late = np.maximum(took[0], 0) - took[1]
-    late[took[0] <= 0] = END_PS - begin[took[0] <= 0]  # still on its way at the end: at least as late as that
-    middle = np.median(late.reshape(-1, PROBES), axis=1) / US
+    extra = np.maximum(took[0], 0) - took[1]
+    extra[took[0] <= 0] = END_PS - begin[took[0] <= 0]  # still on its way at the end: at least as late as that
+    middle = np.median(extra.reshape(-1, PROBES), axis=1) / US
     return np.asarray(middle[: len(pairs[0])] + middle[len(pairs[0]) :]) / 2
 
 

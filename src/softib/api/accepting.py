@@ -147,7 +147,7 @@ def accept(
     ``ssh_config``: ssh's configuration file (keys, ports, jump hosts), where it is not the user's. ``journal``: a file that gets each batch as it is done; ``resume`` goes on with it. ``progress`` is called with batches done, all batches and seconds left.
 
     ``options``: ``rounds`` of each class of pairs (same leaf, across spine, across core; 4; None: until all have met); ``tests`` by name (``bandwidth``, ``bandwidth-both``,
-    ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``, ``latency-beside-bandwidth``; all); ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size`` octets of a
+    ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``, ``latency-with-bandwidth``; all); ``quick``: the loaded ones, two rounds; ``program``: ``write``, ``send`` or ``read``; ``size`` octets of a
     message; ``seconds`` that a program ought to send; ``at_once``: pairs at a time where each is to be alone on its links; ``base_port`` of TCP; ``seed``.
 
     Hosts that fail are findings; the rest goes on. Raises :class:`InputError` and its kin where it cannot begin.

@@ -24,7 +24,7 @@ SHOW_S = 10.0
               help="Rounds of each class of pairs; 0: until all pairs have met.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="The loaded tests alone, two rounds of each class.")
 @click.option("--test", "tests", multiple=True, metavar="TEST",
-              help="bandwidth, bandwidth-both, bandwidth-both-loaded, latency, latency-loaded, latency-beside-bandwidth; may be repeated (default: all).")  # fmt: skip
+              help="bandwidth, bandwidth-both, bandwidth-both-loaded, latency, latency-loaded, latency-with-bandwidth; may be repeated (default: all).")  # fmt: skip
 @click.option("--program", type=click.Choice(["write", "send", "read"]), default="write", show_default=True,
               help="ib_write_bw and ib_write_lat, ib_send_…, ib_read_….")  # fmt: skip
 @click.option(

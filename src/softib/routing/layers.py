@@ -58,8 +58,8 @@ def vl_state(graph: SwitchGraph, order: np.ndarray | None = None) -> Any:
     place[node_at] = np.arange(n, dtype=np.int32)
     present = np.zeros(int(degree[graph.peer].sum()), np.uint8)
     fwd, bwd, keys = (np.empty(n, np.int32) for _ in range(3))
-    words = (int(degree.max(initial=1)) + 63) >> 6
-    ahead, behind, seen = (np.zeros((rows, words), np.uint64) for rows in (n, n, graph.n_switches))
+    blocks = (int(degree.max(initial=1)) + 63) >> 6
+    ahead, behind, seen = (np.zeros((rows, blocks), np.uint64) for rows in (n, n, graph.n_switches))
     return VlState(present, place, node_at, fwd, bwd, keys, ahead, behind, seen, np.zeros(n // 64 + 1, np.uint64))
 
 

@@ -31,9 +31,9 @@ class TableStore:
         """Nothing is known of this device any more."""
         for key in [k for k in self.held if k[0] == guid]:
             del self.held[key]
-        for places in (self.copied, self._digests):
-            for place in [p for p in places if p[0] == guid]:
-                del places[place]
+        for store in (self.copied, self._digests):
+            for written in [k for k in store if k[0] == guid]:
+                del store[written]
 
     def clear(self) -> None:
         """Nothing is known of any."""

@@ -256,9 +256,7 @@ def loadable(cluster):
 
 
 def beside(hosts: list[str], **more):
-    return softib.accept(
-        hosts, tests=["latency-beside-bandwidth"], rounds=1, base_port=next(PORTS), seconds=0.01, **more
-    )
+    return softib.accept(hosts, tests=["latency-with-bandwidth"], rounds=1, base_port=next(PORTS), seconds=0.01, **more)
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def test_views_are_hosts_adapters_and_ports(served):
 
 def test_requests_of_a_dead_daemon_come_back(own_library):
     s = UmadServing(generate("fat-tree", radix=4, levels=2), own_library)
-    one = subprocess.Popen([sys.executable, "-I", str(PROGRAM), "bereaved"], env=s.environment(), stdout=subprocess.PIPE,
+    one = subprocess.Popen([sys.executable, "-I", str(PROGRAM), "orphaned"], env=s.environment(), stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True)  # fmt: skip
     try:
         assert one.stdout.readline() == "asked\n", one.stderr.read()

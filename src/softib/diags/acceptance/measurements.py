@@ -24,7 +24,7 @@ class PairTest:
     both: bool
     loaded: bool
     meaning: str
-    beside: bool = False
+    under_load: bool = False
 
     @property
     def unit(self) -> str:
@@ -41,7 +41,7 @@ TESTS = {
         PairTest("latency", True, False, False, "half of there and back, each pair alone on its links"),
         PairTest("latency-loaded", True, False, True, "half of there and back, all pairs of the round together"),
         PairTest(
-            "latency-beside-bandwidth",
+            "latency-with-bandwidth",
             True,
             False,
             True,

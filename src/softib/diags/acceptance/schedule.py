@@ -14,11 +14,11 @@ import numpy as np
 
 from softib.errors import InputError
 
-__all__ = ["CLASSES", "Ends", "Round", "class_of", "parts_beside", "rounds_of", "sub_rounds"]
+__all__ = ["CLASSES", "Ends", "Round", "class_of", "measuring_parts", "rounds_of", "sub_rounds"]
 
 CLASSES = ("same leaf", "across spine", "across core")
 """Of pairs, by the innermost group that both ports are in."""
-BESIDE = 4
+PARTS = 4
 """Parts of a round that measure latency in turn while the other three load the fabric."""
 
 
@@ -158,10 +158,10 @@ def circle(n: int, step: int) -> Iterator[tuple[int, int]]:
         yield (a, b) if b < n else (a, -1)
 
 
-def parts_beside(n: int) -> np.ndarray:
+def measuring_parts(n: int) -> np.ndarray:
     """Part of a round of ``n`` pairs that each pair is in (int64[n]): one part measures latency while the others load the fabric. A pair alone is
     beside nobody: -1."""
-    return np.arange(n) % min(BESIDE, n) if n > 1 else np.full(n, -1)
+    return np.arange(n) % min(PARTS, n) if n > 1 else np.full(n, -1)
 
 
 def sub_rounds(

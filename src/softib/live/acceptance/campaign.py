@@ -10,7 +10,7 @@ from typing import Any
 from softib.live.acceptance.free_ports import exchange_ports
 from softib.live.acceptance.journal import Journal
 from softib.live.acceptance.launchers import ALLOCATION_ENDED, HostPort, Launcher
-from softib.live.acceptance.load import load_run, run_beside
+from softib.live.acceptance.load import load_run, run_under_load
 from softib.live.acceptance.pair_runs import run_pairs
 from softib.live.acceptance.perftest import Run
 from softib.live.acceptance.probe import unfit_hosts
@@ -127,7 +127,7 @@ def _run(
     ends = lambda some: [(ports[p.source], ports[p.target]) for p in some]
     if batch.load:
         loads = [load_run(launcher, program, next(tcp), limit_s) for _ in load]
-        outcomes, sent = run_beside(launcher, ends(pairs), runs, ends(load), loads, limit_s)
+        outcomes, sent = run_under_load(launcher, ends(pairs), runs, ends(load), loads, limit_s)
         entry["loads"] = [sent, len(batch.load)]
     else:
         outcomes = run_pairs(launcher, ends(pairs), runs, limit_s)

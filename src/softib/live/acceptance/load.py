@@ -9,7 +9,7 @@ from softib.live.acceptance.launchers import HostPort, Launcher
 from softib.live.acceptance.pair_runs import LOOK_S, REACHED_S, RETRY_S, Outcome, PairPrograms, run_pairs
 from softib.live.acceptance.perftest import Run
 
-__all__ = ["load_run", "run_beside"]
+__all__ = ["load_run", "run_under_load"]
 
 LOAD_SIZE = 1 << 16
 """Octets of a message of the load."""
@@ -32,7 +32,7 @@ def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run
     return Run(program, False, True, LOAD_SIZE, 0, port, (*depth, "-D", f"{limit_s:.0f}"))
 
 
-def run_beside(
+def run_under_load(
     launcher: Launcher, pairs: Pairs, runs: Sequence[Run], loads: Pairs, load_runs: Sequence[Run], limit_s: float
 ) -> tuple[list[Outcome], int]:  # fmt: skip
     """What became of each of ``pairs``, which run while ``loads`` send, and how many of these still sent at the end.

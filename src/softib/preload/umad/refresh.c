@@ -16,7 +16,7 @@ enum { TABLE_MS = 10, ENTRIES = 512 };
 
 static struct {
     char folder[PATH_ROOM];
-    int64_t asked_ns;
+    int64_t queried_ns;
     uint64_t opened[ENTRIES / 64];
 } table; /* whose files were written last */
 static bool table_used;
@@ -52,7 +52,7 @@ static bool written_with_others(const char *path, size_t length, int entry)
 
     if (__atomic_exchange_n(&table_used, true, __ATOMIC_ACQUIRE))
         return false; /* another thread is at it, or was when this process was forked: asking is always right */
-    if (table.asked_ns && now_ns() - table.asked_ns < TABLE_MS * INT64_C(1000000) && !strncmp(table.folder, path, length) && !table.folder[length]) {
+    if (table.queried_ns && now_ns() - table.queried_ns < TABLE_MS * INT64_C(1000000) && !strncmp(table.folder, path, length) && !table.folder[length]) {
         is = !(table.opened[entry / 64] & bit);
         table.opened[entry / 64] |= bit;
     }
@@ -60,14 +60,14 @@ static bool written_with_others(const char *path, size_t length, int entry)
     return is;
 }
 
-static void remember(const char *path, size_t length, int entry, int64_t asked_ns)
+static void remember(const char *path, size_t length, int entry, int64_t queried_ns)
 {
     if (length >= sizeof table.folder || __atomic_exchange_n(&table_used, true, __ATOMIC_ACQUIRE))
         return;
     memset(&table, 0, sizeof table);
     memcpy(table.folder, path, length);
     table.opened[entry / 64] = UINT64_C(1) << entry % 64;
-    table.asked_ns = asked_ns;
+    table.queried_ns = queried_ns;
     __atomic_store_n(&table_used, false, __ATOMIC_RELEASE);
 }
 
@@ -82,9 +82,9 @@ void refresh(const char *path)
     int entry = entry_of(path, &length);
     if (entry >= 0 && written_with_others(path, length, entry))
         return;
-    int64_t asked_ns = now_ns();
+    int64_t queried_ns = now_ns();
     strcpy(question.path, path + folder + 1);
     /* without a daemon the file says what was true when it died */
     if (!ask(&question, &reply, false) && entry >= 0)
-        remember(path, length, entry, asked_ns);
+        remember(path, length, entry, queried_ns);
 }

@@ -1,4 +1,4 @@
-"""Partitions as text that fits into records: JSON, in pieces (:mod:`softib.sm.replication.octet_pieces`)."""
+"""Partitions as text that fits into records: JSON, in pieces (:mod:`softib.sm.replication.segments`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from softib.sm.partitions import Partition, PartitionGroup
-from softib.sm.replication.octet_pieces import cut, joined
+from softib.sm.replication.segments import cut, joined
 
 __all__ = ["pieces", "read"]
 

@@ -111,10 +111,10 @@ void ve_pace(struct ve_qp *q, struct ve_sq_sched *l, const struct ve_wr *wr, str
     when->done = (back > when->run ? back : when->run) + l->paths[1].latency_ns;
     if (kinds[wr->opcode].reads && ve_modes & VE_STRICT)
         when->run = when->done; /* the data is not here before */
-    if (kinds[wr->opcode].reads && when->done > l->last_read)
-        l->last_read = when->done;
-    else if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {
+    if (wr->flags & IBV_SEND_FENCE && when->run < l->last_read) {
         when->done += l->last_read - when->run;
         when->run = l->last_read;
     }
+    if (kinds[wr->opcode].reads && when->done > l->last_read)
+        l->last_read = when->done;
 }
