@@ -27,7 +27,7 @@ class Lab:
         cables = []
         for p in self.position:
             for axis in range(3):
-                q = self.under_load(p, axis, 1)
+                q = self.beside(p, axis, 1)
                 if radix[axis] > 1 and q in self.at and (p, q) not in cut and not (radix[axis] == 2 and p[axis]):
                     cables += [(self.at[p], port(self.at[p]), self.at[q], port(self.at[q])) for _ in range(parallel)]
         self.graph = wire(len(self.at), cables, [(s, port(s)) for s in range(len(self.at)) for _ in range(hosts)])
@@ -45,7 +45,7 @@ class Lab:
         words = [f"{r}{'T' if w else 'M'}" for r, w in zip(self.radix, self.wraps, strict=True)]
         lines = ["# written by a test", "torus " + " ".join(words)]
         for axis, (sign, letter) in itertools.product(range(3), ((1, "p"), (-1, "m"))):
-            q = self.under_load(origin, axis, sign)
+            q = self.beside(origin, axis, sign)
             if self.radix[axis] > 1 and q in self.at:
                 lines.append(f"{'xyz'[axis]}{letter}_link {self.at[origin] + 1:#x} {self.at[q] + 1:#x}  # comment")
         return "\n".join(lines) + "\n" + more
