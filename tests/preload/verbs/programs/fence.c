@@ -4,7 +4,7 @@
  */
 #include "rig.h"
 
-#define LONG (32u << 20)
+#define LONG (16u << 20)
 
 static struct ibv_context *contexts[2];
 static struct ibv_pd *pds[2];
@@ -29,7 +29,7 @@ static void set_up(void)
     for (int i = 0; i < 2; i++) {
         contexts[i] = ibv_open_device(list[i]);
         MUST(contexts[i] && (pds[i] = ibv_alloc_pd(contexts[i])) && (cqs[i] = ibv_create_cq(contexts[i], 16, NULL, NULL, 0)));
-        MUST((buffers[i] = calloc(1, LONG + 4096)) && (mrs[i] = ibv_reg_mr(pds[i], buffers[i], LONG + 4096, ALL)));
+        MUST((buffers[i] = malloc(LONG + 4096)) && memset(buffers[i], i, LONG + 4096) && (mrs[i] = ibv_reg_mr(pds[i], buffers[i], LONG + 4096, ALL)));
         qps[i] = rig_qp(pds[i], cqs[i], IBV_QPT_RC);
         rig_init(qps[i], 1);
     }
@@ -59,7 +59,8 @@ int main(int n, char **words)
     set_up();
     mine = (volatile uint64_t *)(buffers[0] + LONG);
     there = (volatile uint64_t *)(buffers[1] + LONG);
-    *mine = writes ? 7 : 0;
+    *mine = writes ? 7 : 1;
+    *there = 0;
     began = now();
     post(IBV_WR_RDMA_READ, 0, LONG, 0, 0);
     post(writes ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, LONG, 8, 1, fence);
