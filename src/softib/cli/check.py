@@ -11,10 +11,12 @@ from softib.cli.guid_files import guid_file_options
 from softib.cli.output import Steps, print_json, print_notice, print_problems, show_progress, source_options
 
 if TYPE_CHECKING:
-    from softib import Findings
+    from softib import Fabric, Findings
 
 FORMATS = ("text", "json", "csv", "sarif", "junit")
 SEVERITIES = ("info", "warning", "error")
+UNJUDGED = {"temperatures": "temperatures of chips", "fec": "active FEC modes"}
+"""What a source may record and no rule judges: a record of :class:`~softib.fabric.model.Source` → its words."""
 
 
 @click.command()
@@ -62,6 +64,7 @@ def command(
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
     )
+    _tell_unjudged(source, fabric)
     jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
     found = softib.check(
         fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, jobs=jobs, steps=steps
@@ -76,6 +79,12 @@ def command(
         for line in jobs.lines():
             click.echo(line)
     return 0 if found.good else 1
+
+
+def _tell_unjudged(source: str, fabric: Fabric) -> None:
+    """One line on what SOURCE records and no finding can come from: silence would read as health."""
+    if what := [words for record, words in UNJUDGED.items() if record in fabric.arrays.source.records]:
+        print_notice(f"{source}: read, but judged by no check: {', '.join(what)}")
 
 
 def _print(found: Findings, form: str, every: bool) -> None:
