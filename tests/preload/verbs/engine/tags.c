@@ -311,10 +311,15 @@ static void *sends(void *argument)
     return NULL;
 }
 
-/* One sends while the other changes the list: every message arrives once, at an entry or at a receive. */
+/*
+ * One sends while the other changes the list: every message arrives once, at an entry or at a receive. The first comes before
+ * there is an entry. While entries wait for a synchronization no receives are given: whoever sends must wait in the end,
+ * so that the synchronization holds, and the next messages match, however the two threads take turns.
+ */
 static void race(void)
 {
     unsigned matched = 0, plainly = 0, added = 0, deleted = 0, waited = 0, posted = 0;
+    bool behind = false;
     uint32_t handle = 0;
     pthread_t thread;
 
@@ -322,9 +327,13 @@ static void race(void)
     while (matched + plainly < MANY) {
         struct softib_cqe cqe;
 
-        for (; posted - plainly < PLACES; posted++)
+        for (; !behind && posted - plainly < PLACES; posted++)
             MUST(!rig_srq_recv(&pool, 1, dst + 4096, 100, k2));
-        if (added - matched - deleted < 4) {
+        if (behind) {
+            struct ibv_ops_wr wr = ops(IBV_WR_TAG_SYNC, 4, true);
+
+            MUST(!change(&wr));
+        } else if (plainly && added - matched - deleted < 4) {
             struct ibv_ops_wr wr = ops(IBV_WR_TAG_DEL, 3, true);
 
             MUST(!add(2, added % 3, 3, 100, true, &handle));
@@ -335,14 +344,21 @@ static void race(void)
         }
         while (rig_poll(&c2, &cqe, 0)) {
             MUST(cqe.status == IBV_WC_SUCCESS || (cqe.opcode == IBV_WC_TM_DEL && cqe.status == IBV_WC_TM_ERR));
-            matched += cqe.opcode == IBV_WC_TM_RECV && cqe.flags == MATCHED;
-            plainly += cqe.opcode == IBV_WC_TM_RECV && !cqe.flags;
-            deleted += cqe.opcode == IBV_WC_TM_DEL && cqe.status == IBV_WC_SUCCESS;
-            waited += cqe.status == IBV_WC_TM_ERR;
+            if (cqe.opcode == IBV_WC_TM_RECV) {
+                MUST(cqe.flags == MATCHED || !cqe.flags);
+                matched += cqe.flags == MATCHED;
+                plainly += !cqe.flags;
+            } else {
+                behind = cqe.flags & IBV_WC_TM_SYNC_REQ;
+                deleted += cqe.opcode == IBV_WC_TM_DEL && cqe.status == IBV_WC_SUCCESS;
+                waited += cqe.status == IBV_WC_TM_ERR;
+            }
             seen = (uint16_t)plainly;
         }
     }
     pthread_join(thread, NULL);
+    if (!matched || !plainly || matched + plainly != MANY || waited >= added)
+        fprintf(stderr, "matched %u plainly %u added %u deleted %u waited %u\n", matched, plainly, added, deleted, waited);
     MUST(matched && plainly && matched + plainly == MANY && waited < added);
 }
 
