@@ -233,3 +233,14 @@ def test_answers_to_abandoned_requests_are_strays():
     assert finished(t) == ([], []) and t.strays == 3
     t.step(2, answers(again))
     assert finished(t) == ([8, 9], [])
+
+
+def test_time_in_which_nobody_listened_is_not_counted():
+    t = Transactor(timeout_ps=200 * MS)
+    t.submit(requests(2), np.array([7, 8]))
+    first, _ = t.step(0)
+    t.postpone(5000 * MS)
+    out, deadline = t.step(5010 * MS)
+    assert len(out) == 0 and deadline == 5020 * MS  # the grace
+    out, _ = t.step(5200 * MS, answers(first, slice(0, 1)))
+    assert finished(t) == ([7], []) and out.tid.tolist() == [2] and t.retried == 1

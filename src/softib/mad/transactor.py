@@ -121,6 +121,14 @@ class Transactor:
         self.receive(now_ps, inbox)
         return self.send(now_ps)
 
+    def postpone(self, by_ps: int) -> None:
+        """The caller did not listen for ``by_ps``: it computed. That is not counted against whoever was asked, whose answers lie
+        unread meanwhile; a Set that is repeated for it finds what the first one wrote (an M_Key: a violation, IBA 14.2.4)."""
+        if by_ps * GRACE_PART > self.grace_ps:
+            for sent in (self._in_grace, self._in_timeout):
+                for i, (when_ps, tids) in enumerate(sent):
+                    sent[i] = when_ps + by_ps, tids
+
     def completed(self) -> list[Completed]:
         """What was finished since the last call, in the order of arrival."""
         done, self._completed = self._completed, []

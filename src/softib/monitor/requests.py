@@ -162,6 +162,7 @@ class PacedGets:
                 if len(rows):
                     t.submit(batch[rows], rows)
             outbox, deadline_ps = t.send(now_ps)
+            t.postpone(clock_ps() - now_ps)
             if len(outbox):
                 inbox = self.wire.exchange(outbox)
                 self.pacing.took(len(outbox), clock_ps() - now_ps)

@@ -243,6 +243,10 @@ class SaManager:
         self._reports.receive(now_ps, inbox)
         self._reports.completed()
 
+    def postpone(self, by_ps: int) -> None:
+        """See :meth:`~softib.mad.transactor.Transactor.postpone`."""
+        self._reports.postpone(by_ps)
+
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
         """Late answers and reports, and when to call again."""
         self._reports.receive(now_ps)

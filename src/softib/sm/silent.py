@@ -72,6 +72,10 @@ class SilentPorts:
         self._timed_out.clear()
         self._transactor.abandon()
 
+    def postpone(self, by_ps: int) -> None:
+        """See :meth:`~softib.mad.transactor.Transactor.postpone`."""
+        self._transactor.postpone(by_ps)
+
     def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
         """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches that they came through."""
         found: set[Place] = set()

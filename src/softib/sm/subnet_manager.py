@@ -157,6 +157,11 @@ class SubnetManager:
         full = [b for b in (copies, *replies, more, outbox, query) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
+    def postpone(self, by_ps: int) -> None:
+        """The caller did not listen to the wire for ``by_ps``, most of all while :meth:`step` computed: no request is late for that."""
+        for part in (self.transactor, self.silent, self.sa_manager, self.replication):
+            part.postpone(by_ps)
+
     def request_sweep(self) -> None:
         """Look at the whole subnet again, after the current sweep if there is one. (What traps and switches tell calls for a look at what
         they name.)"""

@@ -74,6 +74,7 @@ class _Reader:
             while t.room > 0 and len(queue):
                 t.submit(*queue.take(t.room))
             outbox, deadline_ps = t.send(now_ps)
+            t.postpone(clock_ps() - now_ps)
             self.progress(what, self.subnet.db.n_nodes, t.sent)
             if len(outbox):
                 inbox = self.wire.exchange(outbox)

@@ -34,6 +34,9 @@ LOOK_S = 1.0
 """How often sysfs is asked for the state of the own port."""
 RETRY_S = 10.0
 """A manager whose port has no link, or does not answer, looks again so often (OpenSM's sweep_interval)."""
+UNHEARD_PS = 20 * 10**9
+"""Who did not look at the wire for so long reads it before time is told: the process had to wait for a processor, or for the manager of
+another port, and answers that came meanwhile are in time."""
 KEEP_S = 10.0
 """How often the administrator's database is written at most."""
 
@@ -96,6 +99,7 @@ class UmadManager:
         self.began_ps = clock_ps()
         self.stopping = self._reload = False
         self._inbox: MadBatch | None = None
+        self._looked_ps = 0
         self._seen = _Seen()
         self._swept = 0
         self._link, self._look_at = 0, 0.0
@@ -129,7 +133,13 @@ class UmadManager:
 
     def take(self) -> None:
         """Take what has come, for the next step."""
-        self._inbox = self.wire.exchange()
+        self._exchange(None)
+
+    def _exchange(self, outbox: MadBatch | None) -> None:
+        came = self.wire.exchange(outbox)
+        self._looked_ps = clock_ps()
+        here = [batch for batch in (self._inbox, came) if batch is not None]
+        self._inbox = MadBatch.concat(here) if len(here) > 1 else here[0] if here else None
 
     def reload(self) -> None:
         """Read the settings anew before the next step, and sweep."""
@@ -146,8 +156,12 @@ class UmadManager:
             self._reload = False
             self._read_settings()
         self._look_at_link()
+        now_ps = clock_ps()
+        if now_ps - self._looked_ps > UNHEARD_PS:
+            self.take()
         try:
-            outbox, deadline_ps = self.sm.step(clock_ps(), self._inbox)
+            outbox, deadline_ps = self.sm.step(now_ps, self._inbox)
+            self.sm.postpone(clock_ps() - now_ps)
         except SoftibError as error:
             if isinstance(error, PeerError) or self.sm.sweeps <= 1:
                 raise
@@ -157,7 +171,7 @@ class UmadManager:
         self._inbox = None
         if len(outbox):
             began = clock_ps()
-            self._inbox = self.wire.exchange(outbox)
+            self._exchange(outbox)
             self.pacing.took(len(outbox), clock_ps() - began)
         self._after()
         self.hooks.on_step(self)

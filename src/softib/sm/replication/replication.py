@@ -78,6 +78,10 @@ class Replication:
         self._ended(now_ps)
         return MadBatch.concat(replies) if replies else None
 
+    def postpone(self, by_ps: int) -> None:
+        """See :meth:`~softib.mad.transactor.Transactor.postpone`."""
+        self._transactor.postpone(by_ps)
+
     def send(self, now_ps: int, state: SmState) -> tuple[MadBatch, int]:
         """What shall leave now, in front of everything else, and when to call again."""
         self.source.now_ps = now_ps
