@@ -7,14 +7,17 @@ import pytest
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
-from softib.iba.constants import PortState
-from softib.iba.smp import PortInfo
+from softib.iba.constants import Method, MgmtClass, PortState, SmpAttr
+from softib.iba.notice import Notice
+from softib.iba.smp import MadHeader, PortInfo, Smp
 from softib.live.internal_sm.kept_keys import read_keys, write_keys
+from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
 from tests.sm.asking import Several
 from tests.sm.wire import settle
 
+H = MadHeader
 A, B = 0xAAAA_1111_2222_3333, 0xBBBB_4444_5555_6666
 
 
@@ -162,3 +165,38 @@ def test_a_standby_gets_the_keys():
     assert s.state("low") == "MASTER"
     assert set(s.sm["low"].mkeys.held.values()) == {B}
     assert (PortInfo.mkey.get(fabric.port_info[hosts]) == B).all()
+
+
+def trap_of(lid: int) -> MadBatch:
+    batch = MadBatch.zeros(1)
+    for field, value in ((H.base_version, 1), (H.class_version, 1), (H.mgmt_class, int(MgmtClass.SUBN_LID)),
+                         (H.method, int(Method.TRAP)), (H.attr_id, int(SmpAttr.NOTICE))):  # fmt: skip
+        field.set(batch.mad, value)
+    batch.mad[0, 64:128] = Notice.pack(is_generic=1, type=4, producer_type=1, trap_number=144, issuer_lid=lid)
+    batch.slid[:] = lid
+    return batch
+
+
+def repress_of(sm: SubnetManager, lid: int) -> list[int]:
+    """The M_Keys of the TrapRepress that a trap of ``lid`` gets (none, or one)."""
+    out, _ = sm.step(0, trap_of(lid))
+    return Smp.mkey.get(out.mad[H.method.get(out.mad) == Method.TRAP_REPRESS]).tolist()
+
+
+def test_a_trap_is_repressed_with_the_key_that_its_port_holds(lab):
+    """IBA 14.2.4: M_Key of a TrapRepress is compared like a Set's. A trap that waits for a manager is the first that a new one hears."""
+    first = lab.managed(mkey=A, mkey_protect=1)
+    lids = {
+        int(lid): int(guid) for lid, guid in zip(lab.fabric.lid[lab.ends], lab.fabric.port_guid[lab.ends], strict=True)
+    }
+    stranger = SubnetManager(SmConfig(window=64, mkey=B))
+    assert all(repress_of(stranger, lid) == [] for lid in lids)  # nobody knows: it will be repeated
+    heir = SubnetManager(SmConfig(window=64, mkey=B))
+    heir.mkeys.update(first.mkeys.held)
+    assert all(repress_of(heir, lid) == [] for lid in lids)
+    heir.lids.update({guid: (lid, lid) for lid, guid in lids.items()})
+    assert all(repress_of(heir, lid) == [A] for lid in lids)
+    assert repress_of(heir, max(lids) + 1) == []
+    assert all(repress_of(lab.managed(first, mkey=B, mkey_protect=1), lid) == [B] for lid in lids)
+    plain = SubnetManager(SmConfig(window=64))
+    assert all(repress_of(plain, lid) == [0] for lid in lids)

@@ -14,6 +14,7 @@ import numpy as np
 from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import Routes
 from softib.sm.database import Database
+from softib.sm.lid_mgr import Lids
 
 __all__ = ["End", "MKeys", "hidden"]
 
@@ -56,6 +57,21 @@ class MKeys:
             return np.zeros(len(guids), np.uint64)
         look = self.held.get
         return np.fromiter((look(g, 0) for g in guids.tolist()), np.uint64, len(guids))
+
+    def of_lids(self, wanted: np.ndarray, db: Database, lids: Lids) -> dict[int, int]:
+        """LID → the key of the port that has it in ``db``, or had it as ``lids`` remembers; those of which nothing is known (yet) are left
+        out. ``wanted`` int64[n] ascending."""
+        if not self.in_play or not self.lookup:
+            return dict.fromkeys(wanted.tolist(), self.default)
+        ports = np.flatnonzero(np.isin(db.port_lid, wanted[wanted > 0]))
+        guid_of = dict(zip(db.port_lid[ports].tolist(), db.port_guid[ports].tolist(), strict=True))
+        if len(guid_of) < len(wanted):
+            blocks = sorted((first, last, guid) for guid, (first, last) in lids.items())
+            at = np.searchsorted([first for first, _, _ in blocks], wanted, "right") - 1
+            for lid, i in zip(wanted.tolist(), at.tolist(), strict=True):
+                if i >= 0 and lid <= blocks[i][1]:
+                    guid_of.setdefault(lid, blocks[i][2])
+        return {lid: self.held[guid] for lid, guid in guid_of.items() if guid in self.held}
 
     def behind(self, db: Database, ports: np.ndarray) -> np.ndarray | None:
         """The keys (uint64[n]) of what was behind ``ports`` (rows) the last time, 0 where that is not known; None: no port has a key."""

@@ -57,7 +57,8 @@ class Responder:
         if to_sa.all() and master.state == SmState.MASTER:
             return self._administer(now_ps, requests)
         known = self.replication.local_guid != 0
-        answered = unsolicited.answer(requests[~to_sa], self.sm_info(), master.config.mkey, known)
+        mkeys, lids = master.has.stores.mkeys, master.has.lids
+        answered = unsolicited.answer(requests[~to_sa], self.sm_info(), lambda at: mkeys.of_lids(at, db, lids), known)
         if answered.suspects and master.state in SWEEPS_IN:
             master.schedule.suspect_lids(answered.suspects, db, self.sa_manager.subnet)
         for modifier, info in answered.controls:

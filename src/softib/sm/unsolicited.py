@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,8 @@ SWEEP_TRAPS = (128, 129, 130, 131, 144, 145)
 """Link state, link integrity, buffer overrun, flow control watchdog, capabilities or SystemImageGUID changed: look again."""
 DIRECTION_BIT = 0x8000
 LAST_CONTROL = 5
+KeysOf = Callable[[np.ndarray], dict[int, int]]
+"""LIDs (ascending) → the M_Keys of the ports that have them, as far as they are known."""
 
 
 @dataclass
@@ -31,10 +34,16 @@ class Unsolicited:
     controls: list[tuple[int, np.ndarray]]
 
 
-def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0, known: bool = True) -> Unsolicited:
+def answer(
+    mads: MadBatch,
+    sm_info: np.ndarray,
+    mkeys_of: KeysOf = lambda lids: dict.fromkeys(lids.tolist(), 0),
+    known: bool = True,
+) -> Unsolicited:
     """What ``mads`` (SMP requests and traps) mean, and the answers to them.
 
-    ``sm_info`` uint8[64] is what SMInfo answers; ``mkey`` lets a TrapRepress end the trap of a port that has an M_Key. A Set(SMInfo) with a modifier that means nothing is refused as a bad
+    ``sm_info`` uint8[64] is what SMInfo answers; ``mkeys_of`` tells which M_Keys ports hold: a TrapRepress with another one is
+    a violation there, and raises a trap of its own (IBA 14.2.4). While a port's is not known yet its trap stands: it will be repeated. A Set(SMInfo) with a modifier that means nothing is refused as a bad
     field. While the manager does not know its own GUID (not ``known``) SMInfo is left without an answer: OpenSM takes one with
     GUID 0 for no manager at all, and becomes master beside it. What is neither question nor trap is left without an answer.
     """
@@ -46,7 +55,9 @@ def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0, known: bool = Tru
     notices = mad[trap][:, DATA_AT : DATA_AT + 64]
     calls = (Notice.is_generic.get(notices) == 1) & np.isin(Notice.trap_number.get(notices), SWEEP_TRAPS)
     suspects = tuple(sorted(set(_device(notices[calls]).tolist())))
-    rows = np.flatnonzero(question | trap)
+    keys = mkeys_of(np.unique(mads.slid[trap]).astype(np.int64)) if trap.any() else {}
+    repressed = trap & np.isin(mads.slid, list(keys))
+    rows = np.flatnonzero(question | repressed)
     reply = mads[rows]
     reply.mad = reply.mad.copy()
     reply.dlid, reply.slid = mads.slid[rows].copy(), mads.dlid[rows].copy()
@@ -57,7 +68,8 @@ def answer(mads: MadBatch, sm_info: np.ndarray, mkey: int = 0, known: bool = Tru
     directed = MadHeader.mgmt_class.get(reply.mad) == MgmtClass.SUBN_DR
     MadHeader.status.set(reply.mad, np.where(directed, status | DIRECTION_BIT, status))
     MadHeader.method.set(reply.mad, np.where(was_trap, Method.TRAP_REPRESS, Method.GET_RESP))
-    Smp.mkey.set(reply.mad, np.where(was_trap, np.uint64(mkey), Smp.mkey.get(reply.mad)))
+    mkeys = np.array([keys.get(lid, 0) for lid in mads.slid[rows].tolist()], np.uint64)
+    Smp.mkey.set(reply.mad, np.where(was_trap, mkeys, Smp.mkey.get(reply.mad)))
     infos = mad[rows][:, DATA_AT : DATA_AT + SMInfo.size]
     controls = [(int(modifier[i]), infos[i].copy()) for i in np.flatnonzero(is_set & ~was_trap & ~bad).tolist()]
     reply.mad[~was_trap, DATA_AT : DATA_AT + SMInfo.size] = sm_info
