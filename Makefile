@@ -108,13 +108,15 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
-# Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. Tests leave nothing
-# behind: what is found in their temporary folder afterwards fails the run too.
+# Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. A few that fail beside others
+# run once more, alone (docs/decisions/0013). Tests leave nothing behind: what is found in their temporary folder afterwards fails the run too.
 test: setup stock-tools preload web lint types contracts
 	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; \
-	echo "== tests that compute"; $(BIN)/pytest -q --basetemp=$$TMPDIR/p $(PURE) || code=1; \
+	pytest="$(BIN)/pytest -q --cache-clear --basetemp=$$TMPDIR/p"; \
+	alone() { [ $$? = 1 ] && $(BIN)/python -m tests.__alone__ --basetemp=$$TMPDIR/p; }; \
+	echo "== tests that compute"; $$pytest $(PURE) || alone || code=1; \
 	echo "== tests on running fabrics"; \
-	$(BIN)/pytest -q --basetemp=$$TMPDIR/p -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || code=1; \
+	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || alone || code=1; \
 	rm -rf $$TMPDIR/p; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
 	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
