@@ -64,7 +64,7 @@ def command(
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
     )
-    _tell_unjudged(source, fabric)
+    _print_unjudged(source, fabric)
     jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
     found = softib.check(
         fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, jobs=jobs, steps=steps
@@ -81,9 +81,9 @@ def command(
     return 0 if found.good else 1
 
 
-def _tell_unjudged(source: str, fabric: Fabric) -> None:
+def _print_unjudged(source: str, fabric: Fabric) -> None:
     """One line on what SOURCE records and no finding can come from: silence would read as health."""
-    if what := [words for record, words in UNJUDGED.items() if record in fabric.arrays.source.records]:
+    if what := [text for record, text in UNJUDGED.items() if record in fabric.arrays.source.records]:
         print_notice(f"{source}: read, but judged by no check: {', '.join(what)}")
 
 
