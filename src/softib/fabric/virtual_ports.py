@@ -82,15 +82,15 @@ def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.n
     others = PortInfo.cap_mask2.get(fabric.port_info).astype(np.int64) & ~int(CapMask2.VIRTUALIZATION)
     PortInfo.cap_mask2.set(fabric.port_info, others | has)
     guid = fabric.port_guid[port]
-    own = (guid | np.uint64(LOCALLY_ADMINISTERED)) ^ (index.astype(np.uint64) << np.uint64(INDEX_AT))
-    guid = np.where(index == 0, guid, own)
+    local_guid = (guid | np.uint64(LOCALLY_ADMINISTERED)) ^ (index.astype(np.uint64) << np.uint64(INDEX_AT))
+    guid = np.where(index == 0, guid, local_guid)
     fabric.vport_enabled = np.ones(n, np.uint8)
     required = lid_required[port] & (index > 0)
     info = VPortInfo.pack(
         vport_guid=guid, guid_cap=VPORT_GUIDS, capability_mask=1, lid_required=required.astype(np.uint8)
     )
     fabric.vport_info = info.reshape(n, 64).copy()
-    node_guid = np.where(index == 0, fabric.node_guid[fabric.port_node[port]], own)
+    node_guid = np.where(index == 0, fabric.node_guid[fabric.port_node[port]], local_guid)
     number = np.where(index == 0, fabric.port_num[port], 1)
     nports = np.where(index == 0, fabric.node_nports[fabric.port_node[port]], 1)
     vnodes = VNodeInfo.pack(partition_cap=VPORT_PKEYS, local_port_num=number, num_ports=nports, vnode_guid=node_guid)

@@ -35,12 +35,12 @@ def states(
     """uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on them with these ``guid``. The last word of a port counts; ``allow_both``: every
     word does (OpenSM's allow_both_pkeys), else a port named as both is full."""
     kind = db.node_type[db.port_node[ports]]
-    own = db.port_guid[ports]
-    guid = own if guid is None else guid
+    port_guid = db.port_guid[ports]
+    guid = port_guid if guid is None else guid
     everybody = np.ones(len(ports), bool)
     who = {
         "ALL": everybody, "ALL_CAS": kind == NodeType.CA, "ALL_SWITCHES": kind == NodeType.SWITCH,
-        "ALL_ROUTERS": kind == NodeType.ROUTER, "SELF": (ports == db.sm_port) & (guid == own),
+        "ALL_ROUTERS": kind == NodeType.ROUTER, "SELF": (ports == db.sm_port) & (guid == port_guid),
     }  # fmt: skip
     out = np.zeros((len(partitions), len(ports)), np.uint8)
     order = np.argsort(guid, kind="stable")

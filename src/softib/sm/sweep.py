@@ -123,6 +123,10 @@ class Sweep:
         """Queue what the phase sends."""
         self._enter[phase]()
 
+    def idle(self, phase: str) -> bool:
+        """Is there nothing to do in this phase, so that it need not be entered?"""
+        return phase in self.vports.enter and self.vports.idle
+
     @property
     def local_guid(self) -> int:
         """PortGUID of the manager's port, 0 where it did not answer."""

@@ -63,7 +63,7 @@ class VPortManager:
                  suspects: set[int] | None = None):  # fmt: skip
         self.db, self.queue, self.config, self.report, self.suspects = db, queue, config, report, suspects
         self.known = np.zeros(0, np.uint64) if known is None else known
-        self._asked = np.zeros(0, np.int64)
+        self._queried = np.zeros(0, np.int64)
         self._states: dict[int, np.ndarray] = {}
         self._silent: set[int] = set()
         self._pkeys: dict[int, np.ndarray] = {}
@@ -76,6 +76,11 @@ class VPortManager:
     def table(self) -> VPortTable:
         """The rows."""
         return self.db.vports
+
+    @property
+    def idle(self) -> bool:
+        """Does no port say that it has virtual ports, nor did one before?"""
+        return not len(self.table) and not self.table.heads and not len(may_have(self.db))
 
     # -- discovery --
 
@@ -92,12 +97,12 @@ class VPortManager:
             down = np.isin(db.port_guid[ports], np.unique(table.owner[table.state != PortState.ACTIVE]))
             ports = ports[suspect | fresh | ~held | down]
         table.forget(set(db.port_guid[ports].tolist()))
-        self._asked = ports
+        self._queried = ports
         self.queue.get(HEAD, db.port_route[ports], ports)
 
     def _answered(self) -> np.ndarray:
         guids = np.array(sorted(self.table.heads), np.uint64)
-        return self._asked[np.isin(self.db.port_guid[self._asked], guids)]
+        return self._queried[np.isin(self.db.port_guid[self._queried], guids)]
 
     def _clear(self) -> None:
         """VPortStateChange is cleared before the states are read: what changes later raises it again, and a trap."""
@@ -126,13 +131,13 @@ class VPortManager:
 
     def _ask_infos(self) -> None:
         db, table = self.db, self.table
-        places = []
+        found = []
         for tag, image in sorted(self._states.items()):
             port, block = divmod(tag, BLOCKS)
             state = VPortState.vport_state.get(image)
             up = np.flatnonzero(state >= PortState.INIT) + block * VPORT_STATES
-            places += [(port, int(i)) for i in up if i <= self._top(port)]
-        port, index = np.array(places, np.int64).reshape(-1, 2).T
+            found += [(port, int(i)) for i in up if i <= self._top(port)]
+        port, index = np.array(found, np.int64).reshape(-1, 2).T
         rows = table.add(db.port_guid[port], index)
         for attr in (INFO, VNODE):
             self.queue.get(attr, db.port_route[port], rows, index)

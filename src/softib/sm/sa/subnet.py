@@ -88,8 +88,8 @@ class Subnet:
         ports, lids = vports.ports(self.db), vports.lids_in_use(self.db)
         rows = np.flatnonzero((ports >= 0) & (lids > 0) & (vports.index > 0))
         rows = rows[np.lexsort((vports.index[rows], lids[rows]))]
-        own = vports.lid[rows] > 0
-        self.owns_lid = np.concatenate([np.ones(self.physical, bool), own])
+        has_lid = vports.lid[rows] > 0
+        self.owns_lid = np.concatenate([np.ones(self.physical, bool), has_lid])
         """bool[ends]: has it LIDs that are no other end's?"""
         if not len(rows):
             return
