@@ -37,16 +37,17 @@ from softib.sm.router_mgr import ROUTER_ATTRIBUTES, TAG_BLOCKS
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
+from softib.sm.vport_mgr import VPORT_ATTRIBUTES, VPortManager
 from softib.sm.wrong_answers import changed_devices, changed_neighbours, wrong_lids, wrong_tops
 
 __all__ = ["PHASES", "Sweep"]
 
 PHASES = (
-    "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
-    "ar_on", "multicast", "multicast_tops", "ports", "arm", "activate", "routers", "router_tables", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
+    "discover", "managers", "vports", "vport_clear", "vport_states", "vport_infos", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
+    "ar_on", "multicast", "multicast_tops", "ports", "arm", "activate", "vport_pkeys", "vport_setup", "vport_arm", "vport_activate", "routers", "router_tables", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
     "retrain",
 )  # fmt: skip
-"""``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
+"""``discover`` asks; ``managers`` asks other subnet managers; ``vports`` to ``vport_infos`` find virtual ports, ``vport_pkeys`` to ``vport_activate`` bring them up; ``policy`` says which widths and speeds
 ports may train to, and asks for FDR10 and FEC; ``lids`` configures end ports, and sets these; ``route`` only computes; ``held`` reads tables that another
 manager wrote;
 ``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
@@ -102,11 +103,13 @@ class Sweep:
         self._wanted = np.zeros((0, 64), np.uint8)
         self._changed_switches = np.zeros(0, np.int64)
         self.features = Features(self.database, self.queue, config, stores, self.report)
+        suspects = None if resume is None else resume.suspects
+        self.vports = VPortManager(self.database, self.queue, config, self.report, known, suspects)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active,
             "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "multicast_tops": self._multicast_tops, "ports": self._ports,
-            "arm": self._arm, "activate": self._activate, "routers": self._routers, "router_tables": self._router_tables, **self.features.enter,
+            "arm": self._arm, "activate": self._activate, "routers": self._routers, "router_tables": self._router_tables, **self.features.enter, **self.vports.enter,
         }  # fmt: skip
 
     def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
@@ -119,6 +122,10 @@ class Sweep:
     def enter(self, phase: str) -> None:
         """Queue what the phase sends."""
         self._enter[phase]()
+
+    def idle(self, phase: str) -> bool:
+        """Is there nothing to do in this phase, so that it need not be entered?"""
+        return phase in self.vports.enter and self.vports.idle
 
     @property
     def local_guid(self) -> int:
@@ -158,6 +165,7 @@ class Sweep:
         if db.sm_port < 0:
             return
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
+        self.vports.assign(self.lids)
         self.report.wrong_answers += leave_out_short(db, self.store)
         self.report.count_subnet(db)
         self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
@@ -295,6 +303,8 @@ class Sweep:
             self._held.heard(attr, tags, data)
         elif attr in EXTENSIONS:
             self.features.link_extensions(attr, tags, data)
+        elif attr in VPORT_ATTRIBUTES:
+            self.vports.heard(phase, attr, tags, data)
         elif attr in ROUTER_ATTRIBUTES:
             self.stores.routers.heard(self.database, attr, tags, data)
         elif self.features.heard(phase, tags, data):
@@ -316,7 +326,12 @@ class Sweep:
         if attr in ROUTER_ATTRIBUTES:
             return  # an attribute of this vendor's routers, which older ones do not know
         asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
-        asks |= phase == "policy" and attr in EXTENSIONS
+        asks |= (phase == "policy" and attr in EXTENSIONS) or phase in (
+            "vports",
+            "vport_states",
+            "vport_infos",
+            "vport_pkeys",
+        )
         if phase in GMP_PHASES:
             attr = kind_of(GMP_PHASES[phase], attr)
         self.features.refused(phase, tags)
@@ -336,6 +351,9 @@ class Sweep:
             return  # written whole
         if attr in EXTENSIONS:
             self.features.link_extensions(attr, tags, None)
+            return
+        if attr in VPORT_ATTRIBUTES:
+            self.vports.lost(phase, attr, tags, why)
             return
         if attr in ROUTER_ATTRIBUTES:
             tags = np.unique(db.port_node[tags // TAG_BLOCKS])

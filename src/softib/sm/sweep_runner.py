@@ -131,7 +131,7 @@ class SweepRunner:
         elif phase == PHASES[-1] or (self.database.sm_port < 0 and phase != PHASES[0]):
             self._end(now_ps)
         else:
-            self._enter(now_ps, PHASES[PHASES.index(phase) + 1])
+            self._enter(now_ps, next(p for p in PHASES[PHASES.index(phase) + 1 :] if not sweep.idle(p)))
 
     def _drain(self, now_ps: int) -> bool:
         """Do packets of old entries still drain?"""
