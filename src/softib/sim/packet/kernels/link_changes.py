@@ -16,6 +16,7 @@ from softib.sim.packet.kernels.discards import lose, lose_mad
 from softib.sim.packet.kernels.events import heap_push
 from softib.sim.packet.kernels.links import arm, blocks_of
 from softib.sim.packet.kernels.management import VL15_READY, leave_buffer, post_gmp, post_smp
+from softib.sim.packet.kernels.packet_log import log_lost
 from softib.sim.packet.kernels.switch import first_voq, leaves_input, take_first
 from softib.sim.packet.tables import (
     AGENT,
@@ -104,6 +105,8 @@ def cut_event(n, s, what, change, now):
     s.smi[entity, SMI_CUT] += 1
     if kind == AGENT:
         return what
+    if n.watch_port.shape[0]:
+        log_lost(n, s, entity, k, INACTIVE, now)
     return what & ~np.int64(KIND_BITS) | np.int64(MANAGE) << 28
 
 
@@ -179,6 +182,8 @@ def cut_arriving(n, s, port, now):
                 k = unlink_last(n, s, out, vl, voq)
                 if s.packet[k, FLAGS] & COPY:
                     copy_leaves(n, s, k, now)
+                if n.watch_port.shape[0]:
+                    log_lost(n, s, port, k, INACTIVE, now)
                 lose(s, k)
                 s.smi[port, SMI_CUT] += 1
 
@@ -196,6 +201,8 @@ def flush(n, s, port, dead, now):
                 s.smi[port, SMI_CUT] += 1
             else:
                 s.count[port, INACTIVE] += 1
+            if n.watch_port.shape[0]:
+                log_lost(n, s, port, k, INACTIVE, now)
             lose(s, k)
 
 
