@@ -30,7 +30,7 @@ PATH_SL = -1
 NO_LIMIT = 0.0
 """Of ``rate_gbps``: as fast as the port sends."""
 MAX_MESSAGE = 1 << 31
-"""Largest message of RC, UC and UD queue pairs (IBA 9.4.4)."""
+"""Largest message of RC, UC and UD queue pairs (IBA chapter 9)."""
 
 
 class Opcode(IntEnum):
@@ -41,7 +41,7 @@ class Opcode(IntEnum):
 
 
 class Transport(IntEnum):
-    """Service of the queue pair (IBA 9.2.1): reliable connection, unreliable connection, unreliable datagram."""
+    """Service of the queue pair (IBA chapter 9): reliable connection, unreliable connection, unreliable datagram."""
 
     RC, UC, UD = range(3)
 

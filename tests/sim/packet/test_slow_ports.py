@@ -57,7 +57,7 @@ def test_slow_from_the_begin_is_slow_by_a_fault_at_the_begin():
 
 
 def test_what_waits_for_a_blocked_port_dies_after_hoq_life():
-    """The buffer of the port takes what it holds; the switch discards the others one HOQLife after another (IBA 18.2.5.4)."""
+    """The buffer of the port takes what it holds; the switch discards the others one HOQLife after another (IBA chapter 18)."""
     fabric, _, facing = slow_receiver(0.0)
     PortInfo.hoq_life.set(fabric.port_info, 2)  # 16.384 us
     n, wire = 30, 4096 + HEADERS + 8

@@ -38,7 +38,7 @@ __all__ = [
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 HEADROOM = 128
-"""Octets of headers that a link's MTU does not count (IBA 7.7.8: MTU + 124 from LRH to ICRC, and VCRC)."""
+"""Octets of headers that a link's MTU does not count (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
 MOST_PRIORITY = 7
 """Priorities of IEEE 802.1Q: three bits."""

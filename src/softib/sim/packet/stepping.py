@@ -44,7 +44,7 @@ ROWS_A_POST = 4 * t.MARGIN
 @dataclass(frozen=True)
 class ProcessorTimes:
     """What MADs take in devices. ``agent_ps``: a management processor answers one; ``forward_ps``: that of a switch passes a directed one
-    on; ``vl15_packets``: a port's VL15 receive buffer (IBA 7.6.4 asks for one packet at least)."""
+    on; ``vl15_packets``: a port's VL15 receive buffer (IBA chapter 7 asks for one packet at least)."""
 
     agent_ps: int = 10_000_000
     forward_ps: int = 5_000_000

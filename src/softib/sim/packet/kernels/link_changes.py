@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Links that go down and come up, and switches that lose their power, between two events (IBA 7.2.7, 16.1.3.5).
+"""Links that go down and come up, and switches that lose their power, between two events (IBA chapter 7, link states; 16.1.3.5).
 
 A cable that is pulled loses what is on it; the receiver never sees it whole. The port that faces it discards what waits for it and what still
 comes for it (PortXmitDiscards, as of an inactive port). What has come in whole goes on. When the link is up again credits begin anew:
@@ -292,7 +292,7 @@ def holds_place(s, k, marks):
 
 @kernel
 def link_up(n, s, of_peer, port, now):
-    """The link of ``port`` carries data from ``now`` on: its peer, whose part's state is ``of_peer``, grants what its receive buffers have free (IBA 7.9.4)."""
+    """The link of ``port`` carries data from ``now`` on: its peer, whose part's state is ``of_peer``, grants what its receive buffers have free (IBA chapter 7, flow control)."""
     no_credits(n, s, port)
     peer = np.int64(n.port[port, PEER])
     for vl in range(n.opt[OPT_VLS]):

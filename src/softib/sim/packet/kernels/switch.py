@@ -292,7 +292,7 @@ def pass_on(n, s, out, vl, row, k, now):
 
 @inner
 def into_nothing(n, s, out, vl, k):
-    """An end port whose link is down discards what it is given to send (IBA 7.2.7): it did not send it, and needed no credits."""
+    """An end port whose link is down discards what it is given to send (IBA chapter 7, link states): it did not send it, and needed no credits."""
     octets = s.packet[k, OCTETS]
     row = out * n.opt[OPT_VLS] + vl
     s.vl[row, FCTBS] = (s.vl[row, FCTBS] - blocks_of(octets)) & WRAP
