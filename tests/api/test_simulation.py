@@ -37,6 +37,21 @@ def test_an_incast_names_its_receiver_and_takes_its_time(hot):
     assert not hot.valid and "head-of-line" in hot.why_not[0]
 
 
+def test_where_no_link_is_busy_none_is_the_cause():
+    """Ping-pong waits for latencies; messages that lost packets wait for ACK timeouts, with the links idle."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, hosts=32)
+    alone = softib.simulate(tree, "latency:8,iterations=10")
+    assert all("latencies are the limit" in port["cause"] for port in alone.busy_ports)
+    uplink = softib.simulate(tree, "shift:1MB,k=9", layer="packet", record=softib.Record(trace=0)).trace["packets"][0][
+        "hops"
+    ][1]["port"]
+    lossy = softib.simulate(tree, "shift:1MB,k=9", layer="packet", faults=[f"5us link-down {uplink}"])
+    assert all(
+        "waited for ACK timeouts" in port["cause"] and "shorter ACK timeout" in port["help"]
+        for port in lossy.busy_ports
+    )
+
+
 def test_what_if_runs_it_again(hot):
     assert hot.engine == "ftree" and hot.what_if.engine == "minhop"
     assert hot.to_json()["what_if"]["change"] == "engine=minhop"

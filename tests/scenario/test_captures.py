@@ -1,4 +1,4 @@
-"""Captures of runs in which a manager works: SMPs on VL15 and MADs on data VLs beside the data, as tshark reads them (IBA 13.4, 14.2.1, 14.2.2)."""
+"""Captures of runs in which a manager works: SMPs on VL15 and MADs on data VLs beside the data, as tshark reads them (IBA chapter 13, 14.2.1, 14.2.2)."""
 
 from __future__ import annotations
 

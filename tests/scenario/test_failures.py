@@ -1,4 +1,4 @@
-"""Failures in virtual time against closed forms and laws: wire times, recovery, counters, credits (IBA 7.2.7, 7.6.9, 7.9, 14.2.2, 16.1.3.5)."""
+"""Failures in virtual time against closed forms and laws: wire times, recovery, counters, credits (IBA chapter 7, 7.6.9, 14.2.2, 16.1.3.5)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_mad_delays_data_by_its_wire_time_and_goes_first():
 
 
 def test_vl15_needs_no_credits_and_waits_for_no_data():
-    """A port whose data VL has no credit at all still sends SMPs (IBA 7.9.3)."""
+    """A port whose data VL has no credit at all still sends SMPs (IBA chapter 7, flow control)."""
     fabric = no_lifetimes(star(3))
     steps = steps_of(fabric, messages([1], [0], 4_000_000))
     steps.drains(int(end_ports(fabric)[0]), 0.0)
@@ -159,7 +159,7 @@ def test_the_return_path_is_that_of_the_specification():
 
 def test_gmps_take_credits_of_a_data_vl():
     """Of twenty performance MADs behind a VL without room for a data packet as many leave as credits are left: five blocks of 64 octets
-    each (IBA 7.9.4); twenty SMPs all leave."""
+    each (IBA chapter 7, flow control); twenty SMPs all leave."""
     fabric = no_lifetimes(star(3))
     steps = steps_of(fabric, messages([1], [0], 4_000_000), vl15_packets=99)
     ends = end_ports(fabric)

@@ -98,7 +98,7 @@ def case(seed: int):
 
 
 def credits_are_back(fabric, net, states):
-    """Each sender of a live link may send the whole receive buffer of its peer (IBA 7.9.4)."""
+    """Each sender of a live link may send the whole receive buffer of its peer (IBA chapter 7, flow control)."""
     vls = int(net.opt[t.OPT_VLS])
     linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
     there = drained(net, states)

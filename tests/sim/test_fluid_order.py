@@ -34,7 +34,7 @@ def both(generation, m, within):
 @pytest.mark.parametrize("generation", ["QDR", "HDR"])
 @pytest.mark.parametrize("opcode", [WRITE, READ])
 def test_a_small_message_behind_a_large_one_arrives_behind_it(generation, opcode):
-    """IBA 9.5: packets of a queue pair arrive in order. Alone the small one is faster: nothing to fetch, less to write into memory."""
+    """IBA chapter 9, ordering: packets of a queue pair arrive in order. Alone the small one is faster: nothing to fetch, less to write into memory."""
     ours, _ = both(generation, messages([0] * 3, [15] * 3, [1 << 20, 8, 20_000], opcode=opcode), 0.002)
     assert (np.diff(ours.arrived_ps) > 0).all() and (np.diff(ours.completed_ps) > 0).all()
 

@@ -53,6 +53,13 @@ def test_some_shifts_are_the_same_as_those_of_all():
     assert some.took_ps.tolist() == every.took_ps[[4, 16]].tolist()
 
 
+def test_a_shift_to_oneself_uses_no_link():
+    """Shift 0, and one as large as the number of hosts: run message by message."""
+    fabric = up(*TREES[0])
+    found = shift_phases(fabric, 4096, shifts=[0, 64, 1])
+    assert found.took_ps.tolist() == [fluid.run(fabric, phase(64, k, 4096)).end_ps for k in (0, 64, 1)]
+
+
 def test_links_of_several_speeds():
     """A slow host's link holds its own phase up, and the first channel of a path counts too."""
     from softib.fabric.faults.inject import slow_link

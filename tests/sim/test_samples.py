@@ -41,7 +41,7 @@ def test_samples_of_the_packet_layer_add_up_to_its_counters(interval):
 
 
 def test_a_queue_is_no_longer_than_what_its_inputs_hold():
-    """Five senders to one: the output's queue is in five receive buffers (IBA 7.9.4)."""
+    """Five senders to one: the output's queue is in five receive buffers (IBA chapter 7, flow control)."""
     fabric = star(6)
     src = np.repeat(np.arange(1, 6), 4)
     out = run(fabric, messages(src, 0, 1 << 18, qp=src), PacketOptions(sample_ps=100_000))

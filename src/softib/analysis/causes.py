@@ -15,6 +15,8 @@ SHOWN_PAIRS = 3
 UNEVEN = 1.5
 """A link that is this much busier than its siblings on the switch is busier by the tables' choice."""
 FULL = 0.95
+HARDLY = 0.02
+"""Where no link is this busy, links are not what the run waited for."""
 BUSY = 0.5
 """From this load on a port may make others wait."""
 SEEN = {
@@ -135,6 +137,9 @@ def _cause(
 ) -> tuple[str, str, tuple[str, ...]]:
     """Why the port is busy, what would help, and that as changes of a what-if. ``messages``: how many are under way at a time on average, and their jobs."""
     at_once, _ = messages
+    whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
+    if run.load.max() < HARDLY:
+        return _hardly_busy(run, whose)
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     if switch < 0:
@@ -155,7 +160,6 @@ def _cause(
             (f"fewer senders at once, or congestion control so that others do not wait behind them{apart}"),
             ("vl", "cc") if many else ("cc",),
         )
-    whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
     if targets == 1 and sources > 1:
         return (
             f"{whose}: it leads to one receiver, whose own link is the limit",
@@ -183,6 +187,18 @@ def _cause(
         f"{whose}: it is this switch's only link to a switch",
         "more or faster links there (oversubscription); no routing helps", (),
     )  # fmt: skip
+
+
+def _hardly_busy(run: Simulated, whose: str) -> tuple[str, str, tuple[str, ...]]:
+    """:func:`_cause` where no link is busy: latencies, or ACK timeouts after losses."""
+    repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
+    if not repeated:
+        return f"{whose}: no link is busy; latencies are the limit", "larger messages, or more of them under way", ()
+    return (
+        f"{whose}: no link is busy; {repeated:,} messages waited for ACK timeouts after packets were lost",
+        "a shorter ACK timeout of the queue pairs",
+        (),
+    )
 
 
 def engine_loads(run: Simulated) -> list[EngineLoad]:

@@ -195,8 +195,6 @@ def simulated(
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, ask = found.fabric, ask or Ask()
-    if workload.faults and ask.trace is not None:
-        raise InputError("the timeline of a message is not written down in a run with faults; leave one of them out")
     plane, hosts = Plane(fabric, scale=ask.scale, aggregates=workload.reduces), hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
@@ -227,9 +225,11 @@ def _failing(
 
     shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
     sample_ps = ask.sample_ps or (_interval_ps(like.plane, made, like.plane.lay(made)) if ask.samples else 0)
-    watched = _with_peers(like.plane, ask.ports)
-    wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, watch_ports=watched, **like.options)
+    watched = _watched(like.plane, like.hosts, made, like.plane.lay(made), ask)
+    wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, **watched, **like.options)
     failures = run_failing(found, like.workload, made, wanted, shown)
+    if more := _on_other_ports(failures.outcome, wanted):
+        failures = run_failing(found, like.workload, made, more, shown)
     outcome = failures.outcome
     return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=failures)
 
@@ -256,7 +256,8 @@ def run_messages(
 
         wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, **watched, **like.options)
         outcome = run(fabric, made, wanted, progress=shown)
-        outcome = _repeated_on_other_ports(outcome, wanted, lambda more: run(fabric, made, more, progress=shown))
+        if more := _on_other_ports(outcome, wanted):
+            outcome = run(fabric, made, more, progress=shown)
     elif layer == "fluid":
         outcome = run(plane, made, progress=progress, sample_ps=sample_ps)
     else:
@@ -317,15 +318,15 @@ def _with_peers(plane: Plane, ports: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({p for port in ports for p in (port, int(peer[port])) if p >= 0}))
 
 
-def _repeated_on_other_ports(outcome: Outcome, wanted: Any, run: Callable[[Any], Outcome]) -> Outcome:
-    """Where a traced message's packets took ports that were not watched (acknowledgements, adaptive routing): the same run once more, watching
-    these too. It is the same to the bit."""
+def _on_other_ports(outcome: Outcome, wanted: Any) -> Any | None:
+    """Where a traced message's packets took ports that were not watched (acknowledgements, adaptive routing, a manager that re-routes): options for the same
+    run once more, watching these too. It is the same to the bit."""
     from softib.sim.packet.timeline import ports_of_message
 
     more: set[int] = set()
     for row in wanted.watch_messages:
         more |= ports_of_message(outcome.log, row) - set(wanted.watch_ports)
-    return run(replace(wanted, watch_ports=tuple(sorted({*wanted.watch_ports, *more})))) if more else outcome
+    return replace(wanted, watch_ports=tuple(sorted({*wanted.watch_ports, *more}))) if more else None
 
 
 def names_of(plane: Plane, hosts: Hosts) -> np.ndarray:

@@ -224,7 +224,7 @@ def _outcome(plane: Plane, m: Messages, laid: Laid, s: _State) -> Outcome:
 
 
 def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...]:
-    from softib.sim.packet.validity import mixed_adapters
+    from softib.sim.packet.validity import mixed_adapters, slow_ports
     from softib.sim.validity_kernels import BLOCKED
 
     found = s.doubt.found
@@ -251,7 +251,7 @@ def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...
     few = (s.doubt.shared > 0) & (packets_of(m, laid.mtu) < FEW_PACKETS)
     if few.any():
         lines.append(f"{int(few.sum())} messages of fewer than {FEW_PACKETS} packets share a link: packets go in turn")
-    return (*lines, *mixed_adapters(plane.fabric, plane.ends, m, "fluid"))
+    return (*lines, *slow_ports(plane.fabric, "fluid"), *mixed_adapters(plane.fabric, plane.ends, m, "fluid"))
 
 
 def _notes(plane: Plane, m: Messages, laid: Laid, s: _State) -> list[str]:

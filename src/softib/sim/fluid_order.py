@@ -20,7 +20,7 @@ def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def same_direction(m: Messages) -> np.ndarray:
-    """The message before each one on its queue pair whose payload goes the same way to the same memory (int64; -1: none): these arrive in order (IBA 9.5)."""
+    """The message before each one on its queue pair whose payload goes the same way to the same memory (int64; -1: none): these arrive in order (IBA chapter 9, ordering)."""
     before = np.full(len(m), -1, np.int64)
     rows = np.flatnonzero((m.opcode != Opcode.ATOMIC) & ~m.computes)
     direction = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)

@@ -126,8 +126,8 @@ def _routes(plane: Plane, n: int, which: np.ndarray, one: Messages) -> Any:
     while True:
         if 4 * len(first_of) * n * hops > MAX_BYTES:
             return None
-        channels = np.full((len(first_of), n, hops), -1, np.int32)
-        delay = np.zeros((len(first_of), n), np.int32)
+        channels = np.empty((len(first_of), n, hops), np.int32)
+        delay = np.full((len(first_of), n), -1, np.int32)
         info, vl_at = np.zeros(3, np.int64), np.full(len(t.peer), -1, np.int64)
         filling = Filling(port, lid, switch_of, channels, delay, vl_at, np.empty(MAX_HOPS, np.int64), info)
         few = 2 * len(which) < len(first_of)

@@ -30,7 +30,7 @@ PATH_SL = -1
 NO_LIMIT = 0.0
 """Of ``rate_gbps``: as fast as the port sends."""
 MAX_MESSAGE = 1 << 31
-"""Largest message of RC, UC and UD queue pairs (IBA 9.4.4)."""
+"""Largest message of RC, UC and UD queue pairs (IBA chapter 9)."""
 
 
 class Opcode(IntEnum):
@@ -41,7 +41,7 @@ class Opcode(IntEnum):
 
 
 class Transport(IntEnum):
-    """Service of the queue pair (IBA 9.2.1): reliable connection, unreliable connection, unreliable datagram."""
+    """Service of the queue pair (IBA chapter 9): reliable connection, unreliable connection, unreliable datagram."""
 
     RC, UC, UD = range(3)
 
@@ -144,11 +144,11 @@ class Messages:
             ((self.group > 0) & (self.transport != Transport.UD), "is for a multicast group, and no datagram (UD)"),
             (self.computes & (self.src != self.dst), "is a computation of two ends; it has one"),
             (
-                (self.transport == Transport.UD) & ~np.isin(self.opcode, (Opcode.SEND, Opcode.COMPUTE)),
+                (self.transport == Transport.UD) & (self.opcode != Opcode.SEND) & ~self.computes,
                 "is an RDMA operation of UD, which sends only: opcode send",
             ),
             (
-                (self.transport == Transport.UC) & np.isin(self.opcode, (Opcode.READ, Opcode.ATOMIC)),
+                (self.transport == Transport.UC) & ((self.opcode == Opcode.READ) | (self.opcode == Opcode.ATOMIC)),
                 "is a READ or an atomic of UC, which nothing answers: opcode write or send, or transport rc",
             ),
         )
@@ -212,13 +212,10 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
                 "delay_ps": 0, "receives": 0, "repost_ps": 0, "group": 0, "reduces": 0, "value": 0}  # fmt: skip
     datagrams = np.asarray(columns.get("transport", Transport.RC)) == Transport.UD
     defaults["opcode"] = np.where(datagrams, Opcode.SEND, Opcode.WRITE)
-    unknown = set(columns) - {f.name for f in fields(Messages)}
+    unknown = columns.keys() - Messages.__dataclass_fields__.keys()
     if unknown:
         raise InputError(f"messages have no column {min(unknown)!r}")
-    made = {
-        name: np.ascontiguousarray(np.broadcast_to(np.asarray(columns.get(name, defaults.get(name, size))), n), dtype)
-        for name, dtype in _DTYPES.items()
-    }
+    made = {name: _column(columns.get(name, defaults.get(name, size)), n, dtype) for name, dtype in _DTYPES.items()}
     groups, reductions = tuple(columns.pop("groups", ())), tuple(columns.pop("reductions", ()))
     requests = np.asarray(columns.get("requests", np.zeros((0, 2))), np.int64).reshape(-1, 2)
     first = columns.get("first", np.zeros(n + 1, np.int64))
@@ -233,6 +230,13 @@ def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
         reductions=reductions,
         requests=requests,
     )
+
+
+def _column(value: Any, n: int, dtype: Any) -> np.ndarray:
+    """A column of ``n`` rows of an array, or of one number."""
+    if type(value) in (int, float):
+        return np.full(n, value, dtype)
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(value), n), dtype)
 
 
 def joined(a: Messages, b: Messages) -> Messages:

@@ -14,8 +14,8 @@ from softib.sim.path_kernels import follow
 
 Routes = table("Routes", "switch_of channels delay_ps head_ps link_ps head_gbps gbps tail_ps")
 """By host: ``switch_of`` (row of the tables of paths), ``head_ps`` (its adapter and its link), ``link_ps``,
-``head_gbps``. ``tail_ps``: from the last packet's coming until it is in memory, and until the sender knows, but for the path back. ``channels`` int32[switches, hosts, hops]: egress ports from a switch to a host, -1: no more; ``delay_ps`` int32[switches, hosts] of
-these. ``gbps`` by port."""
+``head_gbps``. ``tail_ps``: from the last packet's coming until it is in memory, and until the sender knows, but for the path back. ``delay_ps`` int32[switches, hosts]: of the path from a switch to a host (-1: it was not followed);
+``channels`` int32[switches, hosts, hops]: its egress ports, -1: no more. ``gbps`` by port."""
 
 
 Filling = table("Filling", "port lid switch_of channels delay_ps vl_at path info")
@@ -43,13 +43,19 @@ def fill_all(t, fi, first_of, sl):
 @kernel
 def fill_shifts(t, fi, shifts, sl):
     """As :func:`fill_all`, only what ``shifts`` and their acknowledgements need."""
-    n = len(fi.port)
+    n, switch_of, delay_ps = len(fi.port), fi.switch_of, fi.delay_ps
     lost = 0
     for k in shifts:
+        b = k % n
         for i in range(n):
-            b = (i + k) % n
             if b != i:
-                lost += fill_one(t, fi, i, b, sl) + fill_one(t, fi, b, i, sl)
+                if delay_ps[switch_of[i], b] < 0:
+                    lost += fill_one(t, fi, i, b, sl)
+                if delay_ps[switch_of[b], i] < 0:
+                    lost += fill_one(t, fi, b, i, sl)
+            b += 1
+            if b == n:
+                b = 0
     return lost
 
 
@@ -57,9 +63,9 @@ def fill_shifts(t, fi, shifts, sl):
 def fill_one(t, fi, a, b, sl):
     """The path of host a to host b, unless it is there; returns 1 where there is none."""
     s = fi.switch_of[a]
-    channels, path = fi.channels, fi.path
-    if channels[s, b, 0] >= 0:
+    if fi.delay_ps[s, b] >= 0:
         return 0
+    channels, path = fi.channels, fi.path
     n = follow(t, fi.port[a], fi.port[b], fi.lid[b], sl, path, fi.info)
     if n < 1:
         return 1
@@ -75,6 +81,8 @@ def fill_one(t, fi, a, b, sl):
         if fi.vl_at[egress] >= 0 and fi.vl_at[egress] != vl:
             lost = 1
         fi.vl_at[egress] = vl
+    if n - 1 < channels.shape[2]:
+        channels[s, b, n - 1] = -1
     return lost
 
 
@@ -88,6 +96,8 @@ def add_shift(ro, k, loads, touched):
         b = i + k
         if b >= n:
             b -= n
+        if b == i:
+            continue
         s = switch_of[i]
         for j in range(hops):
             c = channels[s, b, j]
@@ -110,6 +120,8 @@ def longest_delay(ro, k, loads, least, both):
         b = i + k
         if b >= n:
             b -= n
+        if b == i:
+            continue
         s = ro.switch_of[i]
         back = ro.tail_ps[1] + ro.delay_ps[ro.switch_of[b], i] + ro.link_ps[b]
         delay = ro.head_ps[i] + ro.delay_ps[s, b] + max(ro.tail_ps[0], back)
@@ -140,7 +152,7 @@ def shift_phases(ro, shifts, bits, loads, touched, both, took_ps, unsure, most):
                 least = ro.gbps[c] / loads[c]
         longest_delay(ro, shifts[m], loads, least, both)
         took_ps[m] = np.int64(np.ceil(bits / least - 1e-6)) + both[1]
-        unsure[m] = 1 if both[0] > both[1] else 0
+        unsure[m] = 1 if both[0] > both[1] or shifts[m] % len(ro.switch_of) == 0 else 0
         most[m] = flows
         for u in range(used):
             loads[touched[u]] = 0

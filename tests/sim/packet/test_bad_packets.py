@@ -1,4 +1,4 @@
-"""Packets with wrong bits: found at their end, forwarded as bad by cut-through, dropped by the destination (IBA 7.3, 16.1.3.5)."""
+"""Packets with wrong bits: found at their end, forwarded as bad by cut-through, dropped by the destination (IBA chapter 7, packet checks; 16.1.3.5)."""
 
 from __future__ import annotations
 

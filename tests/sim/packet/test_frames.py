@@ -167,7 +167,7 @@ def test_tshark_reads_rnr_naks_and_their_timer(tmp_path, opcode, said):
 @pytest.mark.stock
 @needs_tshark
 def test_tshark_reads_datagrams_to_a_group(tmp_path):
-    """They have a GRH with a multicast GID, and QP 0xFFFFFF (IBA 10.5.1); no frame is malformed, and both CRCs are right."""
+    """They have a GRH with a multicast GID, and QP 0xFFFFFF (IBA chapter 10, multicast); no frame is malformed, and both CRCs are right."""
     fabric, ends, group = grouped([0, 1, 5], [0])
     port = int(ends[5])
     sent = datagrams(group, [0], 3, size=1001)

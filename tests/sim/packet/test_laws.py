@@ -150,7 +150,7 @@ def test_a_faster_link_never_slows_a_flow_that_is_alone(size):
 
 
 def test_a_static_rate_is_kept():
-    """A path of 25 Gb/s on a link of 100: a quarter (IBA 9.11)."""
+    """A path of 25 Gb/s on a link of 100: a quarter (IBA chapter 9, static rate)."""
     fabric = star(2)
     n = 200
     out = run(fabric, messages(np.zeros(n, int), 1, 65536, qp=0, rate_gbps=25.0))

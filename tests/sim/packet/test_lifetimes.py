@@ -1,4 +1,4 @@
-"""HOQLife, VLStallCount and the switch's lifetime to the picosecond, behind a link that a packet takes longer to leave by (IBA 18.2.5.4)."""
+"""HOQLife, VLStallCount and the switch's lifetime to the picosecond, behind a link that a packet takes longer to leave by (IBA chapter 18)."""
 
 from __future__ import annotations
 

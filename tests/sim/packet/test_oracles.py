@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from softib.iba.smp import PortInfo
+from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
 from tests.sim.packet.fabrics import chain, no_lifetimes, ring_around, star
@@ -175,6 +175,26 @@ def test_lifetimes_dissolve_the_same_loop():
     assert out.done and not out.deadlock
     assert out.counters["port_xmit_discards"].sum() > 0
     assert out.work["packets"] > 100 * 16, "packets were sent again"
+
+
+def test_opensms_lifetimes_discard_where_the_loop_would_stand_still():
+    """The same ring with what OpenSM sets (packet_life_time and head_of_queue_lifetime 0x12, leaf_head_of_queue_lifetime 0x10: 1.07 s and 0.27 s): no deadlock is left, but
+    PortXmitDiscards, packets sent again, and, as a second is longer than eight ACK timeouts of 67 ms, queue pairs in error. ACK timeouts of 4.3 s outlast the
+    lifetimes, and more gets through."""
+    fabric, sent = ring_around(10)
+    assert set(PortInfo.hoq_life.get(fabric.port_info[fabric.linked]).tolist()) <= {0, 16, 18}
+    assert SwitchInfo.life_time_value.get(fabric.switch_info).tolist() == [18] * 5
+    sent = replace(sent, start_ps=np.random.default_rng(1).integers(0, 10**8, len(sent)))
+    assert run(no_lifetimes(ring_around(10)[0]), sent, PacketOptions(profile={"vl_blocks": 130})).deadlock
+    done = []
+    for ack_timeout in (14, 20):
+        out = run(fabric, sent, PacketOptions(profile={"vl_blocks": 130}, ack_timeout=ack_timeout))
+        assert not out.deadlock and out.valid and out.end_ps > 10**12
+        assert out.counters["port_xmit_discards"].sum() > 100
+        assert out.work["packets"] > 16 * (out.completed_ps >= 0).sum() + 100, "packets were sent again"
+        assert any("retries were exceeded" in note for note in out.notes)
+        done.append(int((out.completed_ps >= 0).sum()))
+    assert 0 < done[0] < done[1]
 
 
 def test_the_flit_simulators_example_with_its_own_tables(shared_data):

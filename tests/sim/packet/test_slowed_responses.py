@@ -1,4 +1,4 @@
-"""Congestion control and static rates of READ responses and datagrams: the sender of the marked packets is slowed (IBA A10.2.2, 9.11)."""
+"""Congestion control and static rates of READ responses and datagrams: the sender of the marked packets is slowed (IBA annex A10; chapter 9, static rate)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_datagrams_are_slowed_too():
 
 
 def test_a_notice_is_not_answered_with_a_notice():
-    """A CNP that a switch marks ends at its destination (A10.2.2). Two parking lots in opposite directions, packets of every size are
+    """A CNP that a switch marks ends at its destination (annex A10, channel adapters). Two parking lots in opposite directions, packets of every size are
     marked: no notice goes to the port that it came from, which the switch would count as PortRcvSwitchRelayErrors."""
     fabric = controlled(3)
     SwitchCongestionSetting.packet_size.set(fabric.cc_switch_setting, 0)
@@ -66,7 +66,7 @@ def test_a_notice_is_not_answered_with_a_notice():
 
 @pytest.mark.parametrize("rate", [25.0, 60.0])
 def test_a_static_rate_slows_responses(rate):
-    """A path of 25 Gb/s holds for what the responder sends (IBA 9.11)."""
+    """A path of 25 Gb/s holds for what the responder sends (IBA chapter 9, static rate)."""
     n = 200
     sent = messages(np.zeros(n, int), 1, 65536, qp=0, rate_gbps=rate, opcode=Opcode.READ)
     out = run(star(2), sent)

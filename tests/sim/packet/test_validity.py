@@ -17,11 +17,16 @@ def test_a_run_that_its_time_ended_is_valid_and_not_done():
     assert out.valid and not out.why_not and not out.done
 
 
-def test_a_slow_receiver_is_outside_the_model():
+def test_a_receiver_that_grants_too_much_is_outside_the_model():
+    """``slow-port --overrun``; the fluid layer knows no slow receivers at all."""
     fabric = star(2)
-    fabric.port_drain[3] = 1e6
+    fabric.port_drain[3] = -1e6
     out = run(fabric, messages([0], [1], 5000))
-    assert out.done and not out.valid and "port_drain" in out.why_not[0]
+    assert out.done and not out.valid and "overrun" in out.why_not[0]
+    fabric.port_drain[3] = 1e6
+    assert run(fabric, messages([0], [1], 5000)).valid
+    out = fluid.run(Plane(fabric), messages([0], [1], 5000))
+    assert not out.valid and "slow-port" in out.why_not[0]
 
 
 def test_adapters_of_two_generations_are_said():

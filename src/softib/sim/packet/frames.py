@@ -2,7 +2,7 @@
 
 What the engine does not have is made up, the same each time: Q_Key, R_Key, GIDs and addresses; payload is zeros. A queue pair of the
 engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin at 0. A congestion notice is
-an acknowledgement with BECN (IBA A10.2.2). MADs are those that travelled: a directed one shows its hop pointer and return path on each link. Their PSNs
+an acknowledgement with BECN (IBA annex A10). MADs are those that travelled: a directed one shows its hop pointer and return path on each link. Their PSNs
 are made up.
 """
 
@@ -49,10 +49,10 @@ __all__ = ["FIRST_QPN", "Tap", "frames", "tap", "write_capture"]
 FIRST_QPN = 16
 QKEY = 0x11111111
 MULTICAST_QPN = 0xFFFFFF
-"""Destination of all packets for a multicast group (IBA 10.5.1)."""
+"""Destination of all packets for a multicast group (IBA chapter 10, multicast)."""
 LINK_LOCAL, MGID_PREFIX = 0xFE80_0000_0000_0000, 0xFF12_601B_FFFF_0000
 BTH_NEXT = 0x1B
-"""GRH.NxtHdr of a packet with a BTH (IBA 8.3)."""
+"""GRH.NxtHdr of a packet with a BTH (IBA chapter 8)."""
 MASK24 = 0xFFFFFF
 PS_PER_NS, PS_PER_US = 1000, 1_000_000
 BATCH = 20_000
@@ -126,7 +126,7 @@ def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
 
 
 def _mads(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    """MADs as packets between QPs 0, or QPs 1 (IBA 13.5.1)."""
+    """MADs as packets between QPs 0, or QPs 1 (IBA chapter 13)."""
     smp = log.what[rows] == t.SMP
     qp = np.where(smp, SMI_QP, GSI_QP)
     mads, slid, dlid = log.mads[log.mad[rows]], log.entered[rows], log.dlid[rows]
@@ -181,7 +181,7 @@ def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.nda
 
 
 def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
-    """GRH of packets for a group, which all of them have (IBA 10.5.1): GIDs are made up of LIDs."""
+    """GRH of packets for a group, which all of them have (IBA chapter 10, multicast): GIDs are made up of LIDs."""
     slid = log.qp[log.stream[rows] >> 1, t.BACK_LID]
     return GRH.pack(
         ip_ver=6, pay_len=octets - LRH.size - GRH.size - VCRC_SIZE, next_header=BTH_NEXT, hop_limit=1,

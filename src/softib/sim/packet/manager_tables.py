@@ -31,7 +31,7 @@ US = 1_000_000
 def congestion_tables(fabric: Fabric, blocks: np.ndarray, wanted: bool, opt: np.ndarray) -> dict[str, np.ndarray]:
     """``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`; sets ``opt[CC]`` where a switch marks.
 
-    Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL: A10.2.1.1 asks for uniformly decreasing values and leaves
+    Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL: annex A10 asks for uniformly decreasing values and leaves
     them to the switch. A table entry is shift (2 bits) and multiplier (14): the flow waits for multiplier / 2^shift packet times.
     """
     empty = {

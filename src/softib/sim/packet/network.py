@@ -27,6 +27,7 @@ __all__ = [
     "active_peer",
     "aligned",
     "build_net",
+    "drain_fs",
     "know_peers",
     "main_profile",
     "physical_peer",
@@ -37,11 +38,12 @@ __all__ = [
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 HEADROOM = 128
-"""Octets of headers that a link's MTU does not count (IBA 7.7.8: MTU + 124 from LRH to ICRC, and VCRC)."""
+"""Octets of headers that a link's MTU does not count (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
 NO_LIMIT = 255
 MOST_PRIORITY = 7
 """Priorities of IEEE 802.1Q: three bits."""
 FS_PER_S = 10**15
+HOUR_FS, LARGEST_PAYLOAD = 3600 * FS_PER_S, 4096
 SMALLEST_PACKET = 30
 """Octets of an acknowledgement: LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
 
@@ -160,6 +162,13 @@ def refresh_ports(
     rare[at, t.TICK] = np.maximum(np.rint(symbol_fs[codes] / 1000), 1).astype(np.int64)
 
 
+def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
+    """``Net.drain`` of ps an octet (float64[ports], 0: as fast as the link, inf: nothing, which is an hour a packet). Ports that grant credits they have not (below 0) do
+    not slow their peer down."""
+    finite = np.where(np.isinf(byte_ps), HOUR_FS / LARGEST_PAYLOAD, byte_ps * 1000)
+    return np.rint(np.where(byte_ps > 0, finite, 0)).astype(np.int64)
+
+
 def know_peers(port: np.ndarray) -> None:
     """Write kind and latency of the ports at the other ends into the rows of ``Net.port``; to be called again when either changes."""
     there = np.maximum(port[:, t.PEER], 0)
@@ -214,13 +223,13 @@ def build_net(
         options = replace(options, adaptive_routing=False, congestion_control=False)
     congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
     adaptive = adaptive_tables(fabric, options, opt)
-    wire, drain = np.zeros(1, np.int32), np.zeros(1, np.int64)
+    wire, drain = np.zeros(1, np.int32), drain_fs(fabric.port_drain)
     if management is None:
         management = np.zeros(t.MG_SETTINGS, np.int64)
     else:
         uniform[16] = 0
         wire = physical_peer(fabric, np.arange(fabric.sizes.ports))
-        drain = np.zeros(fabric.sizes.ports, np.int64)
+    management[t.MG_SLOW] = bool(drain.any()) and not is_ethernet
     opt[t.LOSSY] = bool(fabric.port_loss.any()) or bool(management[t.MG_ON])
     ethernet = no_ethernet_net()
     if is_ethernet:

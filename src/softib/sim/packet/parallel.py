@@ -33,12 +33,11 @@ def in_parts(
 ) -> list[Any]:
     """The state of each part (the one there is, where several would be of no use); ``net`` gets marks on the cables between.
 
-    One part it is where the order of events at a port matters to what is drawn (random arbitration), and where cables between parts, or adapters, take less than
-    :data:`~softib.sim.packet.partition.SHORTEST_PS`. ``cabled``: the port at the other end of each cable, where links may come up during the run.
+    One part it is where cables between parts, or adapters, take less than :data:`~softib.sim.packet.partition.SHORTEST_PS`. ``cabled``: the port at the other end of each cable, where links may come up during the run.
     """
     know_peers(net.port)
     parts = min(options.cores or cores(), MOST_PARTS)
-    if parts < 2 or options.random_arbitration or plain_python():
+    if parts < 2 or plain_python():
         return [state]
     part = parts_of_ports(net, ends, m, parts, cabled, state.message[: len(m), t.M_LID])
     ahead = lookahead(net, part, ends, m, options.network, cabled)
@@ -59,13 +58,10 @@ def why_one_core(options: PacketOptions, states: list[Any]) -> tuple[str, ...]:
     """A line where several cores were asked for and one does it all."""
     if options.cores < 2 or len(states) > 1:
         return ()
-    reasons = (
-        (options.random_arbitration, "random arbitration draws in the order of events"),
-        (plain_python(), "the kernels are not compiled"),
-    )
-    why = next(
-        (text for holds, text in reasons if holds),
-        "the cables between its parts are too short, or there is no second part",
+    why = (
+        "the kernels are not compiled"
+        if plain_python()
+        else "the cables between its parts are too short, or there is no second part"
     )
     return (f"{options.cores} cores were asked for, one did the run: {why}",)
 

@@ -19,7 +19,7 @@ __all__ = ["PROFILES", "DeviceProfile", "profile_of"]
 class DeviceProfile:
     """One generation of devices.
 
-    ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA 7.9.4); ``pcie_gbps``: what the adapter
+    ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA chapter 7, flow control); ``pcie_gbps``: what the adapter
     fetches from and writes to memory; ``ramp_gbps``: what it does so for the first ``ramp_bytes`` of a message (0: as much); ``inline_bytes``: payload that
     travels with the posted request, and ``inline_ns`` what each octet of it takes; ``fetch_ns``: until other payload begins to come;
     ``program_ns``: what a program takes to see a message and to post the next one; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an

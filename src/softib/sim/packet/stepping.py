@@ -10,6 +10,7 @@ The fabric's arrays are the run's: a forwarding table that an agent writes holds
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from softib.sim.packet.aggregation import aggregation_columns, inside_links
 from softib.sim.packet.groups import group_tables
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.mad_rows import grow_mads
-from softib.sim.packet.network import active_peer, build_net, know_peers, physical_peer, refresh_ports
+from softib.sim.packet.network import active_peer, build_net, drain_fs, know_peers, physical_peer, refresh_ports
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.parallel import in_parts, run_windows, why_one_core
 from softib.sim.packet.partition import lookahead
@@ -46,7 +47,7 @@ ROWS_A_POST = 4 * t.MARGIN
 @dataclass(frozen=True)
 class ProcessorTimes:
     """What MADs take in devices. ``agent_ps``: a management processor answers one; ``forward_ps``: that of a switch passes a directed one
-    on; ``vl15_packets``: a port's VL15 receive buffer (IBA 7.6.4 asks for one packet at least)."""
+    on; ``vl15_packets``: a port's VL15 receive buffer (IBA chapter 7 asks for one packet at least)."""
 
     agent_ps: int = 10_000_000
     forward_ps: int = 5_000_000
@@ -232,7 +233,11 @@ class PacketSteps:
         s = self.states[part]
         short = min(s.reg[t.SPARE_EVENTS] - s.reg[t.LATER_N], s.reg[t.SPARE_PACKETS], s.reg[t.SPARE_CREDITS]) < rows
         if short or any(count + rows > len(getattr(s, name)) for name, count in waiting(s).items()):
-            self.states[part] = grow(s, rows)
+            s = self.states[part] = grow(s, rows)
+        if len(self.net.watch_port) and int(s.log[0, t.L_ROWS]) + rows > len(s.log) - 2 * t.MARGIN:
+            log = np.zeros((2 * len(s.log) + rows, t.LOG_COLUMNS), np.int64)
+            log[: len(s.log)] = s.log
+            self.states[part] = s._replace(log=log)
 
     def _least_fs(self) -> int:
         fs = self.net.port[:, t.FS]
@@ -288,6 +293,6 @@ class PacketSteps:
 
     def drains(self, port: int, gbps: float | None) -> None:
         """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0 each packet takes an hour."""
-        hour_fs = 3600 * 10**15 // 4096
-        self.net.drain[port] = 0 if gbps is None else hour_fs if gbps == 0 else round(8e6 / gbps)
+        byte_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
+        self.net.drain[port] = drain_fs(np.array(byte_ps))
         self.net.management[t.MG_SLOW] = bool(self.net.drain.any())

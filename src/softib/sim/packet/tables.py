@@ -118,7 +118,7 @@ chose; until when a slow port drains what it has."""
 
 # -- State.vl --
 RING, FCTBS, FCCL, CREDITS, LAST_CREDIT, WAITS, HEAD_SINCE, QUEUED, V_COLUMNS = range(9)
-"""Who sends next goes round: the last of the ring (VOQ or stream + 1); credit arithmetic of IBA 7.9.4, modulo 4096; credits on the
+"""Who sends next goes round: the last of the ring (VOQ or stream + 1); credit arithmetic of FCTBS and FCCL, modulo 4096; credits on the
 way, first and last; bits STARVED (somebody waits for a credit), IS_STALLED and
 HOQ_DISCARDED (by HOQLife, and nothing was sent since); since when this packet is at the head; blocks queued."""
 STARVED, IS_STALLED, HOQ_DISCARDED = 1, 2, 4
@@ -223,7 +223,7 @@ the switch itself is whole at the port that it came in by."""
 BUCKETS = 1 << 17
 BLOCK = 64
 WRAP, WINDOW = 4095, 2048
-"""FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA 7.9.4)."""
+"""FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA chapter 7, flow control)."""
 DONE, MORE, STUCK, GROW, TIME_OVER, ABORTED, GOES_ON = range(7)
 """What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over; another
 part gave up."""

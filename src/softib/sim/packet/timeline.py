@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
 idle for lack of credits; it was idle for another reason (static rate, congestion control, a message before it that is not posted); its octets are not there yet (fetching
 from memory, or a slower link before this one)."""
 MOST_PACKETS = 4000
+NEVER_PS = 1 << 62
 BEHIND = 3
 
 
@@ -69,15 +71,17 @@ class Flight:
     lost_at: int = -1
 
     def parts(self, log: PacketLog) -> dict[str, int]:
-        """ps of everything from the first ``arrived_ps`` to ``written_ps``, each counted by its own rule: waits by reason, ``cables`` and
-        ``switches`` (tables of the fabric), ``wire`` (its octets on the last link), ``buffer``, ``memory``. Empty for a packet that was lost."""
+        """ps of everything from the first ``arrived_ps`` to ``written_ps``, each counted by its own rule: waits by reason, ``cables`` (the
+        fabric's lengths), ``switches`` (from a header's end on the cable to its place in the queue), ``wire`` (its octets on the last link), ``buffer``, ``memory``. Empty for a packet that was lost."""
         if self.written_ps < 0:
             return {}
         made = {name: sum(h.waits_ps.get(name, 0) for h in self.hops) for name in REASONS}
         p = log.net_port
         made["cables"] = sum(int(p[h.port, t.DELAY]) for h in self.hops)
-        into = [int(p[h.port, t.PEER]) for h in self.hops]
-        made["switches"] = sum(int(p[i, t.LATENCY]) for i in into if p[i, t.KIND] != t.END_PORT)
+        made["switches"] = sum(b.arrived_ps - a.sent_ps - int(p[a.port, t.DELAY]) for a, b in pairwise(self.hops))
+        into = int(p[self.hops[-1].port, t.PEER])
+        if p[into, t.KIND] != t.END_PORT:
+            made["switches"] += int(p[into, t.LATENCY])
         made["wire"] = self.hops[-1].left_ps - self.hops[-1].sent_ps
         made["buffer"] = self.freed_ps - self.received_ps
         made["memory"] = self.written_ps - self.freed_ps
@@ -223,24 +227,37 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
             )
         )
         into = int(log.net_port[port, t.PEER])
-        latency = int(log.net_port[into, t.LATENCY]) if log.net_port[into, t.KIND] != t.END_PORT else 0
-        entered = int(log.start[row] + log.net_port[port, t.DELAY] + latency)
-        tail = int(log.end[row] + log.net_port[port, t.DELAY] + latency)
         here = same[log.came_in[same] == into]
-        on = here[(log.kind[here] == t.LOG_SENT) & (log.entered[here] == entered)]
-        if len(on):
-            row, begin = int(on[0]), entered
+        repeated = same[(log.kind[same] == t.LOG_SENT) & (log.port[same] == port) & (log.start[same] > log.start[row])]
+        passed = here[log.kind[here] == t.LOG_SENT]
+        on = _came(log, passed, log.entered[passed], into, (row, repeated, log.start))
+        if on >= 0:
+            row, begin = on, int(log.entered[on])
             continue
-        _end(log, flight, here, tail)
+        whole = here[log.kind[here] == t.LOG_RECEIVED]
+        _end(log, flight, _came(log, whole, log.now[whole], into, (row, repeated, log.end)), here)
         return flight
 
 
-def _end(log: PacketLog, flight: Flight, rows: np.ndarray, tail: int) -> None:
-    whole = rows[(log.kind[rows] == t.LOG_RECEIVED) & (log.now[rows] == tail)]
+def _came(
+    log: PacketLog, rows: np.ndarray, when: np.ndarray, into: int, sent: tuple[int, np.ndarray, np.ndarray]
+) -> int:
+    """Which of ``rows``, of packets that came to port ``into`` at ``when``, is the one of row ``sent``, -1: none. (Of ``sent``: its row, those of the same packet
+    sent again, and the times that count.) It comes after cable and switch; where the switch had another latency then, before one that was sent again could."""
+    row, repeated, times = sent
+    delay = int(log.net_port[log.port[row], t.DELAY])
+    latency = int(log.net_port[into, t.LATENCY]) if log.net_port[into, t.KIND] != t.END_PORT else 0
+    at = int(times[row]) + delay
+    found = rows[when == at + latency]
+    if not len(found):
+        found = rows[(when >= at) & (when < int(times[repeated].min(initial=NEVER_PS)) + delay)]
+    return int(found[0]) if len(found) else -1
+
+
+def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
+    """What became of a packet after its last hop: row ``whole`` (-1: none) where it was received, or one of ``rows`` where it was lost."""
     lost = rows[(log.kind[rows] == t.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
-    if len(whole):
-        flight.received_ps, flight.freed_ps, flight.written_ps = (
-            int(c[whole[0]]) for c in (log.now, log.start, log.end)
-        )
+    if whole >= 0:
+        flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))
     elif len(lost):
         flight.lost_ps, flight.lost_at = int(log.now[lost[0]]), int(log.port[lost[0]])

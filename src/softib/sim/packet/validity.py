@@ -12,16 +12,24 @@ from softib.sim.messages import Messages
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["mixed_adapters", "why_not"]
+__all__ = ["mixed_adapters", "slow_ports", "why_not"]
 
 
 def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
     """One line for each thing that the layer leaves out of this run; empty where its model holds. ``ends``: port of each end port."""
-    found = []
-    slow = int(np.count_nonzero(fabric.port_drain))
-    if slow:
-        found.append(f"{slow} ports drain slower than they receive (port_drain); the packet layer's receivers do not")
+    lavish = int((fabric.port_drain < 0).sum())
+    found = (
+        [f"{lavish} ports grant credits that they have not (slow-port --overrun); the packet layer's do not"]
+        if lavish
+        else []
+    )
     return (*found, *mixed_adapters(fabric, ends, m, "packet"))
+
+
+def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
+    """A line where ports drain slower than they receive (``port_drain``): ``layer`` has no buffers that fill."""
+    slow = int(np.count_nonzero(fabric.port_drain))
+    return (f"{slow} ports drain slower than they receive (slow-port); the {layer} layer's do not",) if slow else ()
 
 
 def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:

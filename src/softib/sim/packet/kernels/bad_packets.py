@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Packets with a wrong bit (IBA 7.3, 7.8, 16.1.3.5).
+"""Packets with a wrong bit (IBA chapter 7, packet checks; 16.1.3.5).
 
 CRCs stand at the end of a packet, so a receiver finds the damage when the last octet is there. The port of the damaged link counts
 PortRcvErrors. A channel adapter discards the packet. A switch that has begun to forward it by then sends the rest and ends it with EBP, the

@@ -48,7 +48,7 @@ from softib.sim.packet.tables import (
 
 @inner
 def mark(n, s, k, out, row):
-    """Packet ``k`` was queued for port VL ``row`` of ``out``: does the switch set its FECN bit? (A10.2.1)"""
+    """Packet ``k`` was queued for port VL ``row`` of ``out``: does the switch set its FECN bit? (annex A10, switches)"""
     threshold = n.marking[out, MARK_THRESHOLD]
     octets = np.int64(s.packet[k, OCTETS])
     if threshold == 0 or s.vl[row, QUEUED] < threshold or octets < n.marking[out, MARK_PACKET]:
@@ -76,7 +76,7 @@ def forward_notice(n, s, port, k):
 
 @inner
 def backward(n, s, port, stream, now):
-    """A packet with BECN arrived for the flow ``stream``: it waits longer after each packet (A10.2.2)."""
+    """A packet with BECN arrived for the flow ``stream``: it waits longer after each packet (annex A10, channel adapters)."""
     s.count[port, RCV_BECN] += 1
     row = s.flow[stream, F_ROW]
     setting = n.throttling[port, s.qp[stream >> 1, SL]]

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Links that go down and come up, and switches that lose their power, between two events (IBA 7.2.7, 16.1.3.5).
+"""Links that go down and come up, and switches that lose their power, between two events (IBA chapter 7, link states; 16.1.3.5).
 
 A cable that is pulled loses what is on it; the receiver never sees it whole. The port that faces it discards what waits for it and what still
 comes for it (PortXmitDiscards, as of an inactive port). What has come in whole goes on. When the link is up again credits begin anew:
@@ -16,6 +16,7 @@ from softib.sim.packet.kernels.discards import lose, lose_mad
 from softib.sim.packet.kernels.events import heap_push
 from softib.sim.packet.kernels.links import arm, blocks_of
 from softib.sim.packet.kernels.management import VL15_READY, leave_buffer, post_gmp, post_smp
+from softib.sim.packet.kernels.packet_log import log_lost
 from softib.sim.packet.kernels.switch import first_voq, leaves_input, take_first
 from softib.sim.packet.tables import (
     AGENT,
@@ -104,6 +105,8 @@ def cut_event(n, s, what, change, now):
     s.smi[entity, SMI_CUT] += 1
     if kind == AGENT:
         return what
+    if n.watch_port.shape[0]:
+        log_lost(n, s, entity, k, INACTIVE, now)
     return what & ~np.int64(KIND_BITS) | np.int64(MANAGE) << 28
 
 
@@ -179,6 +182,8 @@ def cut_arriving(n, s, port, now):
                 k = unlink_last(n, s, out, vl, voq)
                 if s.packet[k, FLAGS] & COPY:
                     copy_leaves(n, s, k, now)
+                if n.watch_port.shape[0]:
+                    log_lost(n, s, port, k, INACTIVE, now)
                 lose(s, k)
                 s.smi[port, SMI_CUT] += 1
 
@@ -196,6 +201,8 @@ def flush(n, s, port, dead, now):
                 s.smi[port, SMI_CUT] += 1
             else:
                 s.count[port, INACTIVE] += 1
+            if n.watch_port.shape[0]:
+                log_lost(n, s, port, k, INACTIVE, now)
             lose(s, k)
 
 
@@ -285,7 +292,7 @@ def holds_place(s, k, marks):
 
 @kernel
 def link_up(n, s, of_peer, port, now):
-    """The link of ``port`` carries data from ``now`` on: its peer, whose part's state is ``of_peer``, grants what its receive buffers have free (IBA 7.9.4)."""
+    """The link of ``port`` carries data from ``now`` on: its peer, whose part's state is ``of_peer``, grants what its receive buffers have free (IBA chapter 7, flow control)."""
     no_credits(n, s, port)
     peer = np.int64(n.port[port, PEER])
     for vl in range(n.opt[OPT_VLS]):

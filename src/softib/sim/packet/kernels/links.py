@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Links: credits, the time that a packet takes on the wire, and ticks of waiting (IBA 7.9, 16.1.3.5).
+"""Links: credits, the time that a packet takes on the wire, and ticks of waiting (IBA chapter 7, flow control; 16.1.3.5).
 
 A receiver grants credits in blocks of 64 octets for each VL: FCCL, the block up to which the sender may send. The sender counts
 blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive buffer is a flow-control packet back; its octets are sent

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA 14.2.1, 14.2.2, 7.6.4, 13.4).
+"""Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA 14.2.1, 14.2.2; chapters 7, VL15, and 13).
 
 SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped where a port's VL15 buffer is full (VL15Dropped, 16.1.3.5).
 Directed ones visit the management processor of each switch on their way, which writes the return path; LID-routed ones follow
@@ -71,7 +71,7 @@ from softib.sim.packet.tables import (
 )  # fmt: skip
 
 MAD_OCTETS = 290
-"""LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, 13.4)."""
+"""LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, chapter 13)."""
 TRAP, TRAP_REPRESS, RESPONSE = int(Method.TRAP), int(Method.TRAP_REPRESS), RESPONSE_BIT
 VL15_READY = 1 << VL15
 
@@ -120,7 +120,7 @@ def leave_buffer(s, k):
 
 @inner
 def send_smp(n, s, port, now):
-    """Send the first packet that waits for VL15 of ``port``: it has priority over all data VLs and needs no credits (IBA 7.6.9, 7.9.3)."""
+    """Send the first packet that waits for VL15 of ``port``: it has priority over all data VLs and needs no credits (IBA 7.6.9; chapter 7, flow control)."""
     k = s.smi[port, SMI_HEAD]
     following = np.int64(s.packet[k, NEXT])
     s.smi[port, SMI_HEAD] = following

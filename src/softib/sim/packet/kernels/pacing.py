@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""How long a stream waits after a packet: its static rate (IBA 9.11), and what congestion control adds (:mod:`~.congestion`)."""
+"""How long a stream waits after a packet: its static rate (IBA chapter 9, static rate), and what congestion control adds (:mod:`~.congestion`)."""
 
 import numpy as np
 

@@ -84,7 +84,7 @@ def describe(s, row, k, vl):
 @inner
 def log_sent(n, s, port, vl, k, now, start, end):
     """``port`` decides at ``now`` to send packet ``k`` on ``vl``: from ``start`` on, until its last octet has left at ``end``. An end port whose
-    link is down sends nothing (it discards: IBA 7.2.7)."""
+    link is down sends nothing (it discards: IBA chapter 7, link states)."""
     if watched(n, s, port, k) and (vl == VL15 or n.port[port, PEER] >= 0):
         row = new_row(s, LOG_SENT, port, now)
         describe(s, row, k, vl)

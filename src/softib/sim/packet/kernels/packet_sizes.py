@@ -54,7 +54,7 @@ def request_octets(s, q):
 
 @inner
 def response_octets(s, q):
-    """Octets of the next packet of responses of ``q``: the first and the last have an AETH (IBA 9.4.5)."""
+    """Octets of the next packet of responses of ``q``: the first and the last have an AETH (IBA chapter 9)."""
     m, psn = s.order[s.qp[q, RESPONSE]], s.qp[q, RESPONSE_PSN]
     if s.message[m, M_OPCODE] == ATOMIC_OP:
         return HEADERS + AETH + ATOMIC_ACK_ETH

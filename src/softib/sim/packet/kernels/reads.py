@@ -108,7 +108,7 @@ def read_response(n, s, q, k, t, now):
         if s.qp[q, RECOVERS] == s.qp[q, ACKED] + 1:
             return np.int64(-1)
         s.qp[q, RECOVERS] = s.qp[q, ACKED] + 1
-        return go_back(n, s, q, now)  # a response is missing: ask for it again, once (IBA 9.7.5.1.3)
+        return go_back(n, s, q, now)  # a response is missing: ask for it again, once (IBA 9.7.5.1)
     response_taken(n, s, q, psn, t, now)
     while n.opt[PLACEMENT] and kept(s, 2 * q + 1, s.qp[q, ACKED]):
         forget(s, 2 * q + 1, s.qp[q, ACKED])

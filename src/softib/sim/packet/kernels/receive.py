@@ -223,7 +223,7 @@ def taken(n, s, q, psn, flags, t):
 
 @inner
 def in_order(s, q, at, t):
-    """When the message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not before the message before it that went there, too (IBA 9.5)."""
+    """When the message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not before the message before it that went there, too (IBA chapter 9, ordering)."""
     if at == s.qp[q, FIRST_MESSAGE] or s.message[s.order[at - 1], M_OPCODE] >= READ_OP:
         return t
     return max(t, s.message[s.order[at - 1], M_ARRIVED])

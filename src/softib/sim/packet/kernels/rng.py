@@ -12,10 +12,16 @@ from softib.jit import inner
 @inner
 def draw(s, port, now):
     """The number in [0, 1) of ``port`` at ``now``."""
+    return draw_for(s, port, np.int64(0), now)
+
+
+@inner
+def draw_for(s, port, of, now):
+    """The same of one of several at ``port`` (``of``: its number)."""
     z = s.rng[0] + mixed(
         np.uint64(now) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(port) * np.uint64(0xD1342543DE82EF95)
     )
-    z = mixed(z + np.uint64(0x9E3779B97F4A7C15))
+    z = mixed(z + np.uint64(of + 1) * np.uint64(0x9E3779B97F4A7C15))
     return np.float64(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 

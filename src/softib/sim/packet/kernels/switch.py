@@ -18,7 +18,7 @@ from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.forwarding import by_table
 from softib.sim.packet.kernels.links import blocks_of, grant, has_credit, put_on_wire, take_credits, wire_ps
 from softib.sim.packet.kernels.mail import mail_packet
-from softib.sim.packet.kernels.rng import draw
+from softib.sim.packet.kernels.rng import draw_for
 from softib.sim.packet.kernels.sl_counters import count_received
 from softib.sim.packet.tables import (
     AR,
@@ -213,15 +213,21 @@ def offer(n, s, port, out, vl, k, now):
 
 @inner
 def draw_first(s, port, row, now):
-    """RANDOM mode: a drawn input is next at port VL ``row``."""
-    last = s.vl[row, RING]
-    many, at = 1, s.voq[last - 1, Q_NEXT]
-    while at != last:
-        many += 1
-        at = s.voq[at - 1, Q_NEXT]
-    for _ in range(np.int64(draw(s, port, now) * many)):
-        last = s.voq[last - 1, Q_NEXT]
-    s.vl[row, RING] = last
+    """RANDOM mode: of the inputs that have a packet for port VL ``row`` the one that draws the largest number is next. Whoever waits draws anew at each
+    time, so neither the order of the ring nor another look at the same time changes who it is."""
+    last = before = s.vl[row, RING]
+    if last == 0:
+        return
+    drawn, most = last, -1.0
+    while True:
+        at = s.voq[before - 1, Q_NEXT]
+        number = draw_for(s, port, at, now)
+        if number > most:
+            drawn, most = before, number
+        before = at
+        if before == last:
+            break
+    s.vl[row, RING] = drawn
 
 
 @inner
@@ -286,7 +292,7 @@ def pass_on(n, s, out, vl, row, k, now):
 
 @inner
 def into_nothing(n, s, out, vl, k):
-    """An end port whose link is down discards what it is given to send (IBA 7.2.7): it did not send it, and needed no credits."""
+    """An end port whose link is down discards what it is given to send (IBA chapter 7, link states): it did not send it, and needed no credits."""
     octets = s.packet[k, OCTETS]
     row = out * n.opt[OPT_VLS] + vl
     s.vl[row, FCTBS] = (s.vl[row, FCTBS] - blocks_of(octets)) & WRAP
