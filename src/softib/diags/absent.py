@@ -92,8 +92,8 @@ def _host_classes(view: FabricView) -> Iterator[NodeClass]:
     by the leaf that it is plugged into: hosts side by side have theirs on the same leaves."""
     hosts: dict[str, list[int]] = {}
     for node in np.flatnonzero(view.is_host).tolist():
-        own = view.host_descriptions.get(view.names[node])
-        if own and own.carriers == own.usual:
+        shared = view.host_descriptions.get(view.names[node])
+        if shared and shared.carriers == shared.usual:
             hosts.setdefault(view.names[node], []).append(node)
     forms: dict[str, list[list[int]]] = {}
     for name, nodes in hosts.items():

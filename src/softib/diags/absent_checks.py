@@ -146,9 +146,9 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
     kind = labels.class_of[leader].astype(np.int64)
     forms: dict[str, int] = {}
     for h in np.flatnonzero(leader >= 0).tolist() if described else ():
-        own = described.get(c.view.names[int(leader[h])])
-        if own and own.is_one_host:
-            kind[h] = len(labels.classes) + forms.setdefault(own.form, len(forms))
+        shared = described.get(c.view.names[int(leader[h])])
+        if shared and shared.is_one_host:
+            kind[h] = len(labels.classes) + forms.setdefault(shared.form, len(forms))
     return kind
 
 
