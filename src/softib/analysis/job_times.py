@@ -57,7 +57,7 @@ def pod_span(status: Mapping[str, Any]) -> Span:
 
 def _rfc3339(value: Any) -> float | None:
     try:
-        told = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
-        return (told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp()
+        known = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        return (known if known.tzinfo else known.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
