@@ -85,6 +85,7 @@ def test_only_leaders_use_the_network() -> None:
         assert sent.max() == sent[0] == 3.75 * 8 * SEGMENT
 
 
+@pytest.mark.slow
 def test_large_vectors_leave_a_host_by_one_rank_alone() -> None:
     """8 hosts with 16 ranks each, 16 MiB: tuned's ring has 128 ranks that share the adapters, HAN's leaders reduce and broadcast whole vectors, and are slower."""
     tree = softib.generate("fat-tree", radix=8, levels=2)
