@@ -12,7 +12,8 @@ STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibu
 FABRICS := tests/live tests/preload tests/ulp
 # Files in those folders that only compute.
 APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(addprefix tests/preload/verbs/test_,\
-	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py)
+	engine.py engine_fuzz.py layout.py path.py wire_size.py link_pacing.py lost_acks.py protocols.py wrong_keys.py\
+	hazards.py record_engine.py write_fastpath.py)
 # What computes runs two at a time, a file each, in the order of tests/conftest.py: kernels that both need are compiled once (softib.jit),
 # and the largest early, while the other worker computes what does not need them. (Left alone, files with the most tests come first.)
 PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
@@ -21,7 +22,7 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 3
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons test test-all lint types contracts stock-tools preload web bench validate clean
+.PHONY: help setup demo docs linkcheck man wheel pythons test test-all ready lint types contracts stock-tools preload web bench validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -108,9 +109,13 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
+# What tests stand on, two at a time: packages arrive while others are installed, and mypy takes one core alone.
+ready:
+	@$(MAKE) --no-print-directory -j2 -Oline stock-tools preload web lint types contracts
+
 # Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. A few that fail beside others
 # run once more, alone (docs/decisions/0013). Tests leave nothing behind: what is found in their temporary folder afterwards fails the run too.
-test: setup stock-tools preload web lint types contracts
+test: ready
 	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; \
 	pytest="$(BIN)/pytest -q --cache-clear --basetemp=$$TMPDIR/p"; \
 	alone() { [ $$? = 1 ] && $(BIN)/python -m tests.__alone__ --basetemp=$$TMPDIR/p; }; \
@@ -121,7 +126,7 @@ test: setup stock-tools preload web lint types contracts
 	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
 
-test-all: setup stock-tools preload web lint types contracts
+test-all: ready
 	SOFTIB_TESTS=all $(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
 
 # Predictions of virtual time against published measurements, with leave-one-out: docs/evidence/validation.md. Some minutes.

@@ -19,7 +19,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PRELOAD = Path("src", "softib", "preload")
-CURE = "softib is installed without it; 'python -m softib.preload.build' builds it later"
 
 
 class PreloadHook(BuildHookInterface):
@@ -35,12 +34,15 @@ class PreloadHook(BuildHookInterface):
         assert spec is not None and spec.loader is not None
         build = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(build)
-        libraries = []
-        for compile_one in (build.compile_library, build.compile_verbs, build.compile_mpi):
+        libraries, failed, why = [], [], ""
+        for compile_one, library in build.LIBRARIES:
             try:
                 libraries.append(compile_one())
             except (RuntimeError, OSError) as error:
-                self._tell(f"softib: a preload library is not built: {error}\n{CURE}")
+                failed.append(library.name)
+                why = str(error)
+        if failed:
+            self._tell(f"softib is installed without preload libraries: {build.not_built(failed, why)}")
         if not libraries:
             return
         build_data["artifacts"] += [str(library.relative_to(self.root)) for library in libraries]

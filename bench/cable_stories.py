@@ -69,7 +69,7 @@ def tell(numbered: tuple[int, Task]) -> tuple[int, Told]:
     told = Told(kind, fabric, seed)
     try:
         if kind == DAY:
-            told.stray = healthy_day(fabric, seed)
+            told.stray = healthy_day(fabric, seed, jobs=bool(os.environ.get(JOBS)))
         else:
             result = score(kind, fabric, seed, jobs=bool(os.environ.get(JOBS)))
             told.planted, told.named = result.kinds, [bool(n) for n in result.named]

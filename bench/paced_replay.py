@@ -1,9 +1,10 @@
-"""Programs recorded live under ``--pace``, replayed on their fabric, each against that same run: ``python bench/paced_replay.py [--rounds N] [PROGRAM …]``.
+"""Programs recorded live under ``--pace``, replayed on their fabric, each against that same run: ``python bench/paced_replay.py [--rounds N] [--octets N] [PROGRAM …]``.
 
 All links of the hosts have one lane of SDR (2 Gb/s), so that the wire and not this machine is the limit. Compared is the time from the first large message to the end of the last, each
 rank's first left out (it connects and registers memory): what the recording's clock says, and what the replay says. Both are of one run, so that start-up, which takes another time in
 each, is in neither. What a message took (the median, from its post until its completion was polled) says who is late: on a machine with others a program that polls uses its time slice
-up, and sees a completion when it has the next; one that sleeps (``-e``) is woken up. ``noise`` is wall over CPU time of a loop that only computes.
+up, and sees a completion when it has the next; one that sleeps (``-e``) is woken up. That costs the same whatever the message's size, so messages that take long on the wire show it less.
+``noise`` is wall over CPU time of a loop that only computes.
 """
 
 from __future__ import annotations
@@ -30,16 +31,27 @@ OCTETS, LARGE = 16 << 20, 1 << 20
 PROGRAM = """
 #include <mpi.h>
 #include <stdlib.h>
+#include <string.h>
 int main(int argc, char **argv)
 {
-    int rank, ranks, size = atoi(argv[2]);
+    int rank, ranks, size = atoi(argv[3]);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     char *a = calloc(1, size), *b = calloc(1, size);
-    for (int i = 0; i <= atoi(argv[1]); i++) {
-        MPI_Sendrecv(a, size, MPI_CHAR, (rank + 1) % ranks, 0, b, size, MPI_CHAR, (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+    for (int i = 0; i <= atoi(argv[2]); i++) {
+        if (!strcmp(argv[1], "ring")) {
+            MPI_Sendrecv(a, size, MPI_CHAR, (rank + 1) % ranks, 0, b, size, MPI_CHAR, (rank + ranks - 1) % ranks, 0,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        } else if (!strcmp(argv[1], "allreduce")) {
+            MPI_Allreduce(a, b, size / 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        } else if (rank % 2) {
+            MPI_Recv(b, size, MPI_CHAR, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(a, size, MPI_CHAR, rank - 1, 0, MPI_COMM_WORLD);
+        } else {
+            MPI_Send(a, size, MPI_CHAR, rank + 1, 0, MPI_COMM_WORLD);
+            MPI_Recv(b, size, MPI_CHAR, rank + 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
         if (!i)
             MPI_Barrier(MPI_COMM_WORLD);
     }
@@ -50,11 +62,13 @@ int main(int argc, char **argv)
 PERFTEST = "softib run --node host-0001 -- {0} & sleep 2; softib run --node host-0002 -- {0} 127.0.0.1; wait"
 
 
-def commands(rounds: int) -> dict[str, list[str]]:
-    ring = lambda ranks: [*MPIRUN[:-1], str(ranks), "softib", "run", "--", "./p", str(rounds), str(OCTETS)]
-    pair = lambda words: ["sh", "-c", PERFTEST.format(f"{words} -F -s {OCTETS >> 1} -n {2 * rounds}")]
+def commands(rounds: int, octets: int) -> dict[str, list[str]]:
+    mpi = lambda what, ranks: [*MPIRUN[:-1], str(ranks), "softib", "run", "--", "./p", what, str(rounds), str(octets)]
+    pair = lambda words: ["sh", "-c", PERFTEST.format(f"{words} -F -s {octets >> 1} -n {2 * rounds}")]
     return {
-        "ring of 4, polls": ring(4), "ring of 2, polls": ring(2), "ib_send_lat -e": pair("ib_send_lat -e"), "ib_read_lat -e": pair("ib_read_lat -e"),
+        "ring of 4, polls": mpi("ring", 4), "ring of 2, polls": mpi("ring", 2), "pingpong of 2, polls": mpi("pingpong", 2),
+        "pingpong of 4, polls": mpi("pingpong", 4), "allreduce of 4, polls": mpi("allreduce", 4), "allreduce of 2, polls": mpi("allreduce", 2),
+        "ib_send_lat -e": pair("ib_send_lat -e"), "ib_read_lat -e": pair("ib_read_lat -e"),
         "ib_send_bw -e": pair("ib_send_bw -e"),
     }  # fmt: skip
 
@@ -107,6 +121,7 @@ def main() -> None:
     given = argparse.ArgumentParser(description=__doc__)
     given.add_argument("--rounds", type=int, default=6)
     given.add_argument("--tries", type=int, default=3)
+    given.add_argument("--octets", type=int, default=OCTETS, help="octets of a message (perftest's: half)")
     given.add_argument("programs", nargs="*")
     chosen = given.parse_args()
     with own_fabric(FABRIC, "--pace") as (folder, env):
@@ -120,14 +135,14 @@ def main() -> None:
         for host in range(1, 5):
             run(["softib", "fault", "downgrade", f"host-000{host}[1]", "--width", "1"])
         time.sleep(3)  # they train, and the manager sweeps
-        for name, command in commands(chosen.rounds).items():
+        for name, command in commands(chosen.rounds, chosen.octets).items():
             if chosen.programs and not any(word in name for word in chosen.programs):
                 continue
             for k in range(chosen.tries):
                 events = folder / f"{name}-{k}".replace(" ", "-")
                 events.mkdir()
                 run(command, SOFTIB_RECORD=str(events), SOFTIB_RECORD_RANK_FROM="OMPI_COMM_WORLD_RANK")
-                print(f"{name:17} {compared(folder, events)}; noise {noise():.2f}", flush=True)
+                print(f"{name:21} {compared(folder, events)}; noise {noise():.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from softib.iba import (
     perf_optional,
     sharp,
     smp,
+    vports,
 )
 from softib.iba.structure import Structure
 from softib.mad.batch import MadBatch
@@ -48,6 +49,7 @@ def _declared() -> list[Declared]:
     for module, klass, at in (
         (smp, LID, 64),
         (ar, LID, 64),
+        (vports, LID, 64),
         (sharp, SHARP, 64),
         (notice, LID, 64),
         (class_port_info, PERF, 64),

@@ -16,6 +16,7 @@ import pytest
 from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COLUMNS
 from softib.fabric.fec import advertise_fec
+from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
 
@@ -28,6 +29,7 @@ KEYS = {"port_info"}  # violations and leases of M_Key, violations of P_Keys
 SMP_WRITES = {
     0x10: {"node_desc"}, 0x12: {"switch_info"}, 0x14: {"guids"}, 0x16: {"pkeys"}, 0x17: {"sl2vl"}, 0x18: {"vl_arb"},
     0x19: {"lft"}, 0xFF20: {"ar_info"}, 0xFF21: {"ar_group"}, 0xFF23: {"ar_lft", "lft"}, 0xFFBD: {"ar_group"}, 0x1B: {"mft"}, 0x33: {"port_info_ext"}, 0xFF90: {"port_mlnx_speed"},
+    0xFFB0: {"virtualization"}, 0xFFB1: {"vport_info"}, 0xFFB5: {"vport_guids"}, 0xFFB6: {"vport_pkeys"},
     # A port that goes down: both ends, LinkDowned, PortStateChange; it trains to another speed perhaps.
     0x15: {"port_info", "switch_info", "counters", "port_mlnx_speed"},
 }  # fmt: skip
@@ -68,6 +70,7 @@ class Field:
         self.rng = np.random.default_rng(seed)
         self.fabric = f = random_fabric(self.rng) if seed % 2 else line(5, 2, device_id=47396)[0]
         advertise_fec(f)
+        give_virtual_ports(f, np.where(f.is_switch[f.port_node], 0, 3), np.ones(f.sizes.ports, bool))
         self.touched = guard(f)
         self.plane = AgentPlane(f)
         ends = f.end_ports()
@@ -187,7 +190,7 @@ def fuzz(seed: int, total: int, size: int, per_reset: int = 12) -> Field:
     return field
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_mutants_of_every_attribute(seed):
     field = fuzz(seed, 400_000, 1024)
     assert field.answered > field.sent // 3 and field.demanded > field.sent // 10, "the mutants hit nothing"
@@ -228,6 +231,10 @@ def test_one_mad_writes_rows_of_its_device_alone(seed, mads):
                     order = np.argsort(base, kind="stable")
                     ports = order[np.searchsorted(base[order], rows, side="right") - 1]
                     nodes |= set(f.port_node[ports].tolist())
+                elif name.startswith("vport_"):
+                    owners = np.flatnonzero(f.virtualization.any(axis=1))
+                    place = np.searchsorted(f.vport_base[owners], rows, side="right") - 1
+                    nodes |= set(f.port_node[owners[place]].tolist())
                 elif name.startswith("sharp_"):
                     nodes |= set(f.sharp_node[rows].tolist())
                 elif name in ("switch_info", "lft", "mft", "cc_switch_setting", "ar_info", "ar_group", "ar_lft"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import softib
+from softib.analysis import job_files
 from softib.analysis.job_files import expand_hostlist, read_jobs
 from tests.diags.cable_rules.observed import observed
 
@@ -194,3 +195,81 @@ def test_isolating_an_uplink_says_what_it_costs_the_bisection() -> None:
     isolate = found[0].evidence["isolate"]
     assert isolate["disconnected_nodes"] == 3 and isolate["capacity_between_switches_left"]["leaf-0"] == 0.0
     assert isolate["bisection_percent"] == {"now": 50.0, "all_isolated": 0.0}
+
+
+SLURMS = {
+    "20.11": {"job_state": "RUNNING", "nodes": "host-[0001-0002]", "start_time": 1000, "end_time": 9000},
+    "22.05": {"job_state": "RUNNING", "nodes": "", "job_resources": {"nodes": "host-[0001-0002]"}, "start_time": 1000},
+    "23.02": {"job_state": "RUNNING", "nodes": "host-[0001-0002]", "start_time": {"set": True, "infinite": False, "number": 1000}},
+    "23.11": {"job_state": ["RUNNING"], "nodes": None, "start_time": {"set": True, "infinite": False, "number": 1000},
+              "job_resources": {"nodes": {"count": 2, "select_type": ["AVAILABLE"], "list": "host-[0001-0002]", "whole": True}}},
+    "24.11": {"job_state": ["RUNNING"], "start_time": {"set": True, "infinite": False, "number": 1000},
+              "job_resources": {"nodes": {"count": 2, "allocation": [{"index": 0, "name": "host-0001"}, {"index": 1, "name": "host-0002"}]}}},
+    "sacct": {"state": {"current": ["RUNNING"], "reason": "None"}, "nodes": "host-[0001-0002]", "time": {"start": 1000, "end": 0}, "user": "ada"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", SLURMS)
+def test_each_version_of_slurm_states_hosts_and_times_in_its_own_way(version: str) -> None:
+    told = {"jobs": [{"job_id": 7, "name": "train", "user_name": "ada"} | SLURMS[version]]}
+    for at, there in ((None, True), (999.0, False), (1000.0, True), (99999.0, True)):
+        assert [j.hosts for j in read_jobs(told, at)] == ([("host-0001", "host-0002")] if there else []), (version, at)
+    assert read_jobs(told)[0].name == "train (7)" and read_jobs(told)[0].user == "ada"
+
+
+def test_jobs_that_have_ended_ran_from_their_start_to_their_end() -> None:
+    ended = {"job_id": 1, "name": "a", "nodes": "n1", "job_state": ["COMPLETED"], "start_time": 100, "end_time": 200}
+    soon = {"job_id": 2, "name": "b", "nodes": "n1", "job_state": ["PENDING"], "start_time": 150}
+    unknown = {"job_id": 3, "name": "c", "nodes": "n1", "job_state": ["FAILED"], "start_time": 100}
+    told = {"jobs": [ended, soon, unknown]}
+    assert [[j.name for j in read_jobs(told, t)] for t in (99.0, 150.0, 200.0)] == [[], ["a (1)"], []]
+    assert read_jobs(told) == []
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1"}, "status": {
+        "phase": "Succeeded", "startTime": "1970-01-01T00:01:40Z", "containerStatuses": [{"state": {"terminated": {"finishedAt": "1970-01-01T00:03:20Z"}}}]}}  # fmt: skip
+    assert [len(read_jobs({"items": [pod]}, t)) for t in (99.0, 150.0, 200.0)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        -5,
+        0,
+        True,
+        "soon",
+        float("nan"),
+        float("inf"),
+        {"set": False, "number": 4},
+        {"infinite": True, "number": 4},
+        [],
+        {"number": "x"},
+    ],
+)
+def test_a_time_that_is_none_is_unknown(number: Any) -> None:
+    job = {"job_id": 1, "name": "a", "nodes": "n1", "job_state": "RUNNING", "start_time": number}
+    assert len(read_jobs({"jobs": [job]}, 50.0)) == 1
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ('{"jobs": [], "errors": [{"description": "Unable to contact\\nslurm controller", "error_number": 1}]}', "Unable to contact slurm controller"),
+    ('{"kind": "List", "items": [{"kind": "Job", "metadata": {"name": "x"}}]}', "no pods in it, but Job"),
+    ('{"jobs": [{"nodes": "n[' + "9" * 5000 + '-7]"}]}', "digits"), ("[" * 100_000, "jobs.yaml"), ('{"a": ' * 50_000, "jobs.yaml"), ("\0", "jobs.yaml"),
+    ('{"jobs": [{"nodes": "n[1"}]}', "bracket"), ('{"jobs": [' + ", ".join(['{"nodes": "n[1-90]"}'] * 3) + "]}", "more than 200 hosts"),
+])  # fmt: skip
+def test_hostile_files_of_jobs_are_one_line(tmp_path: Path, monkeypatch, text: str, says: str) -> None:
+    monkeypatch.setattr(job_files, "MOST_IN_ALL", 200)
+    file = tmp_path / "jobs.yaml"
+    file.write_text(text)
+    with pytest.raises(softib.SoftibError) as caught:
+        read_jobs(file)
+    assert says in str(caught.value) and "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_odd_pods_are_left_out() -> None:
+    odd: list[Any] = [
+        {"metadata": [], "spec": {"nodeName": "n1"}, "status": "x"},
+        {"metadata": {"name": "p", "labels": [1], "ownerReferences": [3]}, "spec": {"nodeName": "n2"}, "status": {"phase": "Running", "startTime": 7, "containerStatuses": 3}},
+        {"spec": None}, 5, {"metadata": {"name": "q"}, "spec": {"nodeName": "n3"}, "status": {"phase": ["Running"]}},
+    ]  # fmt: skip
+    assert [(j.name, j.hosts) for j in read_jobs({"items": odd})] == [("pod", ("n1",)), ("p", ("n2",))]
+    alone = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}
+    assert [(j.name, j.hosts) for j in read_jobs(alone)] == [("p", ("n1",))]

@@ -31,7 +31,7 @@ def expected(row: dict[str, str]) -> dict[str, int]:
     return {k: int(row[k]) for k in keys if row[k]}
 
 
-LARGE = 300
+LARGE = 100
 """Files of more links are reported with the slow tests; all are read, and counted, in tests/fabric/formats/test_counts.py."""
 ROWS = [pytest.param(r, id=r["file"], marks=pytest.mark.slow if int(r["links"]) > LARGE else ()) for r in files()]
 

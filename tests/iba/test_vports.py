@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 
 from softib.iba import vports
+from softib.iba.constants import SmpAttr
 
-STRUCTURES = [vports.VirtualizationInfo, vports.VPortInfo, vports.VNodeInfo, vports.VPortState]
+STRUCTURES = [
+    vports.VirtualizationInfo,
+    vports.VPortInfo,
+    vports.VNodeInfo,
+    vports.VPortState,
+    vports.VPortGUIDInfo,
+    vports.VPortPKeyTable,
+]
 
 
 def payload(*words):
@@ -54,4 +62,4 @@ def test_random_octets_survive_unpack_and_pack(struct):
 
 @pytest.mark.parametrize("struct", STRUCTURES, ids=lambda c: c.__name__)
 def test_attribute_ids(struct):
-    assert struct.attr in set(vports.VPortAttr)
+    assert struct.attr in set(SmpAttr)

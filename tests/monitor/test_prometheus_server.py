@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 import softib as library
+from softib.monitor.exporter.names import PORT_COUNTERS
 
 pytestmark = [
     pytest.mark.slow,
@@ -149,6 +150,20 @@ def test_the_server_is_the_history_of_a_slider(server):
     leaf = int(then.seen.fabric.node_guid[names.index("leaf-1")])
     told = past.of_port(leaf, 3, 0.0, 9e9)
     assert len(told) == 0 or all(load >= 0 for _, load, _, _ in told if load == load)
+
+
+def test_every_counter_joins_the_names_as_treydock_s_rules_join_them(server):
+    """The shape of its published rules, without the file: each counter of each port has one name of its cable's other end, so that ``group_left`` never meets two."""
+    join = "rate({}[1m]) * on(guid, port) group_left({}, uplink, uplink_port) infiniband_{}_uplink_info"
+    for kind, name, ports in (("switch", "switch", 24), ("hca", "hca", 8)):
+        for counter in (c.treydock for c in PORT_COUNTERS if "qp1_dropped" not in c.treydock):
+            found = server.ask(join.format(f"infiniband_{kind}_port_{counter}_total", name, kind))
+            assert len(found) == ports, (kind, counter, len(found))
+            assert all(one["metric"]["uplink_port"] and one["metric"][name] for one in found)
+    loaded = server.ask(
+        "infiniband_switch_info * on(guid) group_right(switch) infiniband_switch_port_rate_bytes_per_second"
+    )
+    assert len(loaded) == 24 and {one["metric"]["switch"] for one in loaded} >= {"leaf-1", "leaf-4"}
 
 
 @pytest.mark.skipif(not TREYDOCK.is_file(), reason="SOFTIB_TREYDOCK_RULES names no file")

@@ -14,7 +14,7 @@ from softib.iba.smp import PortInfo, SwitchInfo
 from softib.mad.batch import MadBatch
 from softib.sm.sa.mcmember import broadcast_mgid
 from tests.sm.asking import Asked, H, hosts
-from tests.sm.multicast_lab import FULL, LEVELS, MINE, join, mgid
+from tests.sm.multicast_lab import FULL, LEVELS, MINE, arrivals, join, mgid
 
 M, E, R = SaMethod, SaStatus, sa.MCMemberRecord
 BROADCAST = np.frombuffer(broadcast_mgid(0xFFFF), ">u8").astype(np.uint64)
@@ -24,28 +24,6 @@ KINDS = [{"kind": "fat-tree", "radix": 4, "levels": 3}, {"kind": "torus", "dims"
 
 def leave(a: Asked, port: int, mgid=MINE, state: int = FULL):
     return a.ask(R, M.DELETE, frm=port, mgid=mgid, port_gid=a.gid(port), join_state=state)
-
-
-def arrivals(a: Asked, source: int, mlid: int) -> dict[int, int]:
-    """Copies of one packet by host port: switches send it out of every port of its mask but the one it came by."""
-    f = a.fabric
-    row_of = {int(n): s for s, n in enumerate(np.flatnonzero(f.is_switch))}
-    got: dict[int, int] = {}
-    todo, steps = [int(f.port_peer[source])], 0
-    while todo:
-        steps += 1
-        assert steps < 10_000, "the tree has a circle"
-        at = todo.pop()
-        node = int(f.port_node[at])
-        if node not in row_of:
-            got[at] = got.get(at, 0) + 1
-            continue
-        masks = f.mft[row_of[node], mlid - LID_MCAST_MIN]
-        for portnum in range(1, int(f.node_nports[node]) + 1):
-            out = int(f.node_base[node]) + portnum
-            if masks[portnum >> 4] >> (portnum & 15) & 1 and out != at:
-                todo.append(int(f.port_peer[out]))
-    return got
 
 
 @pytest.fixture(params=KINDS, ids=lambda k: k["kind"])

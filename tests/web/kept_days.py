@@ -14,11 +14,17 @@ BEGIN = 480_000 * HOUR_NS
 MINUTE = 60 * 10**9
 
 
-def keep(history: History, fabric, minute: int) -> float:
-    """One round of ``fabric`` at a minute of the history; its clock time."""
+def keep(
+    history: History, fabric, minute: int, errors: dict[tuple[str, int], int] | None = None, seconds: int = 1
+) -> float:
+    """One round of ``fabric`` at a minute of the history, ``seconds`` after the one before; its clock time. ``errors``: symbol errors of ports by name and number (without it each port has one)."""
     ports = ports_of(fabric, rows_of(fabric))
     n, end = len(ports), BEGIN + minute * MINUTE
-    history.append(ports, Interval(ports.node_guid, ports.portnum, np.full(n, end - 10**9), np.full(n, end), {"symbol_error_counter": np.ones(n, np.uint64)},
+    rose = np.ones(n, np.uint64) if errors is None else np.zeros(n, np.uint64)
+    for (name, number), count in (errors or {}).items():
+        guid = fabric.node_guid[fabric.port_node[port_of(fabric, name, number)]]
+        rose[(ports.node_guid == guid) & (ports.portnum == number)] = count
+    history.append(ports, Interval(ports.node_guid, ports.portnum, np.full(n, end - seconds * 10**9), np.full(n, end), {"symbol_error_counter": rose},
                                    {"symbol_error_counter": np.ones(n, bool)}, {"rate_gbps": ports.rate_gbps}))  # fmt: skip
     return end / 1e9
 

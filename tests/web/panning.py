@@ -15,9 +15,9 @@ DRAWN = f"!!({FRESH} && softib.map.scene && softib.map.scene.nodes.size > 0)"
 
 
 @contextlib.contextmanager
-def serving(source: str, *more: str) -> Iterator[str]:
-    """The address of a server of ``source``."""
-    child = subprocess.Popen([sys.executable, "-m", "softib", "serve", source, "--port", "0", *more],
+def serving(source: str, *more: str, program: tuple[str, ...] = ("-m", "softib", "serve")) -> Iterator[str]:
+    """The address of a server of ``source``; ``program``: what Python runs."""
+    child = subprocess.Popen([sys.executable, *program, source, "--port", "0", *more],
                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)  # fmt: skip
     assert child.stderr is not None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,88 @@ def test_a_job_that_is_clicked_is_shown_alone(page: Browser) -> None:
     until(page, f"{drawn} === softib.map.nodeColour(softib.map.doc.name.indexOf('host-0002'))", "its colour")
     page.click("[data-job=cfd]")  # and all again
     until(page, "softib.map.worst[softib.map.doc.name.indexOf('host-0001')] === 1", "the other's hosts")
+
+
+ROUTED = """
+import sys, softib
+from softib.api.fabric import result_of
+tree = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2, generation="NDR")).fabric
+result_of(tree).fabric.source.records |= {"lfts", "lids", "states"}
+folder = sys.argv[1]
+softib.serve(tree, port=0, history=f"{folder}/past", jobs=f"{folder}/jobs.json", ready=lambda address: print(f"tree at {address}", file=sys.stderr, flush=True))
+"""
+"""A fabric with forwarding tables; files of one form do not hold cables and tables both."""
+
+
+@pytest.fixture(scope="module")
+def routed(tmp_path_factory) -> Iterator[Browser]:
+    """A tree of 8 hosts with tables, and a history of an hour: a bad cable at its beginning, a host that is gone at its end, another job at each."""
+    pytest.importorskip("duckdb", reason="duckdb is not installed (the extra monitor)")
+    folder = tmp_path_factory.mktemp("routed")
+    whole, history = fabric_up(), History(folder / "past")
+    times = [keep(history, whole, m, {("leaf-1", 3): 5000}, 60) for m in range(3)]
+    times.append(keep(history, without(whole, ("host-0003", 1)), 60, {}, 60))
+    job = {"job_state": ["COMPLETED"], "job_id": 1, "name": "early", "nodes": "host-[0001-0002]", "start_time": times[0] - 600, "end_time": times[2] + 600}  # fmt: skip
+    late = job | {"job_state": ["RUNNING"], "job_id": 2, "name": "late", "start_time": times[3] - 600, "end_time": 0}
+    (folder / "jobs.json").write_text(json.dumps({"jobs": [job, late]}))
+    with (
+        serving(str(folder), program=("-c", ROUTED)) as address,
+        Browser(folder, webgl=True) as found,
+    ):  # fmt: skip
+        found.go(address)
+        until(found, DRAWN, "the map")
+        yield found
+
+
+def slide(page: Browser, to: int) -> None:
+    page.run(f"((s) => {{ s.value = {to}; s.dispatchEvent(new Event('input')); }})(document.getElementById('time')); 0")
+
+
+def test_findings_and_jobs_are_those_of_the_time_that_is_shown(routed: Browser) -> None:
+    page, jobs = routed, "[...document.querySelectorAll('#jobs [data-job]')].map(b => b.dataset.job).join()"
+    text = "document.getElementById('findings').textContent"
+    until(page, f"{jobs} === 'late (2)' && !{text}.includes('leaf-1[3]')", "jobs and findings of now")
+    slide(page, 2)
+    until(page, f"{jobs} === 'early (1)' && {text}.includes('leaf-1[3]')", "the bad cable and the job of then")
+    slide(page, 3)
+    until(page, f"{text}.includes('host-0003 is gone') && {text}.includes('absent')", "the host that was gone")
+    slide(page, 4)
+    until(page, f"{jobs} === 'late (2)' && !{text}.includes('host-0003')", "now")
+    assert page.complaints() == []
+
+
+def test_two_nodes_that_are_clicked_give_the_path_between_them(routed: Browser) -> None:
+    page = routed
+    page.click("#tab-path")
+    page.run("softib.map.renderer.getCamera().setState({x: 0.5, y: 0.5, ratio: 1}); 0")
+    until(page, "softib.map.scene.level === 0", "hosts")
+    for name in ("host-0001", "host-0008"):
+        click_node(page, name)
+    until(page, "document.querySelectorAll('#answer ol li').length >= 3", "the hops")
+    assert page.run("[document.getElementById('from').value, document.getElementById('to').value]") == ["host-0001", "host-0008"]  # fmt: skip
+    hops = page.run("document.querySelector('#answer ol').textContent")
+    assert hops.startswith("host-0001 port 1 → leaf-1") and "host-0008" in hops
+    assert page.run("softib.map.hops.size") == page.run("document.querySelectorAll('#answer ol li').length")
+    assert page.run("document.getElementById('node').hidden")  # the tab stays
+    click_node(page, "host-0003")  # and from anew
+    until(page, "document.getElementById('from').value === 'host-0003' && !document.getElementById('to').value", "a new beginning")  # fmt: skip
+    click_node(page, "leaf-1")
+    until(page, "document.querySelector('#answer ol')?.textContent.startsWith('host-0003')", "a switch is an end too")
+    page.click("#tab-node")
+    click_node(page, "host-0002")
+    until(page, "document.querySelector('#node h2')?.textContent === 'host-0002'", "its ports")
+    assert page.complaints() == []
+
+
+def click_node(page: Browser, name: str) -> None:
+    """A click where the map draws the node."""
+    x, y = page.run(
+        f"(() => {{ const m = softib.map, r = m.element.getBoundingClientRect(), p = m.renderer.graphToViewport(m.graph.getNodeAttributes(m.doc.name.indexOf('{name}')));"
+        " return [p.x + r.x, p.y + r.y]; })()"
+    )
+    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+        page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+    time.sleep(0.6)  # two clicks on one place are a double click, which zooms
 
 
 def test_keys_move_the_map(page: Browser) -> None:
@@ -246,18 +329,17 @@ def test_the_slider_shows_the_map_of_earlier_days(tmp_path: Path) -> None:
         until(page, DRAWN, "the map")
         now = page.run("softib.state.drawn")
         assert now >= 0 and page.run(down) == 0
-        slide = "((s) => {{ s.value = {}; s.dispatchEvent(new Event('input')); }})(document.getElementById('time')); 0"
-        page.run(slide.format(0))
+        slide(page, 0)
         until(page, f"softib.state.drawn === {-int(first * 1e3)}", "the map of the first day")
         assert page.run(down) == 0 and page.run("softib.map.doc.name.length") == 14
-        page.run(slide.format(1))
+        slide(page, 2)
         until(
             page,
             f"softib.state.drawn < 0 && softib.state.drawn !== {-int(first * 1e3)} && {down} === 1",
             "the pulled cable, black",
         )
         assert "now" not in page.run("document.getElementById('clock').textContent")
-        page.run(slide.format(2))
+        slide(page, 3)
         until(page, f"softib.state.drawn === {now}", "the end of the slider: now")
         assert page.complaints() == []
 

@@ -24,7 +24,8 @@ FABRIC_FIELDS = (
     "pkeys", "guids", "sl2vl", "op_code", "sample_control", "sample_ps", "sample_count", "class_traps",
     "port_info_ext", "cc_key_info", "cc_log", "cc_port_setting", "cc_ca_setting", "cc_table", "cc_switch_setting",
     "ar_info", "ar_group", "ar_lft", "sharp_of_node", "sharp_cap", "sharp_qp_used", "sharp_qp", "sharp_tree",
-    "sharp_child", "sharp_quota", "fec_histogram", "module_info",
+    "sharp_child", "sharp_quota", "fec_histogram", "module_info", "vport_base", "virtualization", "vport_enabled", "vport_info",
+    "vport_guids", "vport_pkeys", "vnode_info", "vnode_desc",
 )  # fmt: skip
 """Columns of the fabric that agents read or write."""
 

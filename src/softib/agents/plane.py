@@ -38,11 +38,11 @@ from softib.mad.batch import MadBatch, mad_columns
 __all__ = ["AgentPlane", "Delivery", "Notice"]
 
 
-TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258: 2, 259: 2}
+TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258: 2, 259: 2, 1144: 4}
 """Notice.Type by trap: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
 THRESHOLD_TRAPS = {"local_link_integrity_errors": 129, "excessive_buffer_overrun_errors": 130}
 FIRST_ROWS = 64
-ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2}
+ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2, 1144: 2}
 """Byte of DataDetails that holds the issuer's LID."""
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.diags.labels import Labels, NodeClass
+from softib.diags.labels import Labels, NodeClass, make_class
 from softib.diags.view import FabricView, adapter_of
 
 __all__ = ["Absent", "free_rows", "missing_names"]
@@ -41,13 +41,15 @@ _NUMBER = re.compile(r"\d+")
 @dataclass
 class Absent:
     """A node that is not there: ``name`` as its neighbours in the row ``before`` and ``after`` suggest; ``ports`` are the
-    free port rows at its place, ``port_count`` how many ports it should be plugged into."""
+    free port rows at its place, ``port_count`` how many ports it should be plugged into. ``neighbours``: the adapters
+    that told of it, of hosts whose adapters share one name."""
 
     name: str
     before: int
     after: int
     ports: list[int] = field(default_factory=list)
     port_count: int = 0
+    neighbours: set[int] = field(default_factory=set)
 
     @property
     def host(self) -> str:
@@ -60,19 +62,54 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
     """Nodes that names and free ports tell of, in the order of their classes. ``rank``: tier of each node."""
     names = set(view.names)
     found: dict[str, Absent] = {}
-    for made in labels.classes:
+    for made in [*labels.classes, *_host_classes(view)]:
         if len(made.nodes) < MIN_ROW or view.is_sharp[made.nodes[0]]:
             continue
         for before, after, step, gap in _gaps(made):
             name = _name_between(view.names[before], view.names[after], step, gap)
-            if name is None or name in names or name in found:
+            if name is None or name in names:
+                continue
+            known = found.get(name)
+            if known and (before in known.neighbours or view.names[before] not in view.host_descriptions):
                 continue
             absent = Absent(name, before, after)
             _free_between(view, rank, absent, step, gap)
             least = MIN_SWITCH_PORTS if view.is_switch[before] else 1
-            if len(absent.ports) >= max(least, ALL_FREE * absent.port_count):
+            if len(absent.ports) < max(least, ALL_FREE * absent.port_count):
+                continue
+            if known:  # another adapter of a host whose adapters share its name
+                known.ports += absent.ports
+                known.port_count += absent.port_count
+                known.neighbours.add(before)
+            else:
                 found[name] = absent
+                absent.neighbours.add(before)
     return list(found.values())
+
+
+def _host_classes(view: FabricView) -> Iterator[NodeClass]:
+    """Hosts whose adapters all carry the host's name: a class for the first adapter of each, one for the second, and so on,
+    by the leaf that it is plugged into: hosts side by side have theirs on the same leaves."""
+    hosts: dict[str, list[int]] = {}
+    for node in np.flatnonzero(view.is_host).tolist():
+        shared = view.host_descriptions.get(view.names[node])
+        if shared and shared.carriers == shared.usual:
+            hosts.setdefault(view.names[node], []).append(node)
+    forms: dict[str, list[list[int]]] = {}
+    for name, nodes in hosts.items():
+        forms.setdefault(view.host_descriptions[name].form, []).append(sorted(nodes, key=lambda n: _leaf_of(view, n)))
+    for form, rows in forms.items():
+        for column in zip(*rows, strict=True):
+            made = make_class(form, np.array(column), [view.names[n] for n in column])
+            if made is not None:
+                yield made
+
+
+def _leaf_of(view: FabricView, adapter: int) -> tuple[int, int]:
+    """(node, port number) of what an adapter is plugged into first, (-1, 0) for none."""
+    f = view.fabric
+    peers = [int(f.port_peer[p]) for p in f.ports_of(adapter) if f.port_peer[p] >= 0]
+    return (int(f.port_node[peers[0]]), int(f.port_num[peers[0]])) if peers else (-1, 0)
 
 
 def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from softib.diags.absent import Absent, free_rows, missing_names
 from softib.diags.finding import Finding, Severity
+from softib.diags.host_descriptions import MIN_HOSTS, SAME
 from softib.diags.rails import system_of
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.rules import mode
@@ -29,9 +30,6 @@ MANY = 8
 """From so many absent hosts on, one finding with the count."""
 MAX_LOCATIONS = 128
 """Places that one finding names."""
-SAME = 0.9
-"""Share of the hosts of a kind that must have one number of adapters."""
-MIN_HOSTS = 5
 
 
 @check_function
@@ -111,11 +109,9 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
     system = system_of(view)
     nodes = np.flatnonzero(system >= 0)
     count = np.bincount(system[nodes])
-    carriers = Counter(view.names)
-    twins = sum(carriers[view.names[n]] == 2 for n in nodes.tolist())  # makers' names are carried by more
     leader = np.full(len(count), -1, np.int64)
     leader[system[nodes][::-1]] = nodes[::-1]
-    kind = c.pattern.labels.class_of[leader]
+    kind, twins = _kinds(c, leader), _twins(c, nodes)
     for k in np.unique(kind[kind >= 0]).tolist():
         hosts = np.flatnonzero((kind == k) & (leader >= 0))
         usual, agree = mode(count[hosts])
@@ -142,6 +138,26 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
     for name, adapter_nodes in members.items():
         parts = rest[name]
         yield _lacks(c, name, np.array(adapter_nodes), parts, [p for a in parts for p in a.ports], 0, 0)
+
+
+def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
+    """int64[hosts]: hosts of one kind are named alike (``leader``: an adapter of each); -1 where the name says nothing."""
+    labels, described = c.pattern.labels, c.view.host_descriptions
+    kind = labels.class_of[leader].astype(np.int64)
+    forms: dict[str, int] = {}
+    for h in np.flatnonzero(leader >= 0).tolist() if described else ():
+        shared = described.get(c.view.names[int(leader[h])])
+        if shared and shared.is_one_host:
+            kind[h] = len(labels.classes) + forms.setdefault(shared.form, len(forms))
+    return kind
+
+
+def _twins(c: Context, nodes: np.ndarray) -> int:
+    """Adapters that call themselves as one of another host does. Makers' names are carried by more."""
+    described = c.view.host_descriptions
+    carriers = Counter(name for n in nodes.tolist() if (name := c.view.names[n]) not in described)
+    crowded = sum(max(0, d.carriers - d.usual) for d in described.values())
+    return crowded + 2 * sum(times == 2 for times in carriers.values())
 
 
 def _host_name(name: str) -> str:

@@ -122,13 +122,18 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
         if len(set(f.sys_guid[nodes].tolist())) == 1 and len(set(f.node_guid[nodes].tolist())) > 1:
             continue  # adapters of one host that share its name
         text = view.names[int(nodes[0])]
+        host = view.host_descriptions.get(text)
+        if host and host.is_one_host and len(set(f.node_guid[nodes].tolist())) == len(nodes):
+            continue  # the same, on cards of their own
         what = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
         evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
-        if len(nodes) > MANY or "Technologies" in text:
+        if (len(nodes) > MANY and not host) or "Technologies" in text:
             yield finding(UNNAMED_NODES, map(view.node_location, nodes[:3].tolist()),
                           f"{len(nodes)} {what} are all called {text!r}", evidence)  # fmt: skip
         else:
             guids = ", ".join(f"{int(g):#018x}" for g in f.node_guid[nodes])
+            if host:
+                guids += f"; a host of such a name has {host.usual}"
             evidence["linked_to"] = _neighbours(view, nodes.tolist())
             yield finding(DUPLICATE_DESCRIPTION, _linked_locations(view, nodes.tolist()),
                           f"{len(nodes)} {what} are all called {text!r}: {guids}", evidence)  # fmt: skip

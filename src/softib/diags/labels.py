@@ -14,7 +14,7 @@ import numpy as np
 
 from softib.diags.view import FabricView
 
-__all__ = ["Labels", "NodeClass", "read_labels"]
+__all__ = ["Labels", "NodeClass", "make_class", "read_labels"]
 
 _NUMBER = re.compile(r"\d+")
 MAX_NUMBER = 10**6
@@ -76,7 +76,7 @@ def read_labels(view: FabricView) -> Labels:
     for (_, template), nodes in members.items():
         if "#" not in template or len(nodes) < MIN_MEMBERS:
             continue
-        made = _make_class(template, np.array(nodes), [view.names[n] for n in nodes])
+        made = make_class(template, np.array(nodes), [view.names[n] for n in nodes])
         if made is not None:
             class_of[made.nodes] = len(classes)
             row_of[made.nodes] = np.arange(len(made.nodes))
@@ -84,7 +84,8 @@ def read_labels(view: FabricView) -> Labels:
     return Labels(classes, class_of, row_of)
 
 
-def _make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass | None:
+def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass | None:
+    """The class of ``nodes`` named ``names``, which differ from ``template`` in numbers; None where these order nothing."""
     numbers = np.array([[min(int(x), MAX_NUMBER + 1) for x in _NUMBER.findall(n)] for n in names], np.int64)
     numbers -= numbers.min(axis=0)
     numbers = numbers[:, (numbers.max(axis=0) > 0) & (numbers.max(axis=0) <= MAX_NUMBER)]

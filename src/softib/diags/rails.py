@@ -45,12 +45,18 @@ class Rails:
 
 
 def system_of(view: FabricView) -> np.ndarray:
-    """Number of the host that each adapter belongs to (by ``host mlx5_0`` names, else SystemImageGUID), -1 elsewhere."""
+    """Number of the host that each adapter belongs to, -1 elsewhere: by ``host mlx5_0`` names, by a description that all
+    adapters of a host share, else by SystemImageGUID."""
     keys: dict[object, int] = {}
     out = np.full(len(view.names), -1, np.int64)
     for node in np.flatnonzero(view.is_host).tolist():
         adapter = view.adapters.get(node)
-        key: object = adapter[0] if adapter else int(view.fabric.sys_guid[node])
+        key: object = int(view.fabric.sys_guid[node])
+        described = view.host_descriptions.get(view.names[node])
+        if described and described.is_one_host:
+            key = view.names[node]
+        elif adapter:
+            key = adapter[0]
         out[node] = keys.setdefault(key, len(keys))
     return out
 

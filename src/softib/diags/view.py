@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from softib.diags.finding import Location
+from softib.diags.host_descriptions import HostDescription, host_descriptions
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
@@ -74,6 +75,11 @@ class FabricView:
         """Node → (host, adapter) of every CA that is called as ``host mlx5_0`` is."""
         rows = np.flatnonzero(self.is_host).tolist()
         return {n: both for n in rows if (both := adapter_of(self.names[n]))}
+
+    @cached_property
+    def host_descriptions(self) -> dict[str, HostDescription]:
+        """Descriptions that all adapters of a host carry."""
+        return host_descriptions(self.names[n] for n in np.flatnonzero(self.is_host).tolist())
 
     def location(self, port: int) -> Location:
         """The place of a port row."""

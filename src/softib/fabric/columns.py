@@ -35,6 +35,7 @@ from softib.fabric.counters import COUNTERS, DETAIL_COUNTERS, LANE_COUNTERS, SL_
 from softib.iba.ar import AR_GROUPS
 from softib.iba.mlnx_registers import BINS
 from softib.iba.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
+from softib.iba.vports import VPORT_GUIDS, VPORT_PKEYS
 
 CCT_ENTRIES = 128
 """Entries of a CA port's congestion control table: two blocks of 64, what OpenSM can fill."""
@@ -71,6 +72,7 @@ class Sizes:
     mlids: int = 1024
     mft_positions: int = 1
     sharps: int = 0
+    vports: int = 0
 
     def shape(self, dims: tuple[str | int, ...]) -> tuple[int, ...]:
         """Resolve names to numbers."""
@@ -88,21 +90,8 @@ COLUMNS: tuple[Column, ...] = (
     _C("vendor_id", np.uint32, ("nodes",), "hardware", "VendorID (24 bits)"),
     _C("device_id", np.uint16, ("nodes",), "hardware", "DeviceID"),
     _C("revision", np.uint32, ("nodes",), "hardware", "Revision"),
-    _C(
-        "node_stated",
-        np.uint8,
-        ("nodes",),
-        "hardware",
-        "Stated: which of these the source says; the others are generic",
-    ),
-    _C(
-        "node_temperature",
-        np.int16,
-        ("nodes",),
-        "hardware",
-        "degrees Celsius of the chip, NO_TEMPERATURE = not known",
-        NO_TEMPERATURE,
-    ),
+    _C("node_stated", np.uint8, ("nodes",), "hardware", "Stated: which of these the source says, not we"),
+    _C("node_temperature", np.int16, ("nodes",), "hardware", "degrees Celsius of the chip", NO_TEMPERATURE),
     _C("node_firmware", np.uint32, ("nodes", 3), "hardware", "major, minor, sub-minor; 0.0.0 = not known"),
     _C("node_psid", np.uint8, ("nodes", 16), "hardware", "Parameter Set ID of the board, ASCII; zeros = not known"),
     _C("node_desc", np.uint8, ("nodes", 64), "mad", "NodeDescription, wire image"),
@@ -125,14 +114,7 @@ COLUMNS: tuple[Column, ...] = (
         "active FEC mode as Mellanox' ExtendedPortInfo numbers it, 255 = not known",
         255,
     ),
-    _C(
-        "module_temperature",
-        np.int16,
-        ("ports",),
-        "hardware",
-        "degrees Celsius of the cable's module, NO_TEMPERATURE = not known",
-        NO_TEMPERATURE,
-    ),
+    _C("module_temperature", np.int16, ("ports",), "hardware", "degrees Celsius of the module", NO_TEMPERATURE),
     _C("pkey_base", np.int32, ("ports",), "hardware", "first P_Key of the port in pkeys"),
     _C("pkey_cap", np.uint16, ("ports",), "hardware", "entries of the port's P_Key table"),
     _C("guid_base", np.int32, ("ports",), "hardware", "first GUID of the port in guids"),
@@ -272,6 +254,21 @@ COLUMNS: tuple[Column, ...] = (
         "sharp_child", np.uint32, ("sharps", SHARP_TREES, SHARP_CHILDREN), "mad", "own QPN towards each child, 0 = none"
     ),
     _C("sharp_quota", np.uint8, ("sharps", SHARP_TREES, 16), "mad", "QuotaConfig by tree ID, wire image"),
+    # -- virtual ports --
+    _C(
+        "vport_base",
+        np.int32,
+        ("ports",),
+        "hardware",
+        "row of virtual port 0 of a CA port whose CapabilityMask2 says that it has some",
+    ),
+    _C("virtualization", np.uint8, ("ports", 8), "mad", "VirtualizationInfo, first octets of the wire image"),
+    _C("vport_enabled", np.uint8, ("vports",), "hardware", "1: the host uses the virtual port"),
+    _C("vport_info", np.uint8, ("vports", 64), "mad", "VPortInfo, wire image"),
+    _C("vport_guids", np.uint64, ("vports", VPORT_GUIDS), "mad", "VPortGUIDInfo, native byte order"),
+    _C("vport_pkeys", np.uint16, ("vports", VPORT_PKEYS), "mad", "VPortPKeyTable, native byte order"),
+    _C("vnode_info", np.uint8, ("vports", 64), "hardware", "VNodeInfo of its virtual HCA, wire image"),
+    _C("vnode_desc", np.uint8, ("vports", 64), "hardware", "VNodeDescription, wire image"),
     # -- tables of variable length --
     _C("pkeys", np.uint16, ("pkeys",), "mad", "P_Key tables, native byte order"),
     _C("guids", np.uint64, ("guids",), "mad", "GUID tables of end ports"),
@@ -285,7 +282,7 @@ LAZY_COLUMNS = frozenset(
     if c.name.startswith(("cc_", "sample_", "ar_"))
     or (c.name.startswith("sharp_") and c.writer == "mad")
     or c.name in ("detail_counters", "vl_counters", "sl_counters", "lane_counters", "op_code", "class_traps",
-                  "port_info_ext", "fec_histogram", "module_info")
+                  "port_info_ext", "fec_histogram", "module_info", "vport_base", "virtualization")
 )  # fmt: skip
 """Columns that most fabrics never write; copying or clearing a fabric should not allocate their pages."""
 

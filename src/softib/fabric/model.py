@@ -131,6 +131,14 @@ class Fabric:
     sharp_tree: np.ndarray
     sharp_child: np.ndarray
     sharp_quota: np.ndarray
+    vport_base: np.ndarray
+    virtualization: np.ndarray
+    vport_enabled: np.ndarray
+    vport_info: np.ndarray
+    vport_guids: np.ndarray
+    vport_pkeys: np.ndarray
+    vnode_info: np.ndarray
+    vnode_desc: np.ndarray
     pkeys: np.ndarray
     guids: np.ndarray
     sl2vl: np.ndarray

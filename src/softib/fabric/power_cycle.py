@@ -51,6 +51,10 @@ def reset(f: Fabric, keep_lids: bool = False) -> None:
                    f.sharp_qp_used, f.sharp_qp, f.sharp_tree, f.sharp_child, f.sharp_quota):  # fmt: skip
         if column.any():  # or pages that nobody wrote would come to life
             column[...] = 0
+    if f.sizes.vports:
+        from softib.fabric.virtual_ports import power_up_vports
+
+        power_up_vports(f)
     _fec(f, everywhere)
 
 

@@ -4,42 +4,50 @@ Layouts as in ibis (``packets_layouts.h``: ``SMP_VirtualizationInfo``, ``SMP_VPo
 ``SMP_VPortState``); NVIDIA's OpenSM (``iba/ib_types.h``) was compared for VNodeInfo, and agrees. Attribute IDs as in
 ibis' attribute list and, for VirtualizationInfo, VPortInfo, VPortState and VPortGUIDInfo, in ``ib_types.h``.
 
-The layouts alone are here: nothing in softib answers or asks these attributes yet. How AttributeModifier names a
-virtual port and a block is in neither header.
+What they mean is described in NVIDIA's OpenSM, too: ``osm_vport.h`` (which LID a virtual port has), ``osm_virt_mgr.h`` (stages of a sweep;
+VPortStateChange is looked at between sweeps). VPortPKeyTable has the blocks of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), VNodeDescription
+that of NodeDescription.
+
+Declared ours, for no public source has them: the numbers in AttributeModifier (:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), which fields a
+Set writes, that writing 1 clears VPortStateChange (as SwitchInfo's), and trap 1144.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from typing import Any
 
 from softib.iba.structure import Structure, array, field, reserved
 
 __all__ = [
     "VIRTUALIZATION_SUPPORTED",
+    "VPORT_GUIDS",
+    "VPORT_PKEYS",
     "VPORT_STATES",
+    "VPORT_STATE_CHANGE",
+    "TrapVPortStateChange",
     "VNodeInfo",
-    "VPortAttr",
+    "VPortGUIDInfo",
     "VPortInfo",
+    "VPortPKeyTable",
     "VPortState",
     "VirtualizationInfo",
+    "vport_modifier",
 ]
 
 VIRTUALIZATION_SUPPORTED = 15
 """Bit of GeneralInfo's CapabilityMask (0xff17) of a device with virtual ports (``IB_GENERAL_INFO_VIRTUALIZATION_SUPPORTED_BIT``)."""
 VPORT_STATES = 128
 """States in one block of VPortState."""
+VPORT_GUIDS, VPORT_PKEYS = 8, 32
+"""Entries of a block of VPortGUIDInfo and of VPortPKeyTable."""
+VPORT_STATE_CHANGE = 1144
+"""Trap: a virtual port came up or went down."""
 
 
-class VPortAttr(IntEnum):
-    """Attribute IDs."""
-
-    VIRTUALIZATION_INFO = 0xFFB0
-    VPORT_INFO = 0xFFB1
-    VNODE_INFO = 0xFFB2
-    VPORT_STATE = 0xFFB3
-    VNODE_DESCRIPTION = 0xFFB4
-    VPORT_GUID_INFO = 0xFFB5
-    VPORT_PKEY_TABLE = 0xFFB6
+def vport_modifier(index: Any, block: Any = 0) -> Any:
+    """AttributeModifier of VPortGUIDInfo and VPortPKeyTable: index above, block below, as P_KeyTable's. That of VPortInfo, VNodeInfo and
+    VNodeDescription is the index, that of VPortState the block. The port is the one that the SMP enters."""
+    return index << 16 | block
 
 
 class VirtualizationInfo(Structure, size=64, attr=0xFFB0, section="Mellanox vendor attribute"):
@@ -68,7 +76,7 @@ class VPortInfo(Structure, size=64, attr=0xFFB1, section="Mellanox vendor attrib
     qkey_violations = field(16, "packets with a wrong Q_Key")
     vport_lid = field(16, "its LID, if it requires one")
     lid_by_vport_index = field(
-        16, "index of the virtual port whose LID it has otherwise (as its name says: the sources do not explain it)"
+        16, "index of the virtual port whose LID it has otherwise; that of index 0 is the port's"
     )
     vport_guid = field(64, "its GUID")
     vport_profile = field(64, "not explained in the sources")
@@ -87,3 +95,23 @@ class VPortState(Structure, size=64, attr=0xFFB3, section="Mellanox vendor attri
     """States of 128 virtual ports in a block."""
 
     vport_state = array(128, 4, "as VPortInfo's")
+
+
+class VPortGUIDInfo(Structure, size=64, attr=0xFFB5, section="Mellanox vendor attribute"):
+    """Eight GUIDs of a virtual port."""
+
+    guids = array(8, 64, "entry 0 of block 0 is its own, and read-only")
+
+
+class VPortPKeyTable(Structure, size=64, attr=0xFFB6, section="Mellanox vendor attribute"):
+    """32 P_Keys of a virtual port."""
+
+    pkeys = array(32, 16, "as P_KeyTable's")
+
+
+class TrapVPortStateChange(Structure, size=54, section="trap 1144, declared ours"):
+    """The states of a port's virtual ports changed: VPortState says which."""
+
+    _reserved0 = reserved(16)
+    lid = field(16, "LID of the port")
+    index = field(16, "the virtual port")

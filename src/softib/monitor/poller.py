@@ -16,18 +16,19 @@ import numpy as np
 
 from softib.errors import MadTimeout
 from softib.iba import perf
-from softib.iba.class_port_info import ClassPortInfo
 from softib.iba.constants import SmpAttr
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.live.subnet_reader.gets import read_nodes
 from softib.live.umad_sm.wire import MadWire
 from softib.mad.batch import MadBatch
-from softib.monitor.counters import BASIC, DETAILS, EXTENDED, FEC, PLAIN, WIDE, Attribute
+from softib.monitor.counters import DETAILS, FEC, Attribute
 from softib.monitor.firmware import with_firmware
+from softib.monitor.performance_agents import read_performance_agents, read_ticks
+from softib.monitor.port_counters import PortCounters
 from softib.monitor.reading import Reading
 from softib.monitor.registers import Registers
-from softib.monitor.requests import PacedGets, perf_gets, smp_gets
+from softib.monitor.requests import PacedGets, port_gets, smp_gets
 from softib.monitor.silent_devices import SilentDevices
 from softib.monitor.steady_clock import SteadyClock
 from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
@@ -39,8 +40,6 @@ SMALL = 10_000
 """Ports up to which a round reads everything."""
 APART = 10
 """On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of ten (an interval needs two in a row)."""
-OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.CapMask.QP1_DROPPED}
-"""Fields of PortCounters that mean something only where ClassPortInfo.CapabilityMask has the bit (IBA 16.1.3.1)."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 
@@ -108,69 +107,20 @@ class Poller:
         self.targets = t = targets_of(subnet.db)
         self._discovered_ns, self._stale = self.now_ns(), False
         self._info = t.info.copy()
-        self._abilities()
+        self._agents = read_performance_agents(self.gets, t)
+        for guid in t.device_guid[self._agents.silent].tolist():
+            self._silent.missed(guid, self.rounds)
         self._refused = {a.id: np.zeros(len(t.end_lid), bool) for a in DETAILS}
         """By AttributeID: agents that do not have it. bool[e]"""
         self.targets, able = with_firmware(t, self.gets)
-        self._ticks()
-        self._prepare()
+        read_ticks(self.gets, self.targets, self._agents)
+        self._fec = self._agents.cap[t.end] & int(perf.CapMask.RSFEC_COUNTERS) > 0
+        self._counters = PortCounters(self.gets, self.targets, self._agents, self.now_ns)
+        self._identity = smp_gets(SmpAttr.NODE_INFO, t.end_lid)
         self._registers = Registers(self.gets, self.targets, able[t.end], self._fec)
 
     def _ask(self, batch: MadBatch, device: np.ndarray, heard: Callable[[np.ndarray, np.ndarray], None]) -> np.ndarray:
         return self.gets.run(batch, device, len(self.targets.device_guid), heard)
-
-    def _abilities(self) -> None:
-        """ClassPortInfo of each agent: ``_cap``, ``_cap2`` by end port."""
-        t = self.targets
-        self._cap, self._cap2 = np.zeros((2, len(t.end_lid)), np.int64)
-
-        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
-            data = mad[:, DATA_AT : DATA_AT + ClassPortInfo.size]
-            self._cap[tags], self._cap2[tags] = (
-                ClassPortInfo.cap_mask.get(data),
-                ClassPortInfo.cap_mask2.get(data),
-            )
-
-        assert ClassPortInfo.attr is not None
-        silent = self._ask(
-            perf_gets(ClassPortInfo.attr, t.end_lid, np.zeros(len(t.end_lid), np.uint8)),
-            t.end_device,
-            heard,
-        )
-        for guid in t.device_guid[silent].tolist():
-            self._silent.missed(guid, self.rounds)
-
-    def _ticks(self) -> None:
-        """PortSamplesControl.Tick of the first port of each agent stands for all of its ports."""
-        t = self.targets
-        self._tick = np.full(len(t.end_lid), np.nan)
-        _, first = np.unique(t.end, return_index=True)
-
-        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
-            data = mad[:, DATA_AT : DATA_AT + perf.PortSamplesControl.size]
-            self._tick[t.end[first[tags]]] = perf.PortSamplesControl.tick.get(data).astype(np.float64) + 1
-
-        self._ask(self._of_ports(perf.PortSamplesControl.attr, first), t.device[first], heard)
-
-    def _of_ports(self, attr: int | None, rows: np.ndarray) -> MadBatch:
-        assert attr is not None
-        return perf_gets(attr, self.targets.dlid[rows], self.targets.ports.portnum[rows].astype(np.uint8))
-
-    def _prepare(self) -> None:
-        """The requests of a round, built once."""
-        t = self.targets
-        cap = self._cap[t.end]
-        more = self._cap2[t.end] & int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS) > 0
-        self._wide = more | (cap & int(perf.CapMask.EXTENDED_WIDTH) > 0)
-        self._extended = self._wide | (cap & int(perf.CapMask.EXTENDED_WIDTH_NO_IETF) > 0)
-        self._more = more
-        self._fec = cap & int(perf.CapMask.RSFEC_COUNTERS) > 0
-        rows = np.arange(len(t))
-        plain, extended = rows[~more], rows[self._extended]
-        self._main_rows = np.concatenate([plain, extended])
-        self._is_extended = np.arange(len(self._main_rows)) >= len(plain)
-        self._main = MadBatch.concat([self._of_ports(PLAIN.id, plain), self._of_ports(EXTENDED.id, extended)])
-        self._identity = smp_gets(SmpAttr.NODE_INFO, t.end_lid)
 
     # -- rounds --
 
@@ -182,7 +132,7 @@ class Poller:
         t = self.targets
         r = Reading.empty(t.ports.node_guid, t.ports.portnum)
         away = self._silent.skipped(t.device_guid, self.rounds)
-        silent = self._counters(r, away)
+        silent = self._counters.read(r, away)
         silent |= self._who(r, away)
         self._causes(r)
         if len(t) <= SMALL or self.rounds % APART < 2:
@@ -194,54 +144,6 @@ class Poller:
         self._last = r
         self.rounds += 1
         return Round(r, t, self.gets.sent - sent, time.monotonic() - began, t.device_guid[silent | away], self.rounds)
-
-    def _counters(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        t = self.targets
-        wanted = np.flatnonzero(~away[t.device[self._main_rows]])
-        # A port counts as read when all that it was asked is there: half of a port would look like a counter that stands still.
-        missing = np.bincount(self._main_rows, minlength=len(t))
-
-        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
-            now = self.now_ns()
-            at = wanted[tags]
-            wide = self._is_extended[at]
-            for extended in (False, True):
-                which = wide == extended
-                if which.any():
-                    rows = self._main_rows[at[which]]
-                    self._take_main(r, extended, rows, mad[which])
-                    missing[rows] -= 1
-                    r.time_ns[rows] = now
-
-        whole = len(wanted) == len(self._main)
-        batch = self._main if whole else self._main[wanted]
-        silent = self._ask(batch, t.device[self._main_rows[wanted]], heard)
-        r.answered[:] = missing == 0
-        r.time_ns[~r.answered] = 0
-        return silent
-
-    def _take_main(self, r: Reading, extended: bool, rows: np.ndarray, mad: np.ndarray) -> None:
-        if not extended:
-            narrow = PLAIN.names
-            data_too = ~self._extended[rows]
-            errors = tuple(n for n in narrow if n not in BASIC and n not in OPTIONAL)
-            r.take(PLAIN, errors, rows, mad)
-            for name, bit in OPTIONAL.items():
-                able = self._cap[self.targets.end[rows]] & int(bit) > 0
-                if able.any():
-                    r.take(PLAIN, (name,), rows[able], mad[able])
-            if data_too.any():
-                r.take(PLAIN, BASIC, rows[data_too], mad[data_too])
-            return
-        for names, which in (
-            (BASIC, np.ones(len(rows), bool)),
-            (WIDE[len(BASIC) :], self._wide[rows]),
-            (EXTENDED.names[len(WIDE) :], self._more[rows]),
-        ):
-            if which.all():
-                r.take(EXTENDED, names, rows, mad)
-            elif which.any():
-                r.take(EXTENDED, names, rows[which], mad[which])
 
     def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
         """Is each LID still the device that it was? Ports of one that is not are not read, and the subnet is looked at anew before the next round."""
@@ -306,7 +208,7 @@ class Poller:
                 self._refused[attribute.id][self.targets.end[rows[tags]]] = True
 
         t = self.targets
-        self.gets.run(self._of_ports(attribute.id, rows), t.device[rows], len(t.device_guid), heard, lost)
+        self.gets.run(port_gets(attribute.id, t, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _wanted_now(self) -> np.ndarray:
         """Ports of which this round asks what changes slowly: all of a small fabric, a tenth of a large one. bool[n]"""
@@ -332,7 +234,7 @@ class Poller:
         lanes, lane_gbps = lanes_of(self._info)
         for name, values in (
             ("state", PortInfo.port_state.get(self._info)), ("physical_state", PortInfo.port_phys_state.get(self._info)),
-            ("rate_gbps", rate_gbps(self._info)), ("tick_symbols", self._tick[t.end]), ("lanes", lanes), ("lane_gbps", lane_gbps),
+            ("rate_gbps", rate_gbps(self._info)), ("tick_symbols", self._agents.tick[t.end]), ("lanes", lanes), ("lane_gbps", lane_gbps),
         ):  # fmt: skip
             level = values.astype(np.float64)
             level[unknown] = np.nan

@@ -10,6 +10,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -39,11 +40,13 @@ _FIELDS |= {metric: (name, 1) for name, metric, _ in SOFTIB_COUNTERS}
 Key = tuple[int, int]
 
 
-def observations_of_server(url: str, rounds: int, every_s: float, fabric: str | None = None) -> Observations:
-    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds. ``fabric``: the source whose NodeGUIDs the ports get. Raises :class:`PeerError` where it does not answer, :class:`InputError` where it has
-    nothing of a fabric."""
+def observations_of_server(
+    url: str, rounds: int, every_s: float, fabric: str | None = None, *, time_s: float | None = None, node_guids: Mapping[int, int] | None = None,
+) -> Observations:  # fmt: skip
+    """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds, or of those before the clock time ``time_s``. ``fabric``: the source whose NodeGUIDs the ports get, ``node_guids``: the same, by PortGUID. Raises :class:`PeerError` where it does not answer,
+    :class:`InputError` where it has nothing of a fabric."""
     window_s = max(1, round(rounds * every_s))
-    series = ask(url, f"{SELECTOR}[{window_s}s]")
+    series = ask(url, f"{SELECTOR}[{window_s}s]", time_s)
     found: dict[int, dict[str, dict[Key, int]]] = {}
     for one in series:
         name = one["metric"].get("__name__", "")
@@ -57,19 +60,25 @@ def observations_of_server(url: str, rounds: int, every_s: float, fabric: str | 
         raise InputError(
             f"{url}: {len(found)} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for more time, or let it scrape 'softib exporter'"
         )
-    ports = ports_of_keys(url, sorted({key for at in found.values() for of in at.values() for key in of}))
+    ports = ports_of_keys(url, sorted({key for at in found.values() for of in at.values() for key in of}), time_s)
     readings = [_reading(ports, time_ns, found[time_ns]) for time_ns in sorted(found)]
     if fabric is not None:
-        ports, order = _with_node_guids(ports, fabric)
+        node_guids = _node_guids(fabric)
+    if node_guids is not None:
+        ports, order = _with_node_guids(ports, node_guids)
         readings = [_ordered(r, ports, order) for r in readings]
     return observations_of(ports, [between(a, b) for a, b in pairwise(readings)])
 
 
-def _with_node_guids(ports: ObservedPorts, fabric: str) -> tuple[ObservedPorts, np.ndarray]:
-    """The ports under their NodeGUIDs, sorted anew, and the old row of each. A GUID that the fabric does not know stays."""
+def _node_guids(fabric: str) -> dict[int, int]:
     f = load(fabric, notice=lambda line: None).fabric
     whose = dict(zip(f.port_guid.tolist(), f.node_guid[f.port_node].tolist(), strict=True))
     whose.pop(0, None)
+    return whose
+
+
+def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> tuple[ObservedPorts, np.ndarray]:
+    """The ports under their NodeGUIDs, sorted anew, and the old row of each. A GUID that the fabric does not know stays."""
     guid = np.array([whose.get(g, g) for g in ports.node_guid.tolist()], np.uint64)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)

@@ -14,8 +14,9 @@ from softib.live.clock import clock_ps
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
+from softib.monitor.targets import Targets
 
-__all__ = ["PacedGets", "PerDevice", "perf_gets", "sa_gets", "smp_gets", "vendor_gets"]
+__all__ = ["PacedGets", "PerDevice", "perf_gets", "port_gets", "sa_gets", "smp_gets", "vendor_gets"]
 
 PORT_SELECT_AT = DATA_AT + 1
 """Octet of PortSelect in every PerfMgt attribute that counts (IBA 16.1.3)."""
@@ -33,6 +34,12 @@ def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
     batch.dqp[:] = batch.sqp[:] = GSI_QP
     batch.mad[:, PORT_SELECT_AT] = portnum
     return batch
+
+
+def port_gets(attr: int | None, targets: Targets, rows: np.ndarray) -> MadBatch:
+    """PerfMgtGet of one attribute from the ports in ``rows`` of ``targets``."""
+    assert attr is not None
+    return perf_gets(attr, targets.dlid[rows], targets.ports.portnum[rows].astype(np.uint8))
 
 
 def vendor_gets(mgmt_class: int, attr: int, lid: np.ndarray) -> MadBatch:

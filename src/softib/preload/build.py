@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 __all__ = [
+    "LIBRARIES",
     "LIBRARY",
     "MPI_LIBRARY",
     "VERBS_LIBRARY",
@@ -31,6 +32,8 @@ __all__ = [
     "include_flags",
     "link_rates_header",
     "missing_headers",
+    "not_built",
+    "why_no_umad",
     "why_no_verbs",
 ]
 
@@ -88,6 +91,10 @@ def compile_mpi(to: Path = MPI_LIBRARY, more: Sequence[str] = ()) -> Path:
     return _compile(to, sorted(MPI_SOURCES.glob("*.c")), "libsoftib-mpi.so", [], more)
 
 
+LIBRARIES = ((compile_library, LIBRARY), (compile_verbs, VERBS_LIBRARY), (compile_mpi, MPI_LIBRARY))
+"""How each is compiled, and where it stands in the package."""
+
+
 def link_rates_header() -> str:
     """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` and the widths, as C has them."""
     table = runpy.run_path(str(LINK_SPEEDS))
@@ -121,11 +128,23 @@ def include_flags() -> list[str]:
 
 def why_no_verbs() -> str:
     """In a line: why there is no ``libsoftib-verbs.so``, and what to do; empty where there is one."""
-    if VERBS_LIBRARY.is_file():
-        return ""
-    missing = missing_headers() if compiler() else ["C compiler"]
+    return "" if VERBS_LIBRARY.is_file() else not_built([VERBS_LIBRARY.name])
+
+
+def why_no_umad() -> str:
+    """The same of ``libsoftib-umad.so``, which takes the compiler alone."""
+    return "" if LIBRARY.is_file() else not_built([LIBRARY.name])
+
+
+def not_built(names: Sequence[str], error: str = "") -> str:
+    """In a line: the libraries ``names`` are not built, what of a compiler and headers is missing (where neither is, the first
+    line of ``error``), and what to do."""
+    missing = ["C compiler"] if not compiler() else missing_headers() if VERBS_LIBRARY.name in names else []
     lacks = f"there is no {' and no '.join(missing)}; install {INSTALL} and " if missing else ""
-    return f"{VERBS_LIBRARY.name} is not built: {lacks}run 'python -m softib.preload.build'"
+    if not missing and error:
+        lacks = f"{error.splitlines()[0].rstrip(':')}; "
+    several = "are" if len(names) > 1 else "is"
+    return f"{', '.join(names)} {several} not built: {lacks}run 'python -m softib.preload.build'"
 
 
 def missing_headers() -> list[str]:
@@ -179,8 +198,7 @@ def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], 
 def main() -> int:
     """All; what cannot be built is told on stderr, and the exit code is 1."""
     failed = 0
-    every = ((compile_library, LIBRARY), (compile_verbs, VERBS_LIBRARY), (compile_mpi, MPI_LIBRARY))
-    for compile_one, library in every:
+    for compile_one, library in LIBRARIES:
         try:
             print(compile_one())
         except RuntimeError as error:

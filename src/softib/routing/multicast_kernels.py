@@ -80,3 +80,24 @@ def descend(first, peer, row, position, root, parent, queue):
                 parent[p] = row[e]
                 queue[n] = p
                 n += 1
+
+
+@kernel(_nrt=False)
+def mark_bends(first, peer, row, position, reverse, roots, offset, marked, parent, queue):
+    """Turns of the trees that lead down from each of ``roots`` (int32[k], see :func:`descend`): packets go up such a tree and down it.
+
+    ``row`` int32[links]: of the graph, ``reverse`` int32[links]: this one's link the other way. ``marked`` uint8[turns]: turn from link e into the
+    i-th link that leaves ``peer[e]`` is at ``offset[e] + i`` (int64[links]). ``parent`` and ``queue`` int32[switches] are scratch.
+    """
+    for r in range(len(roots)):
+        descend(first, peer, row, position, roots[r], parent, queue)
+        for s in range(len(parent)):
+            if parent[s] < 0 and s != roots[r]:
+                continue
+            for out in range(first[s], first[s + 1]):
+                if parent[peer[out]] != row[out] and parent[s] != row[reverse[out]]:
+                    continue
+                for other in range(first[s], first[s + 1]):
+                    if other != out and (parent[peer[other]] == row[other] or parent[s] == row[reverse[other]]):
+                        into = reverse[other]
+                        marked[offset[into] + out - first[s]] = 1

@@ -4,8 +4,8 @@ A packet that is copied along a tree holds a buffer and asks for the next one, a
 dependencies between channels beside those of all unicast paths, and both together must have no cycle (Dally and Seitz 1987).
 
 * Where an order of the switches forbids cycles (ranks of ftree and updn, and nothing bends in a way that closes one,
-  :func:`~softib.routing.adaptive.could_deadlock`), every tree is free that goes up to a root and down from it: trees may have roots of
-  their own.
+  :func:`~softib.routing.adaptive.could_deadlock`, or the turns of all such trees beside the unicast paths), every tree is free that goes up to a root and
+  down from it: trees may have roots of their own. Each group has the root that it wants most, so a switch that is gone moves no other's.
 * Elsewhere all groups take their branches of one spanning tree, the first of some whose turns close no cycle with the unicast paths on
   the VLs that multicast packets take.
 """
@@ -23,7 +23,7 @@ from softib.routing.credit_loops import sl2vl_table, waiting_channels
 from softib.routing.cycle_kernels import core
 from softib.routing.engine import USUAL_DATA_VLS, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.multicast_kernels import breadth_first, descend, mark_ancestors
+from softib.routing.multicast_kernels import breadth_first, descend, mark_ancestors, mark_bends
 
 __all__ = ["MulticastTrees"]
 
@@ -54,7 +54,7 @@ class MulticastTrees:
 
     def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
         """int32[switches]: the link (row of the graph) by which each switch is reached from the root of a tree that holds ``members`` (int32[k],
-        switches), -1 at the root and where the tree does not go. ``choice``: which of the roots that are as good."""
+        switches), -1 at the root and where the tree does not go. ``choice`` (an MLID): which of the roots that are as good."""
         if self._ordered:
             found = self._under_a_common_root(members, choice)
             if found is not None:
@@ -86,7 +86,33 @@ class MulticastTrees:
     @cached_property
     def _ordered(self) -> bool:
         ranks = self.routing.ranks
-        return ranks is not None and not could_deadlock(self.graph, ranks, self.routing.lft)
+        if ranks is None:
+            return False
+        return not could_deadlock(self.graph, ranks, self.routing.lft) or self._trees_close_no_cycle()
+
+    def _trees_close_no_cycle(self) -> bool:
+        """Unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch go down and up again): do they close a cycle with the turns
+        of all trees that there may be, below any switch? On one VL."""
+        start, targets, vls = self._unicast
+        if vls != 1:
+            return False
+        links, n = self.links, self.graph.n_switches
+        local = np.full(len(self.graph.peer), -1, np.int32)
+        local[links.row] = np.arange(len(links.row), dtype=np.int32)
+        reverse = local[self.graph.reverse[links.row]]
+        choices = np.diff(links.first)[links.peer].astype(np.int64)
+        offset = np.cumsum(choices) - choices
+        marked = np.zeros(int(choices.sum()), np.uint8)
+        parent, queue = np.empty(n, np.int32), np.empty(n, np.int32)
+        mark_bends(
+            links.first, links.peer, links.row, self._position, reverse, np.arange(n, dtype=np.int32), offset, marked, parent, queue,
+        )  # fmt: skip
+        bend = np.flatnonzero(marked)
+        into = np.searchsorted(offset, bend, side="right") - 1
+        out = links.first[links.peer[into]] + (bend - offset[into])
+        source = np.repeat(np.arange(len(start) - 1), np.diff(start)).astype(np.int32)
+        both = np.concatenate([source, links.row[into]]), np.concatenate([targets, links.row[out]])
+        return not _closes_a_cycle(*both, len(start) - 1)
 
     def _under_a_common_root(self, members: np.ndarray, choice: int) -> np.ndarray | None:
         """A tree below the lowest switches from which links down lead to all members."""
@@ -98,8 +124,9 @@ class MulticastTrees:
             return None
         assert self.routing.ranks is not None
         lowest = over_all[self.routing.ranks[over_all] == self.routing.ranks[over_all].max()]
+        root = int(lowest[np.argmax(_weights(self.graph.switch_guid[lowest], choice))])
         parent = np.empty(n, np.int32)
-        descend(links.first, links.peer, links.row, self._position, int(lowest[choice % len(lowest)]), parent, queue)
+        descend(links.first, links.peer, links.row, self._position, root, parent, queue)
         return parent
 
     # -- without --
@@ -206,3 +233,14 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
     start = np.zeros(channels + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=channels), out=start[1:])
     return core(start, np.ascontiguousarray(target[order], np.int32), np.zeros(channels, np.bool_)) > 0
+
+
+def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
+    """uint64[n]: how much ``choice`` wants each switch (highest random weight, Thaler and Ravishankar 1998): when one is gone, or comes back, only those that
+    wanted it most choose anew. The mixture of bits is splitmix64's."""
+    with np.errstate(over="ignore"):
+        x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        weights: np.ndarray = x ^ (x >> np.uint64(31))
+    return weights

@@ -1,7 +1,7 @@
 """Tasks between sweeps, one at a time: which is due, what it sends, and what follows from its answers.
 
-:class:`~softib.sm.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and gives them back; ``subnets`` asks routers whether they lead
-where they led.
+:class:`~softib.sm.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and gives them back; ``details`` asks routers whether they lead
+where they led, and adapters whether virtual ports came up or went down.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from softib.sm.mastership import SWEEPS_IN
 from softib.sm.responder import Responder
 from softib.sm.router_mgr import TAG_BLOCKS
 from softib.sm.state import SmEvent, SmState
-from softib.sm.sweep import PHASES
+from softib.sm.sweep_phases import PHASES
 from softib.sm.sweep_runner import SweepRunner
+from softib.sm.vport_mgr import VPORT_ATTRIBUTES, changed_nodes, look_for_changes
 
 __all__ = ["BetweenSweeps"]
 
@@ -31,9 +32,9 @@ class BetweenSweeps:
         self.light_sweep = LightSweep(
             runner.mastership.election, self.has.sa_manager.groups, lambda: self.has.sa_manager.config.use_mfttop
         )
-        self._check_master_lid = self._look_at_routers = False
-        self._changed_routers: set[int] = set()
-        """NodeGUIDs of routers that lead to other subnets than before."""
+        self._check_master_lid = self._look_closer = False
+        self._changed: set[int] = set()
+        """NodeGUIDs of routers that lead to other subnets than before, and of adapters with other virtual ports."""
 
     def wanted(self, now_ps: int) -> str:
         """The task, or first phase of a sweep, that shall be done at once; "" for nothing."""
@@ -43,8 +44,8 @@ class BetweenSweeps:
             return "control"
         if self._check_master_lid and m.state == SmState.MASTER and not schedule.sweep:
             return "sync"
-        if self._look_at_routers and m.state == SmState.MASTER and not schedule.sweep:
-            return "subnets"
+        if self._look_closer and m.state == SmState.MASTER and not schedule.sweep:
+            return "details"
         if m.state == SmState.STANDBY and now_ps >= replication.due_ps and self.runner.database.sm_port >= 0:
             return "sync"
         if m.state not in SWEEPS_IN:
@@ -88,9 +89,10 @@ class BetweenSweeps:
         if task == "isolate":
             self.has.flapping.queue(db, queue, now_ps)
             return
-        if task == "subnets":
-            self._look_at_routers = False
+        if task == "details":
+            self._look_closer = False
             self.has.stores.routers.reread(db, queue)
+            look_for_changes(db, queue)
             return
         if task == "again":
             work.light(db, queue, self.schedule.touched)
@@ -100,21 +102,25 @@ class BetweenSweeps:
 
     def heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
         """Answers to requests of the task."""
-        if self.phase.name == "subnets":
-            self._suspect_routers(self.has.stores.routers.differ(self.runner.database, attr, tags, data))
+        db = self.runner.database
+        if self.phase.name == "details" and attr in VPORT_ATTRIBUTES:
+            self._changed |= changed_nodes(db, tags, data)
+            return
+        if self.phase.name == "details":
+            self._suspect_routers(self.has.stores.routers.differ(db, attr, tags, data))
             return
         self.light_sweep.heard(self.phase.name, self.runner.database, tags, data)
 
     def lost(self, tags: np.ndarray) -> None:
         """No answer, or a bad one."""
-        if self.phase.name == "subnets":
-            self._suspect_routers(tags)
+        if self.phase.name == "details":
+            self._suspect_routers(tags[tags >= 0])
             return
         self.light_sweep.lost(self.phase.name, self.runner.database, tags)
 
     def _suspect_routers(self, tags: np.ndarray) -> None:
         db = self.runner.database
-        self._changed_routers.update(db.node_guid[db.port_node[tags // TAG_BLOCKS]].tolist())
+        self._changed.update(db.node_guid[db.port_node[tags // TAG_BLOCKS]].tolist())
 
     def done(self, now_ps: int) -> None:
         """All requests of the task are answered or given up."""
@@ -131,9 +137,10 @@ class BetweenSweeps:
         if task == "sync" and work.port_info is not None:
             m.master_named(work.port_info)
         self._check_master_lid = task == "light"
-        self._look_at_routers |= task == "light" and bool(self.has.stores.routers.held)
-        if self._changed_routers:
-            self.schedule.suspect(self._changed_routers)
-            self._changed_routers = set()
+        has_more = bool(self.has.stores.routers.held) or bool(self.runner.database.vports.heads)
+        self._look_closer |= task == "light" and has_more
+        if self._changed:
+            self.schedule.suspect(self._changed)
+            self._changed = set()
         if task == "poll" and m.election.failures >= m.config.polling_retries:
             m.event(now_ps, SmEvent.POLLING_TIMEOUT)

@@ -13,6 +13,7 @@ import numpy as np
 from softib.iba.constants import NodeType
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import Routes
+from softib.sm.vport_table import VPortTable
 
 __all__ = ["Database"]
 
@@ -62,6 +63,7 @@ class Database:
         self._node = {k: _column(v, 64) for k, v in _NODE_COLUMNS.items()}
         self._port = {k: _column(v, 1024) for k, v in _PORT_COLUMNS.items()}
         self._node_of_guid: dict[int, int] = {}
+        self.vports = VPortTable()
 
     def __getattr__(self, name: str) -> np.ndarray:
         # Only reached for names that are no instance attribute: the columns.
@@ -135,6 +137,7 @@ class Database:
         out._node = {k: column[: self.n_nodes].copy() for k, column in self._node.items()}
         out._port = {k: column[: self.n_ports].copy() for k, column in self._port.items()}
         out._node_of_guid = dict(self._node_of_guid)
+        out.vports = self.vports.copy()
         named = np.concatenate([out._node["node_route"], out._port["port_route"]])
         used, row = np.unique(named, return_inverse=True)
         none = int(np.searchsorted(used, 0))  # -1: no route

@@ -14,6 +14,7 @@ import numpy as np
 from softib.iba.constants import LFT_BLOCK, MFT_BLOCK, Method, MgmtClass, SmpAttr
 from softib.iba.mad_offsets import CLASS_AT, DATA_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT, TID_AT
 from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
+from softib.iba.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.database import Database
 from softib.sm.link_mgr import NO_CHANGE_FIELDS
@@ -21,12 +22,13 @@ from softib.sm.link_mgr import NO_CHANGE_FIELDS
 __all__ = ["AttributeChange", "DryRun"]
 
 STRUCTURES: dict[int, Any] = {
-    int(SmpAttr.PORT_INFO): PortInfo, int(SmpAttr.SWITCH_INFO): SwitchInfo,
+    int(SmpAttr.PORT_INFO): PortInfo, int(SmpAttr.SWITCH_INFO): SwitchInfo, int(SmpAttr.MLNX_VPORT_INFO): VPortInfo,
+    int(SmpAttr.MLNX_VIRTUALIZATION_INFO): VirtualizationInfo,
 }  # fmt: skip
 TABLES: dict[int, tuple[str, Any, int]] = {
     int(SmpAttr.LFT): ("LFT", np.uint8, LFT_BLOCK), int(SmpAttr.MFT): ("MFT", ">u2", MFT_BLOCK),
     int(SmpAttr.PKEY_TABLE): ("P_KeyTable", ">u2", 32), int(SmpAttr.SL2VL): ("SLtoVLMappingTable", np.uint8, 8),
-    int(SmpAttr.VL_ARB): ("VLArbitrationTable", ">u2", 32),
+    int(SmpAttr.VL_ARB): ("VLArbitrationTable", ">u2", 32), int(SmpAttr.MLNX_VPORT_PKEY_TABLE): ("VPortPKeyTable", ">u2", 32),
 }  # fmt: skip
 """Attribute → its name, the type of an entry, and entries of a block."""
 
@@ -154,7 +156,7 @@ def _name(attr: int) -> str:
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """What the device would hold after Set(``wanted``): components whose zero means "no change" stay (IBA 14.2.5.6),
-    PortStateChange is cleared (14.2.5.4)."""
+    PortStateChange is cleared (14.2.5.4), VPortStateChange likewise."""
     then = wanted.copy()
     if attr == SmpAttr.PORT_INFO:
         for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):
@@ -162,6 +164,10 @@ def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
                 f.set(then, int(f.get(now)))
     elif attr == SmpAttr.SWITCH_INFO:
         SwitchInfo.port_state_change.set(then, 0)
+    elif attr == SmpAttr.MLNX_VIRTUALIZATION_INFO:
+        VirtualizationInfo.vport_state_change.set(then, 0)
+    elif attr == SmpAttr.MLNX_VPORT_INFO and not int(VPortInfo.vport_state.get(then)):
+        VPortInfo.vport_state.set(then, int(VPortInfo.vport_state.get(now)))
     return then
 
 
@@ -169,7 +175,7 @@ def _differences(attr: int, modifier: int, now: np.ndarray, then: np.ndarray) ->
     if attr in TABLES:
         _, dtype, entries = TABLES[attr]
         a, b = (x[: np.dtype(dtype).itemsize * entries].view(dtype) for x in (now, then))
-        first = (modifier & 0xFFFF) * entries if attr in (SmpAttr.LFT, SmpAttr.PKEY_TABLE) else 0
+        first = (modifier & 0xFFFF) * entries if attr not in (SmpAttr.MFT, SmpAttr.SL2VL, SmpAttr.VL_ARB) else 0
         first = (modifier & 0x1FF) * entries if attr == SmpAttr.MFT else first
         return tuple((first + i, int(a[i]), int(b[i])) for i in np.flatnonzero(a != b).tolist())
     if attr in STRUCTURES:

@@ -18,22 +18,29 @@ from softib.sm.partitions import Partition
 from softib.sm.sa.members import FULL, LIMITED, Members
 from softib.sm.sa.subnet import Subnet
 
-__all__ = ["PkeyManager", "PkeyTables", "members_of"]
+__all__ = ["PkeyManager", "PkeyTables", "arranged", "members_of", "states"]
 
 FULL_BIT = 0x8000
 PkeyTables = dict[tuple[int, int], np.ndarray]
 """(NodeGUID, portnum) → uint16[blocks, 32]."""
 
 
-def states(db: Database, ports: np.ndarray, partitions: list[Partition], allow_both: bool = False) -> np.ndarray:
-    """uint8[partitions, ports]: LIMITED and FULL bits of end ports. The last word of a port counts; ``allow_both``: every
+def states(
+    db: Database,
+    ports: np.ndarray,
+    partitions: list[Partition],
+    allow_both: bool = False,
+    guid: np.ndarray | None = None,
+) -> np.ndarray:
+    """uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on them with these ``guid``. The last word of a port counts; ``allow_both``: every
     word does (OpenSM's allow_both_pkeys), else a port named as both is full."""
     kind = db.node_type[db.port_node[ports]]
-    guid = db.port_guid[ports]
+    port_guid = db.port_guid[ports]
+    guid = port_guid if guid is None else guid
     everybody = np.ones(len(ports), bool)
     who = {
         "ALL": everybody, "ALL_CAS": kind == NodeType.CA, "ALL_SWITCHES": kind == NodeType.SWITCH,
-        "ALL_ROUTERS": kind == NodeType.ROUTER, "SELF": ports == db.sm_port,
+        "ALL_ROUTERS": kind == NodeType.ROUTER, "SELF": (ports == db.sm_port) & (guid == port_guid),
     }  # fmt: skip
     out = np.zeros((len(partitions), len(ports)), np.uint8)
     order = np.argsort(guid, kind="stable")
@@ -56,7 +63,7 @@ def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = F
     """Memberships of the subnet's end ports; the default partition is preferred, then the order of the file."""
     pkeys = np.array([p.pkey for p in partitions], np.uint16)
     sl = np.array([p.sl for p in partitions], np.uint8)
-    return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both), sl)
+    return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
 
 
 class PkeyManager:
@@ -128,18 +135,20 @@ class PkeyManager:
         db = self.db
         state = states(db, self.ports[: len(self.ports) - len(self.leaf)], self.partitions, self.allow_both)
         place = {int(p): i for i, p in enumerate(self.ports[: state.shape[1]].tolist())}
+        behind = self._with_vports(state, place)
         wanted = self._held.copy()
-        arranged: dict[bytes, np.ndarray] = {}
+        made: dict[bytes, np.ndarray] = {}
         for i, port in enumerate(self.ports.tolist()):
             column = place[port] if i < state.shape[1] else place.get(int(db.port_peer[port]))
             if column is None:
                 continue
             rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
             held = self._held[rows].ravel()
-            key = held.tobytes() + state[:, column].tobytes()
-            if key not in arranged:  # most ports are alike
-                arranged[key] = self._arranged(held, state[:, column], port)
-            wanted[rows] = arranged[key].reshape(-1, PKEY_BLOCK)
+            mine = state[:, column] if i < state.shape[1] else behind[:, column]
+            key = held.tobytes() + mine.tobytes()
+            if key not in made:  # most ports are alike
+                made[key] = self._arranged(held, mine, port)
+            wanted[rows] = made[key].reshape(-1, PKEY_BLOCK)
         for i, where in enumerate(self._port_keys()):
             self.tables[where] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
         changed = np.flatnonzero((wanted != self._held).any(axis=1))
@@ -149,34 +158,53 @@ class PkeyManager:
             SmpAttr.PKEY_TABLE, db.port_route[port[changed]], port[changed].astype(np.int64), modifier[changed], data
         )
 
+    def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
+        """``state`` with what virtual ports of the same port are: the switch in front of them lets all of it pass."""
+        vports = self.db.vports
+        ports = vports.ports(self.db)
+        rows = np.flatnonzero(ports >= 0)
+        if not len(rows):
+            return state
+        out = state.copy()
+        theirs = states(self.db, ports[rows], self.partitions, self.allow_both, vports.guid[rows])
+        columns = np.array([place[int(p)] for p in ports[rows]], np.int64)
+        np.bitwise_or.at(out.T, columns, theirs.T)
+        return out if self.allow_both else np.where(out & FULL, FULL, out).astype(np.uint8)
+
     def _arranged(self, held: np.ndarray, state: np.ndarray, port: int) -> np.ndarray:
-        """The table of one port: what stays keeps its place, what is new takes the first free ones."""
-        entries = []
-        for row in np.flatnonzero(state).tolist():
-            base, bits = self.partitions[row].pkey, int(state[row])
-            entries += [base | FULL_BIT] if bits & FULL else []
-            entries += [base] if bits & LIMITED else []
-        first = next((p.pkey for p, s in zip(self.partitions, state, strict=True) if p.index0 and s), 0x7FFF)
-        entries.sort(key=lambda k: (k & 0x7FFF) != first)
-        if len(entries) > len(held):
+        table, left_out = arranged(self.partitions, held, state)
+        if left_out:
             self.notes.append(
-                f"{self.db.port_name(port)} has a P_Key table of {len(held)} entries and is member of {len(entries)} partitions;"
+                f"{self.db.port_name(port)} has a P_Key table of {len(held)} entries and is member of {len(held) + left_out} partitions;"
                 " the last ones are left out"
             )
-            entries = entries[: len(held)]
-        table = np.zeros(len(held), np.uint16)
-        left = entries[1:]
-        if entries:
-            table[0] = entries[0]
-        for i, value in enumerate(held.tolist()):
-            # The same partition with another membership is another entry in the same place.
-            same = next((k for k in left if k == value), None) or next(
-                (k for k in left if value and k & 0x7FFF == value & 0x7FFF), None
-            )
-            if i and same is not None:
-                table[i] = same
-                left.remove(same)
-        free = [i for i in range(1, len(table)) if not table[i]]
-        for i, value in zip(free, left, strict=False):
-            table[i] = value
         return table
+
+
+def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
+    """The table of one port (uint16[entries]), and how many P_Keys find no room: what stays keeps its place, what is new takes the first free ones."""
+    entries = []
+    for row in np.flatnonzero(state).tolist():
+        base, bits = partitions[row].pkey, int(state[row])
+        entries += [base | FULL_BIT] if bits & FULL else []
+        entries += [base] if bits & LIMITED else []
+    first = next((p.pkey for p, s in zip(partitions, state, strict=True) if p.index0 and s), 0x7FFF)
+    entries.sort(key=lambda k: (k & 0x7FFF) != first)
+    left_out = max(0, len(entries) - len(held))
+    entries = entries[: len(held)]
+    table = np.zeros(len(held), np.uint16)
+    left = entries[1:]
+    if entries:
+        table[0] = entries[0]
+    for i, value in enumerate(held.tolist()):
+        # The same partition with another membership is another entry in the same place.
+        same = next((k for k in left if k == value), None) or next(
+            (k for k in left if value and k & 0x7FFF == value & 0x7FFF), None
+        )
+        if i and same is not None:
+            table[i] = same
+            left.remove(same)
+    free = [i for i in range(1, len(table)) if not table[i]]
+    for i, value in zip(free, left, strict=False):
+        table[i] = value
+    return table, left_out

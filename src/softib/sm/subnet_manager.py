@@ -38,7 +38,7 @@ from softib.sm.schedule import Schedule
 from softib.sm.silent import SilentPorts
 from softib.sm.state import SmState
 from softib.sm.stores import Stores
-from softib.sm.sweep import PHASES
+from softib.sm.sweep_phases import PHASES
 from softib.sm.sweep_runner import Phase, SweepRunner
 
 __all__ = ["PHASES", "SubnetManager"]
@@ -192,7 +192,7 @@ class SubnetManager:
     @property
     def stale(self) -> bool:
         """Did a link change while the current or last sweep looked at it? Another sweep follows."""
-        return self._runner.sweep.stale
+        return self._runner.sweep.answers.stale
 
     @property
     def waiting(self) -> int:
@@ -231,7 +231,7 @@ class SubnetManager:
             self._between.heard(attr, tags, data)
             return
         sweep = self._runner.sweep
-        sweep.heard(self.phase, attr, tags, data)
+        sweep.answers.heard(self.phase, attr, tags, data)
         # While a sweep has not reached the own port yet its GUID is that of the sweep before.
         self.replication.local_guid = sweep.local_guid or self.replication.local_guid
 
@@ -239,6 +239,6 @@ class SubnetManager:
         if not self._runner.asking:
             self._between.lost(tags)
         elif refused:
-            self._runner.sweep.refused(self.phase, attr, tags)
+            self._runner.sweep.answers.refused(self.phase, attr, tags)
         else:
-            self._runner.sweep.lost(self.phase, attr, tags, "is not answered")
+            self._runner.sweep.answers.lost(self.phase, attr, tags, "is not answered")

@@ -1,6 +1,7 @@
-"""One sweep: a list of phases, each of which puts requests into the queue and takes their answers.
+"""One sweep: a list of phases (:mod:`~softib.sm.sweep_phases`), each of which puts requests into the queue.
 
-The next phase is entered when all requests of one are answered or given up; the caller carries them.
+The next phase is entered when all requests of one are answered or given up; the caller carries them, and :mod:`~softib.sm.sweep_answers` takes
+their answers.
 """
 
 from __future__ import annotations
@@ -9,59 +10,42 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.iba.constants import PortState, SmpAttr
-from softib.iba.smp import PortInfo
-from softib.mad.gmp_requests import kind_of
+from softib.iba.constants import PortState
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
-from softib.sm.capacities import changed_capacities, leave_out_short, refused_blocks
+from softib.sm.capacities import changed_capacities, leave_out_short
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.discovery import Discovery
 from softib.sm.election import Election
-from softib.sm.features import GMP_PHASES, Features
+from softib.sm.features import Features
 from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
 from softib.sm.lft_plan import plan_change
-from softib.sm.link_extensions import EXTENSIONS
 from softib.sm.mcast_fdb_top import queue_tops
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.mkeys import hidden
 from softib.sm.pkey_mgr import members_of
 from softib.sm.read_back import ReadBack
 from softib.sm.rediscovery import Rediscovery, Resume
-from softib.sm.report import SHOWN, SweepReport, attribute_name
-from softib.sm.router_mgr import ROUTER_ATTRIBUTES, TAG_BLOCKS
+from softib.sm.report import SHOWN, SweepReport
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
-from softib.sm.wrong_answers import changed_devices, changed_neighbours, wrong_lids, wrong_tops
+from softib.sm.sweep_answers import SweepAnswers
+from softib.sm.vport_mgr import VPortManager
+from softib.sm.wrong_answers import changed_devices, changed_neighbours
 
-__all__ = ["PHASES", "Sweep"]
-
-PHASES = (
-    "discover", "managers", "policy", "lids", "route", "held", "qos", "links", "links_arm", "links_active", "tables", "tops", "reread", "pkeys", "partitions", "ar_info", "ar_groups", "ar_lids",
-    "ar_on", "multicast", "multicast_tops", "ports", "arm", "activate", "routers", "router_tables", "congestion", "sharp_info", "sharp_qps", "sharp_edges", "sharp_trees",
-    "retrain",
-)  # fmt: skip
-"""``discover`` asks; ``managers`` asks other subnet managers; ``policy`` says which widths and speeds
-ports may train to, and asks for FDR10 and FEC; ``lids`` configures end ports, and sets these; ``route`` only computes; ``held`` reads tables that another
-manager wrote;
-``qos`` writes SLtoVL and VL arbitration tables; ``links``, ``links_arm`` and ``links_active`` take up new links between switches that forward already,
-before tables lead over them; ``tables`` (in rounds) and ``tops`` program switches; ``reread`` reads ports of switches whose PortStateChange was cleared only now;
-``pkeys`` reads P_Key tables and ``partitions`` writes them; ``ar_info``
-asks who can route adaptively, ``ar_groups``, ``ar_lids`` and ``ar_on`` make them; ``multicast`` programs the groups' trees, ``multicast_tops`` says how far switches look into them; ``ports`` configures switch ports and arms links; ``arm`` (what was not armed yet) and ``activate`` take them up; ``routers`` and ``router_tables`` ask routers which subnets lie behind them; ``congestion`` writes
-settings by LID; ``sharp_info`` asks aggregation nodes what they can, ``sharp_qps``, ``sharp_edges`` and ``sharp_trees`` make their trees; ``retrain`` trains links anew whose
-policy is another."""
+__all__ = ["Sweep"]
 
 
 class Sweep:
     """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew (None: all shall, the
     manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
     ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
-    out clears it when the switches are programmed, and looks at their ports ``again``; ``stale`` says that one had changed.
+    out clears it when the switches are programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
 
     ``resume``: only what changed since that database is discovered (an incremental sweep; the manager is the master then).
     ``stores`` and ``groups`` outlive the sweep: they are what devices hold.
@@ -88,25 +72,28 @@ class Sweep:
         """bool[ports]: ports that came up anew, and those of switches that were reset."""
         self.fallen: list[tuple[int, int]] = []
         """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
-        self.stale = False
         self.misled = False
         """Was somebody else asked in the sweep before, so that what it left of devices which this one did not ask is not to be trusted?"""
         self._resumed = resume is not None
-        self.stale_switches: set[int] = set()
-        """NodeGUIDs of the switches with such a port."""
         self.discovery = self._discovery(master, resume)
         stores.mkeys.configure(config.mkey, config.mkey_lookup)
         self.discovery.mkeys = stores.mkeys
-        self._update: LftUpdate | None = None
-        self._held: ReadBack | None = None
-        self._wanted = np.zeros((0, 64), np.uint8)
+        self.update: LftUpdate | None = None
+        """The change of forwarding tables that ``tables`` writes."""
+        self.held: ReadBack | None = None
+        """What ``held`` reads."""
+        self.wanted = np.zeros((0, 64), np.uint8)
+        """PortInfo that the ports shall have. uint8[ports, 64]"""
         self._changed_switches = np.zeros(0, np.int64)
         self.features = Features(self.database, self.queue, config, stores, self.report)
+        suspects = None if resume is None else resume.suspects
+        self.vports = VPortManager(self.database, self.queue, config, self.report, known, suspects)
+        self.answers = SweepAnswers(self)
         self._enter: dict[str, Callable[[], None]] = {
             "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
             "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active,
             "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "multicast_tops": self._multicast_tops, "ports": self._ports,
-            "arm": self._arm, "activate": self._activate, "routers": self._routers, "router_tables": self._router_tables, **self.features.enter,
+            "arm": self._arm, "activate": self._activate, "routers": self._routers, "router_tables": self._router_tables, **self.features.enter, **self.vports.enter,
         }  # fmt: skip
 
     def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
@@ -120,6 +107,10 @@ class Sweep:
         """Queue what the phase sends."""
         self._enter[phase]()
 
+    def idle(self, phase: str) -> bool:
+        """Is there nothing to do in this phase, so that it need not be entered?"""
+        return phase in self.vports.enter and self.vports.idle
+
     @property
     def local_guid(self) -> int:
         """PortGUID of the manager's port, 0 where it did not answer."""
@@ -131,8 +122,6 @@ class Sweep:
         """Is the manager's own link down?"""
         db = self.database
         return db.sm_port >= 0 and bool(db.port_state()[db.sm_port] == PortState.DOWN)
-
-    # -- what entering a phase does --
 
     def _managers(self) -> None:
         self.discovery.finish()
@@ -158,13 +147,14 @@ class Sweep:
         if db.sm_port < 0:
             return
         lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
+        self.vports.assign(self.lids)
         self.report.wrong_answers += leave_out_short(db, self.store)
         self.report.count_subnet(db)
-        self._wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
-        self.features.configured(self._wanted)
+        self.wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
+        self.features.configured(self.wanted)
         ends = db.end_ports()
         self.features.queue_link_modes()
-        link_mgr.queue_config(db, self.queue, self._wanted, ends)
+        link_mgr.queue_config(db, self.queue, self.wanted, ends)
 
     def _reregister(self) -> np.ndarray:
         """bool[ports]: ports whose clients shall subscribe and join anew."""
@@ -189,27 +179,27 @@ class Sweep:
 
     def _read_held(self) -> None:
         assert self.graph is not None
-        self._held = ReadBack(self.database, self.graph, self.store, self.groups, self._reset)
-        self._held.ask(self.queue)
+        self.held = ReadBack(self.database, self.graph, self.store, self.groups, self._reset)
+        self.held.ask(self.queue)
 
     def _judge_switches(self) -> None:
         """Which switches hold nothing of what was written to them, and which ports came up anew?"""
-        assert self.graph is not None
+        assert self.graph is not None and self.routing is not None
         db = self.database
-        self.store.forget(db.node_guid[link_mgr.restarted(db)].tolist())
+        restarted = db.node_guid[link_mgr.restarted(db)].tolist()
+        self.store.forget(restarted)
         nothing = [table is None for table in self.store.known(db, self.graph.switch_node)]
         self._reset = self.graph.switch_node[np.array(nothing, bool)].astype(np.int64)
         self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
-        for guid in db.node_guid[link_mgr.restarted(db)].tolist():
+        for guid in restarted:
             self.store.refused.pop(guid, None)
         for node in self._reset.tolist():
             self.groups.forget_switch(int(db.node_guid[node]))
-        assert self.routing is not None
         self.features.routed(self.graph, self.routing, self._reset, self._fresh)
 
     def _links(self) -> None:
         rows = link_mgr.between(self.database, self._reset)
-        link_mgr.queue_config(self.database, self.queue, self._wanted, rows, arm=True)
+        link_mgr.queue_config(self.database, self.queue, self.wanted, rows, arm=True)
 
     def _links_arm(self) -> None:
         link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ARMED)
@@ -219,13 +209,13 @@ class Sweep:
 
     def _start_tables(self) -> None:
         assert self.graph is not None and self.routing is not None
-        if self._held is not None:
-            self._held.finish()
+        if self.held is not None:
+            self.held.finish()
         self.store.sls.restarted(self._restarted_ends())
         plan = plan_change(self.database, self.graph, self.routing, self.store, self.config)
         self.report.tables_change = plan.state
         self.report.notes += [plan.note] if plan.note else []
-        self._update = ucast_mgr.start_update(
+        self.update = ucast_mgr.start_update(
             self.database, self.graph, self.routing.lft, self.store, plan.stage, plan.discard
         )
         self.more_tables()
@@ -240,15 +230,15 @@ class Sweep:
 
     def more_tables(self) -> bool:
         """Queue the next round of forwarding tables; False where there is none."""
-        if self.graph is None or self._update is None or self._update.over:
+        if self.graph is None or self.update is None or self.update.over:
             return False
-        ucast_mgr.queue_round(self.database, self.queue, self.graph, self._update)
+        ucast_mgr.queue_round(self.database, self.queue, self.graph, self.update)
         return True
 
     @property
     def drains(self) -> bool:
         """Do packets of old entries drain before the next round of forwarding tables?"""
-        return self._update is not None and self._update.drains
+        return self.update is not None and self.update.drains
 
     def _tops(self) -> None:
         assert self.graph is not None
@@ -269,100 +259,14 @@ class Sweep:
 
     def _ports(self) -> None:
         for ports, inbound, outbound in self.features.enforcing:
-            link_mgr.enforce(self._wanted, ports, inbound, outbound)
-        link_mgr.queue_config(self.database, self.queue, self._wanted, link_mgr.linked(self.database), arm=True)
+            link_mgr.enforce(self.wanted, ports, inbound, outbound)
+        link_mgr.queue_config(self.database, self.queue, self.wanted, link_mgr.linked(self.database), arm=True)
 
     def _arm(self) -> None:
         link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ARMED)
 
     def _activate(self) -> None:
         link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ACTIVE)
-
-    def window(self, phase: str) -> int:
-        """How many requests of ``phase`` may be on their way at a time."""
-        return self.features.window(phase)
-
-    # -- answers --
-
-    def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Answers to requests of ``phase``: ``tags`` as queued, ``data`` uint8[n, 64]."""
-        if phase == "discover":
-            self.discovery.handle(attr, tags, data)
-        elif phase == "managers":
-            self.election.heard(tags, data)
-        elif phase == "held":
-            assert self._held is not None
-            self._held.heard(attr, tags, data)
-        elif attr in EXTENSIONS:
-            self.features.link_extensions(attr, tags, data)
-        elif attr in ROUTER_ATTRIBUTES:
-            self.stores.routers.heard(self.database, attr, tags, data)
-        elif self.features.heard(phase, tags, data):
-            pass
-        elif phase == "reread":
-            self._stale(tags[PortInfo.port_state.get(data) != self.database.port_state()[tags]])
-        elif attr == SmpAttr.PORT_INFO:
-            self.database.port_info[tags] = data
-            if phase == "lids":
-                self.stores.mkeys.written(self.database, tags, PortInfo.mkey.get(self._wanted[tags]))
-                self.report.wrong_answers += wrong_lids(self.database, tags, data)
-        elif attr == SmpAttr.SWITCH_INFO:
-            self.database.switch_info[tags] = data
-            if self.graph is not None:
-                self.report.wrong_answers += wrong_tops(self.database, tags, data, self.graph.max_lid)
-
-    def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
-        """Answers with a bad status."""
-        if attr in ROUTER_ATTRIBUTES:
-            return  # an attribute of this vendor's routers, which older ones do not know
-        asks = phase in ("discover", "managers", "held", "reread", "pkeys", "ar_info", "sharp_info")
-        asks |= phase == "policy" and attr in EXTENSIONS
-        if phase in GMP_PHASES:
-            attr = kind_of(GMP_PHASES[phase], attr)
-        self.features.refused(phase, tags)
-        kind = f"{'Get' if asks else 'Set'} {attribute_name(attr)}"
-        self.report.refused[kind] = self.report.refused.get(kind, 0) + len(tags)
-        if phase == "tables" and self.graph is not None and self._update is not None:
-            refused_blocks(self.store, self.graph.switch_guid[tags // self._update.blocks], tags % self._update.blocks)
-        self.lost(phase, attr, tags, "is refused")
-
-    def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """Requests that got no answer, or a bad one."""
-        db = self.database
-        if phase == "reread":
-            self._stale(tags)
-            return
-        if phase == "held":
-            return  # written whole
-        if attr in EXTENSIONS:
-            self.features.link_extensions(attr, tags, None)
-            return
-        if attr in ROUTER_ATTRIBUTES:
-            tags = np.unique(db.port_node[tags // TAG_BLOCKS])
-            self.discovery.lost(attr, tags, why)
-            return
-        if phase in self.features.enter:
-            nodes = self.features.lost(phase, attr, tags, why)
-            if nodes is None:
-                return
-            tags = nodes
-        elif attr == SmpAttr.SM_INFO:
-            return  # a port that says IsSM and has no manager is no trouble
-        elif attr == SmpAttr.LFT:
-            assert self.graph is not None and self._update is not None
-            self._update.lost(tags)
-            switches = np.unique(tags // self._update.blocks)
-            self.store.forget(self.graph.switch_guid[switches].tolist())
-            tags = self.graph.switch_node[switches]
-        elif attr == SmpAttr.MFT:
-            tags = np.unique(tags)
-            for node in tags.tolist():
-                self.groups.forget_switch(int(db.node_guid[node]))
-        self.discovery.lost(attr, tags, why)
-
-    def _stale(self, ports: np.ndarray) -> None:
-        self.stale |= len(ports) > 0
-        self.stale_switches.update(self.database.node_guid[self.database.port_node[ports]].tolist())
 
     # -- the end --
 
@@ -372,8 +276,8 @@ class Sweep:
         self.stores.mkeys.swept(db)
         ends = db.end_ports()
         report.locked = ends[hidden(db.port_info[ends])].tolist()
-        self.stale |= bool(self.features.training)
-        self.stale_switches |= self.features.training
+        self.answers.stale |= bool(self.features.training)
+        self.answers.stale_switches |= self.features.training
         rows = link_mgr.linked(db)
         report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
         report.count(built)

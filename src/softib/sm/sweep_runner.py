@@ -14,7 +14,8 @@ from softib.sm.rediscovery import Resume
 from softib.sm.report import PS_PER_S, SweepReport
 from softib.sm.request_window import RequestWindow
 from softib.sm.state import SmEvent, SmState, next_state
-from softib.sm.sweep import PHASES, Sweep
+from softib.sm.sweep import Sweep
+from softib.sm.sweep_phases import PHASES
 
 __all__ = ["Phase", "SweepRunner"]
 
@@ -131,7 +132,7 @@ class SweepRunner:
         elif phase == PHASES[-1] or (self.database.sm_port < 0 and phase != PHASES[0]):
             self._end(now_ps)
         else:
-            self._enter(now_ps, PHASES[PHASES.index(phase) + 1])
+            self._enter(now_ps, next(p for p in PHASES[PHASES.index(phase) + 1 :] if not sweep.idle(p)))
 
     def _drain(self, now_ps: int) -> bool:
         """Do packets of old entries still drain?"""
@@ -147,7 +148,7 @@ class SweepRunner:
 
     def _enter(self, now_ps: int, phase: str) -> None:
         self.phase.enter(phase, now_ps)
-        self.transactor.window = self.sweep.window(phase)
+        self.transactor.window = self.sweep.features.window(phase)
         self.sweep.enter(phase)
         self.graph, self.routing = self.sweep.graph or self.graph, self.sweep.routing or self.routing
 
@@ -168,8 +169,8 @@ class SweepRunner:
         sweep, report, mastership, schedule = self.sweep, self.report, self.mastership, self.schedule
         self.requests.count(report)
         sweep.finish(self.requests.queue.built)
-        schedule.sweep |= sweep.stale
-        schedule.suspects |= sweep.stale_switches | sweep.troubled
+        schedule.sweep |= sweep.answers.stale
+        schedule.suspects |= sweep.answers.stale_switches | sweep.troubled
         if self.count > 1 and sweep.cut_off:
             mastership.event(now_ps, SmEvent.LOCAL_PORT_DOWN)
             return

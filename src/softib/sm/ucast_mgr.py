@@ -21,6 +21,7 @@ from softib.sm.absent_ends import EndLocations, with_absent
 from softib.sm.database import Database
 from softib.sm.lft_order import LftUpdate
 from softib.sm.sl_history import SlHistory
+from softib.sm.vport_routes import with_vports
 
 __all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
 
@@ -95,7 +96,7 @@ def route_subnet(
     routing = route(graph, engine, replace(options, past_roots=store.roots, proven=store.proven))
     if routing.engine == "ftree":
         store.roots = routing.roots
-    return graph, routing
+    return with_vports(db, graph, routing)
 
 
 def start_update(

@@ -11,12 +11,13 @@ from softib.iba.constants import MadStatus, Method, MgmtClass, SmpAttr
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.notice import Notice
 from softib.iba.smp import MadHeader, SMInfo, Smp
+from softib.iba.vports import VPORT_STATE_CHANGE
 from softib.mad.batch import MadBatch
 
 __all__ = ["SWEEP_TRAPS", "Unsolicited", "answer"]
 
-SWEEP_TRAPS = (128, 129, 130, 131, 144, 145)
-"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or SystemImageGUID changed: look again."""
+SWEEP_TRAPS = (128, 129, 130, 131, 144, 145, VPORT_STATE_CHANGE)
+"""Link state, link integrity, buffer overrun, flow control watchdog, capabilities or SystemImageGUID changed, or states of virtual ports: look again."""
 DIRECTION_BIT = 0x8000
 LAST_CONTROL = 5
 KeysOf = Callable[[np.ndarray], dict[int, int]]

@@ -62,6 +62,10 @@ def _fabric_document(served: Served) -> dict[str, Any]:
 
 
 def _tables(app: FastAPI, served: Served) -> None:
+    def then(at: float | None) -> Now:
+        now: Now = _or_404(lambda: served.then(at))
+        return now
+
     @app.get("/api/v1/fabric")
     def fabric() -> dict[str, Any]:
         """What is served: counts, when it was read last and how old that is, and what its subnet manager says."""
@@ -69,10 +73,10 @@ def _tables(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/nodes")
     def nodes(
-        prefix: str = "", type: Literal["ca", "switch", "router"] | None = None, offset: Offset = 0, limit: Limit = 100
-    ) -> dict[str, Any]:
+        prefix: str = "", type: Literal["ca", "switch", "router"] | None = None, at: Clock | None = None, offset: Offset = 0, limit: Limit = 100,
+    ) -> dict[str, Any]:  # fmt: skip
         """Devices whose name begins with ``prefix``."""
-        table = served.now.nodes
+        table = then(at).nodes
         keep = [
             i for i, (n, t) in enumerate(zip(table["name"], table["type"], strict=True))
             if n.lower().startswith(prefix.lower()) and type in (None, t)
@@ -80,9 +84,11 @@ def _tables(app: FastAPI, served: Served) -> None:
         return page(table, np.array(keep, np.int64), offset, limit)
 
     @app.get("/api/v1/ports")
-    def ports(node: NodeName | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+    def ports(
+        node: NodeName | None = None, at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
+    ) -> dict[str, Any]:
         """Ports, of one node or of all."""
-        now = served.now
+        now = then(at)
         return page(now.ports, _rows_of(now, node), offset, limit)
 
     @app.get("/api/v1/counters")
@@ -92,35 +98,35 @@ def _tables(app: FastAPI, served: Served) -> None:
         return counters_of(now.fabric, now.reading, _rows_of(now, node), offset, limit)
 
     @app.get("/api/v1/links")
-    def links(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+    def links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Cables with both ends."""
-        table = served.now.links
+        table = then(at).links
         return page(table, np.arange(len(table["node_a"])), offset, limit)
 
     @app.get("/api/v1/down")
-    def down(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """Cables and nodes that the server saw and that are not there any more, with the clock time since when; the newest first."""
-        return page_of(down_document(served.now), offset, limit)
+    def down(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+        """Cables and nodes that were seen and are not there any more, with the clock time since when; the newest first."""
+        return page_of(down_document(then(at)), offset, limit)
 
     @app.get("/api/v1/jobs")
-    def jobs(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """The jobs of ``--jobs``: hosts, cables, with whom each shares links, how much slower than alone it is expected to be, and the number that colours it."""
-        found = served.now.jobs
+    def jobs(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+        """The jobs of ``--jobs``, those that ran at ``at``: hosts, cables, with whom each shares links, how much slower than alone it is expected to be, and the number that colours it."""
+        found = then(at).jobs
         table = [] if found is None else [{**one, "colour": colour_of(i)} for i, one in enumerate(found.table)]
         return page_of(table, offset, limit)
 
     @app.get("/api/v1/shared-links")
-    def shared_links(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+    def shared_links(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
         """Links that two jobs or more may use, those of most jobs first."""
-        found = served.now.jobs
+        found = then(at).jobs
         return page_of([] if found is None else found.shared(), offset, limit)
 
 
 def _answers(app: FastAPI, served: Served) -> None:
     @app.get("/api/v1/findings")
-    def findings(offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
-        """What ``softib check`` says of the cables and tables, and ``softib diagnose`` of the counters over time, worst first."""
-        return page_of(served.now.findings, offset, limit, lambda f: f.to_json())
+    def findings(at: Clock | None = None, offset: Offset = 0, limit: Limit = 100) -> dict[str, Any]:
+        """What ``softib check`` says of the cables and tables, and ``softib diagnose`` of the counters over time (those of the twenty minutes before ``at``), worst first."""
+        return page_of(_or_404(lambda: served.then(at)).findings, offset, limit, lambda f: f.to_json())
 
     @app.get("/api/v1/path")
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:

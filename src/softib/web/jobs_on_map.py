@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from softib.analysis.job_files import read_jobs
+from softib.analysis.job_files import ScheduledJob, read_jobs
 from softib.analysis.jobs import JobLinks, place_jobs
 from softib.analysis.pipeline import quietly
 from softib.analysis.routed import routed
@@ -45,9 +46,21 @@ class JobsOnMap:
     @classmethod
     def of(cls, file: str, result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
         """Raises :class:`UnreadableFile` and :class:`InputError` for a file that has no jobs. ``result`` is ours to bring up."""
-        stated = read_jobs(file)
+        return cls.placed(read_jobs(file), result, seen, drawn)
+
+    @classmethod
+    def placed(cls, stated: Sequence[ScheduledJob], result: ReadResult, seen: Fabric, drawn: Map) -> JobsOnMap:
+        """These jobs on the fabric of ``result``, which is ours to bring up, drawn on the map of ``seen``."""
         found = routed(result, None, None, quietly)
         links = place_jobs(found.fabric, found.graph, found.lft, stated)
+        return cls._drawn(links, tuple(links.to_json()), seen, drawn)
+
+    def on(self, seen: Fabric, drawn: Map) -> JobsOnMap:
+        """The same jobs on another map: ports are found by NodeGUID and portnum, and what that map does not have is left out."""
+        return self._drawn(self.links, self.table, seen, drawn)
+
+    @classmethod
+    def _drawn(cls, links: JobLinks, table: tuple[dict[str, Any], ...], seen: Fabric, drawn: Map) -> JobsOnMap:
         f = links.fabric
         rows = port_rows(seen, f.node_guid[f.port_node[links.port]], f.port_num[links.port].astype(np.int32))
         edge = np.where(rows >= 0, drawn.edge_of_port[np.maximum(rows, 0)], -1)
@@ -61,7 +74,7 @@ class JobsOnMap:
                 row = where.get(int(f.node_guid[n]), -1)
                 if row >= 0:
                     node[row] = SHARED if node[row] else colour_of(j)
-        return cls(links, uses, node, tuple(links.to_json()))
+        return cls(links, uses, node, table)
 
     def row(self, name: str) -> int:
         """Which of the jobs is called so. Raises :class:`UnknownName`."""

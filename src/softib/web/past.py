@@ -8,10 +8,11 @@ from collections import OrderedDict
 
 import numpy as np
 
-from softib.diags.observations import ObservedPorts
+from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import UnreadableFile
 from softib.monitor.history import History
 from softib.monitor.increase import Interval
+from softib.web.collector import JUDGED_S, ROWS
 from softib.web.past_maps import PastMaps
 from softib.web.rates import Sample, sample_of
 
@@ -61,12 +62,22 @@ class Past:
                 self._seen.popitem(last=False)
         return sample
 
+    def observations(self, time_s: float) -> Observations | None:
+        """What rose in the :data:`JUDGED_S` seconds before the round nearest to the time; None where nothing is kept."""
+        times = self.history.times()
+        if not len(times):
+            return None
+        last = int(np.argmin(np.abs(times - np.int64(time_s * 1e9))))
+        ports = max(1, len(self.ports_of(time_s)))
+        first = int(np.searchsorted(times, times[last] - int(JUDGED_S * 1e9), "right"))
+        return self.history.observations(int(times[max(first, last + 1 - max(1, ROWS // ports))]), int(times[last]))
+
     def topologies(self) -> list[float]:
         """Clock times from which each kept topology held, oldest first."""
         return [t / 1e9 for t in self.history.topologies().tolist()]
 
     def ports_of(self, since_s: float) -> ObservedPorts:
-        """The ports with a cable from then on."""
+        """The ports with a cable of the topology whose time is nearest."""
         stamps = self.history.topologies()
         return self.history.ports_of(int(stamps[int(np.argmin(np.abs(stamps - np.int64(since_s * 1e9))))]))
 

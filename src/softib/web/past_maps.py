@@ -12,6 +12,7 @@ import numpy as np
 
 from softib.analysis.observed_fabric import fabric_of_ports
 from softib.diags.observations import ObservedPorts
+from softib.fabric.model import Fabric
 from softib.web.map_layout import Map, map_of
 from softib.web.remembered import Cable, Snapshot
 
@@ -33,11 +34,12 @@ class KeptTopologies(Protocol):
 
 @dataclass(frozen=True)
 class PastMap:
-    """``since_s``: from when it held; ``drawn``: its number (below 0: that of no map of the present)."""
+    """``since_s``: from when it held; ``seen``: with what was lost by then, which ``map`` shows, ``fabric`` without; ``drawn``: its number (below 0: that of no map of the present)."""
 
     since_s: float
     seen: Snapshot
     map: Map
+    fabric: Fabric
 
     @property
     def drawn(self) -> int:
@@ -92,7 +94,8 @@ class PastMaps:
         removed: dict[int, float] = {}
         for cable, since in down.items():
             removed |= {g: max(since, removed.get(g, 0.0)) for g, _ in cable if g not in there}
-        return PastMap(stamps[-1], Snapshot(fabric, down, removed), map_of(fabric))
+        there_then = fabric if whole is ports else fabric_of_ports(ports, "history")
+        return PastMap(stamps[-1], Snapshot(fabric, down, removed), map_of(fabric), there_then)
 
 
 def _rows(ports: ObservedPorts) -> dict[tuple[int, int], int]:

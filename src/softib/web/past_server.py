@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.diags.observations import ObservedPorts
+from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, PeerError
 from softib.fabric.model import Fabric
-from softib.monitor.prometheus import Key, ask, ask_range, error_metrics, key_of, ports_at
+from softib.monitor.prometheus import Key, ask, ask_range, error_metrics, key_of, observations_of_server, ports_at
+from softib.web.collector import JUDGED_S, ROWS
 from softib.web.past_maps import PastMap, PastMaps
 from softib.web.rates import Sample
 
@@ -18,8 +19,11 @@ __all__ = ["PastServer"]
 
 DAYS = 30.0
 """How far back is looked for the first scrape."""
-POINTS = 500
+POINTS, SCRAPES = 500, 80
+"""Times of the slider; scrapes in the time that is judged, at 15 s."""
 LEAST_STEP_S = 15.0
+LEAST_WINDOW_S = 150.0
+"""Two scrapes of a minute are in it."""
 RATE_S = 300
 """Rates are those of the five minutes before the time (two scrapes of a minute and more are in it)."""
 KNOWN_S = 30.0
@@ -132,6 +136,15 @@ class PastServer:
             for t, v in one["values"]:
                 found.setdefault(float(t), [np.nan, np.nan])[1] = float(v)
         return [(t, load, wait, 0) for t, (load, wait) in sorted(found.items())]
+
+    def observations(self, time_s: float) -> Observations | None:
+        """What rose in the :data:`JUDGED_S` seconds before the time, of large fabrics in fewer; None where there are no two scrapes."""
+        ports = max(1, len(ports_at(self.url, time_s)))
+        window_s = max(LEAST_WINDOW_S, JUDGED_S * min(1.0, ROWS / (ports * SCRAPES)))
+        try:
+            return observations_of_server(self.url, 1, window_s, time_s=time_s, node_guids=self._whose())
+        except InputError:
+            return None
 
     def topology_at(self, time_s: float) -> ObservedPorts:
         """The ports with a cable at a time, by their NodeGUIDs where the fabric of now has them."""

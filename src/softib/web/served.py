@@ -25,6 +25,7 @@ from softib.monitor.increase import Interval
 from softib.monitor.reading import Reading
 from softib.monitor.steady_clock import SteadyClock
 from softib.web.collector import Collector
+from softib.web.earlier import Earlier
 from softib.web.fabric_marks import cables_mark, tables_mark
 from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import Map, map_of
@@ -111,6 +112,7 @@ class Served:
     clock: Callable[[], float] = field(default_factory=lambda: SteadyClock().seconds)
     steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
     recent: Recent = field(init=False)
+    _earlier: Earlier = field(init=False)
     _now: Now | None = field(default=None, init=False)
     _remembered: Remembered = field(default_factory=Remembered, init=False)
     _marks: tuple[bytes, bytes] = field(default=(b"", b""), init=False)
@@ -121,6 +123,7 @@ class Served:
 
     def __post_init__(self) -> None:
         self.recent = Recent(self.keep)
+        self._earlier = Earlier(self)
 
     @property
     def now(self) -> Now:
@@ -161,15 +164,13 @@ class Served:
         return self.past.at(times[-1] if at_s is None else at_s) if times else one
 
     def then(self, at_s: float | None) -> Now:
-        """What is known of a kept time: the map of that time where the history has it; findings, jobs and tables are of now alone."""
+        """What was known at a kept time; None: now. Raises :class:`SoftibError` where the history does not answer."""
+        return self._earlier.at(at_s)
+
+    def result(self) -> ReadResult:
+        """The last reading, to bring up and route: a copy."""
         now = self.now
-        began = self.recent.times()[0] if self.recent.samples else now.time_s
-        if at_s is None or self.past is None or at_s >= began:
-            return now
-        found = self.past.maps.at(at_s)
-        if found is None:
-            return now
-        return Now(found.seen.fabric, found.seen, found.map, now.version, found.drawn, at_s)
+        return replace(self._result, fabric=now.fabric.copy())
 
     def refresh(self) -> Now:
         """One round, or one reading. Raises what the reader raises at the first time; later what was known stays, with the reason."""
@@ -186,6 +187,7 @@ class Served:
                 raise
             self._now = replace(self._now, problem=str(error))
         assert self._now is not None
+        self._earlier.remember(self._now)
         return self._now
 
     def _step(self, phase: str) -> AbstractContextManager[None]:
@@ -242,7 +244,8 @@ class Served:
         self._marks = marks
         now = Now(fabric, seen, drawn_map, version + changed, drawn + (last is None or redraw), at)
         if last is not None:
-            now = replace(now, checks=last.checks, rules=last.rules, reading=last.reading, jobs=last.jobs)
+            jobs = last.jobs if last.jobs is None or not redraw else last.jobs.on(seen.fabric, drawn_map)
+            now = replace(now, checks=last.checks, rules=last.rules, reading=last.reading, jobs=jobs)
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # whoever checks it brings it up where nobody did
@@ -259,9 +262,7 @@ class Served:
         when = JobsOnMap.stamp(self.jobs)
         if self._now.jobs is not None and self._jobs_of == (self._now.drawn, when):
             return
-        jobs = JobsOnMap.of(
-            self.jobs, replace(self._result, fabric=self._now.fabric.copy()), self._now.seen.fabric, self._now.map
-        )
+        jobs = JobsOnMap.of(self.jobs, self.result(), self._now.seen.fabric, self._now.map)
         self._jobs_of = self._now.drawn, when
         self._now = replace(self._now, jobs=jobs, version=self._now.version + 1)
 

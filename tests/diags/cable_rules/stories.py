@@ -516,11 +516,11 @@ def _after(world: World, o: Observations, p: Planted) -> float:
     return (world.readings[high][0] - p.begin_ps) / S
 
 
-def healthy_day(name: str, seed: int, looks: int = 24) -> list[str]:
+def healthy_day(name: str, seed: int, looks: int = 24, jobs: bool = False) -> list[str]:
     """False alarms of a day without a fault, judged every hour over all that was seen until then; each counts once. That a switch is gone is no false alarm
-    while it is."""
-    world = World(name, seed, period_s=900.0)
+    while it is. ``jobs``: applications are what sends."""
     until = 24 * 3600 * S
+    world = World(name, seed, period_s=900.0, jobs_until=until if jobs else 0)
     world.host_restarts(0.02, until)
     if world.rng.random() < 0.25:
         world.switch_restart(int(world.rng.uniform(0.1, 0.8) * until))

@@ -8,11 +8,20 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.live.conftest import own_library
+from tests.preload.verbs import engine_programs
 from tests.preload.verbs.applications import Applications
 from tests.preload.verbs.fabric_up import FabricUp
 from tests.scratch import scratch
 
 __all__ = ["own_library", "up"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def objects(tmp_path_factory, worker_id) -> None:
+    """One folder of object files for all workers: it lies beside their own temporary folders, and goes with them."""
+    base = tmp_path_factory.getbasetemp()
+    engine_programs.objects = (base if worker_id == "master" else base.parent) / "objects"
+    engine_programs.objects.mkdir(exist_ok=True)
 
 
 @pytest.fixture(scope="session")

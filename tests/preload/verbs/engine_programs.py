@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
+import hashlib
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -56,17 +58,32 @@ def program(
     return to
 
 
+objects: Path | None = None
+"""Where all workers of a test run keep object files; set by the folder's ``conftest.py``."""
+
+
 @functools.cache
 def compiled(source: Path, more: tuple[str, ...]) -> Path:
-    """Its object file, made once a test run."""
-    to = scratch("softib-engine-") / f"{source.stem}.o"
+    """Its object file, made once a test run: workers share it, for the sanitizers take half a minute over the whole engine."""
+    assert objects is not None
+    key = hashlib.sha256("\0".join((str(source), *more)).encode()).hexdigest()[:16]
+    to = objects / f"{source.stem}-{key}.o"
+    with (objects / f"{to.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not to.is_file():
+            compile_object(source, more, to)
+    return to
+
+
+def compile_object(source: Path, more: tuple[str, ...], to: Path) -> None:
     cc = build.compiler()
     assert cc is not None
+    part = to.with_suffix(".part.o")
     done = subprocess.run(
-        [*cc.split(), *FLAGS, *more, *INCLUDES, "-c", "-o", str(to), str(source)], capture_output=True, text=True
+        [*cc.split(), *FLAGS, *more, *INCLUDES, "-c", "-o", str(part), str(source)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    return to
+    part.replace(to)
 
 
 SANITIZERS = {

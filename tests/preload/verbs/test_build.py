@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from softib.errors import InputError
+from softib.live.launch import preload
 from softib.preload import build
 from tests.preload.verbs.applications import A
 
@@ -68,6 +71,42 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "_run", lambda arguments, text="": subprocess.CompletedProcess(arguments, 1, "", ""))
     assert "no infiniband/verbs.h and no rdma/rdma_cma.h; install" in build.why_no_verbs()
     assert "\n" not in build.why_no_verbs()
+
+
+def test_the_installation_says_in_one_line_what_is_missing(tmp_path, monkeypatch):
+    """The build's hook itself, in a copy without libraries, by a shell without a compiler."""
+    hooks = pytest.importorskip("hatchling.builders.hooks.plugin.interface")
+    root = Path(__file__).parents[3]
+    if not (root / "hatch_build.py").is_file():
+        pytest.skip("no checkout")
+    spec = importlib.util.spec_from_file_location("softib_hatch_build", root / "hatch_build.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert issubclass(made.PreloadHook, hooks.BuildHookInterface)
+    shutil.copytree(root / "src/softib/preload", tmp_path / "src/softib/preload", ignore=shutil.ignore_patterns("lib"))
+    shutil.copytree(root / "src/softib/iba", tmp_path / "src/softib/iba")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    told = []
+    hook = made.PreloadHook(str(tmp_path), {}, None, None, str(tmp_path), "wheel", None)
+    monkeypatch.setattr(hook, "_tell", told.append)
+    data = {"artifacts": []}
+    hook.initialize("standard", data)
+    assert data == {"artifacts": []}, "a wheel without them is pure"
+    assert told == [
+        "softib is installed without preload libraries: libsoftib-umad.so, libsoftib-verbs.so, libsoftib-mpi.so are not "
+        "built: there is no C compiler; install gcc libibverbs-dev librdmacm-dev and run 'python -m softib.preload.build'"
+    ]
+
+
+def test_what_a_program_without_the_umad_library_gets(tmp_path, monkeypatch):
+    monkeypatch.setattr(preload, "LIBRARY", tmp_path / "none.so")
+    monkeypatch.setattr(build, "LIBRARY", tmp_path / "libsoftib-umad.so")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(InputError) as caught:
+        preload.umad_library()
+    assert str(caught.value).startswith("libsoftib-umad.so is not built: there is no C compiler; install gcc ")
 
 
 def test_the_build_says_what_lacks_and_fails(tmp_path):

@@ -28,23 +28,32 @@ def paced():
 
 
 def told(paced, *words: str) -> tuple[float, float, int]:
-    """Microseconds to the completion of the READ, and to the effect of what was posted behind it; the word that this one moved."""
+    """Microseconds to the completion of the READ, and to what happened meanwhile: the WRITE's effect, or the change of the word that the second READ
+    reads; the word that was moved."""
     done = subprocess.run(
         paced.arguments("run", "--node", "node-001", "--", program("fence"), *words),
         env=paced.env, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    read, effect, word = done.stdout.split()
-    return float(read), float(effect), int(word)
+    read, meanwhile, word = done.stdout.split()
+    return float(read), float(meanwhile), int(word)
+
+
+def told_in_time(paced, *words: str) -> int:
+    """The word of a try in which something happened while the READ was under way: one without a processor at hand says nothing."""
+    for _ in range(5):
+        read, meanwhile, word = told(paced, *words)
+        if meanwhile < READ_US < read:
+            return word
+    pytest.fail(f"five times nothing happened within {READ_US:.0f} us; the last: {meanwhile:.0f}, the READ {read:.0f}")
 
 
 def test_a_write_behind_a_read_waits_for_it_with_a_fence_alone(paced):
-    read, effect, word = told(paced, "write", "0")
-    assert read > READ_US and effect < read / 2 and word == 7
-    read, effect, word = told(paced, "write", "1")
+    assert told_in_time(paced, "write", "0") == 7
+    _, effect, word = told(paced, "write", "1")
     assert effect >= READ_US and word == 7
 
 
 def test_a_read_behind_a_read_sees_what_the_responder_writes_meanwhile_with_a_fence_alone(paced):
-    assert told(paced, "read", "0")[2] == 0
-    assert told(paced, "read", "1")[2] == 9
+    assert told_in_time(paced, "read", "0") == 0
+    assert told_in_time(paced, "read", "1") == 9

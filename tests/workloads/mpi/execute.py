@@ -52,3 +52,22 @@ def execute(program: Program, start: np.ndarray, seed: int = 0) -> np.ndarray:
                 ready.append(j)
     assert done == n
     return state
+
+
+def meets(p: Program, n: int, count: int, algorithm: str) -> None:
+    """Nobody leaves before the last has come: each rank's last operation is reached from every rank's first."""
+    s = p.schedule("barrier")
+    s.check()
+    receive_of = matched(s)
+    begins = np.searchsorted(s.rank, np.arange(n + 1))
+    heard = [set() for _ in range(len(s))]
+    waits = [set(s.needs[s.first[i] : s.first[i + 1]].tolist()) for i in range(len(s))]
+    for i in np.flatnonzero(s.kind == Kind.SEND).tolist():
+        waits[int(receive_of[i])].add(i)
+    left = list(range(len(s)))
+    while left:
+        for i in [i for i in left if not any(j in left for j in waits[i])]:
+            heard[i] = {int(s.rank[i])}.union(*(heard[j] for j in waits[i]))
+            left.remove(i)
+    for r in range(n):
+        assert set().union(*heard[begins[r] : begins[r + 1]]) == set(range(n))

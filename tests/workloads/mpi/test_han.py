@@ -10,7 +10,7 @@ from softib.errors import InputError
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of
 from softib.workloads.mpi.han import SEGMENT
-from tests.workloads.mpi.execute import execute
+from tests.workloads.mpi.execute import execute, meets
 
 COSTS = costs_of("default", 8, 4)
 
@@ -36,6 +36,30 @@ def test_every_contribution_counts_once(
                 assert (end == start[0]).all()
             else:
                 assert (end[: ranks if collective == "allreduce" else 1] == 1).all()
+
+
+@pytest.mark.parametrize(("hosts", "each"), [(2, 2), (4, 4), (4, 3)])
+@pytest.mark.parametrize("count", [1, 60])
+def test_blocks_of_all_ranks_come_where_they_belong(hosts: int, each: int, count: int) -> None:
+    """All-gather, gather and scatter in two levels; the leaders have an algorithm that turns no buffer round (MPI-4, 6.5 to 6.7)."""
+    n = hosts * each
+    step = count
+    own = np.zeros((n, n * step, n), np.int64)
+    for r in range(n):
+        own[r, r * step : (r + 1) * step, r] = 1
+    everything = np.repeat(np.eye(n, dtype=np.int64), step, axis=0)
+    all_at_root = np.zeros_like(own)
+    all_at_root[0] = everything
+    run = lambda what, start: execute(made(what, n, each, step)[0], start, 1)
+    assert (run("allgather", own) == everything).all()
+    assert (run("gather", own)[0] == everything).all()
+    out = run("scatter", all_at_root)
+    assert all((out[r, r * step : (r + 1) * step] == everything[r * step : (r + 1) * step]).all() for r in range(n))
+
+
+def test_a_barrier_lets_nobody_go_before_the_last_has_come() -> None:
+    p = made("barrier", 12, 4, 0)[0]
+    meets(p, 12, 0, "")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +95,7 @@ def test_large_vectors_leave_a_host_by_one_rank_alone() -> None:
 
 
 @pytest.mark.parametrize(("collective", "given", "says"), [
-    ("allgather", {}, "softib's HAN has allreduce, reduce, bcast"), ("allreduce", {"version": "4.0"}, "4.0 has no HAN"),
+    ("alltoall", {}, "softib's HAN has allreduce, reduce, bcast, allgather"), ("allreduce", {"version": "4.0"}, "4.0 has no HAN"),
     ("allreduce", {"each": 1}, "several ranks on each of several hosts"), ("bcast", {"each": 16}, "several ranks on each"),
 ])  # fmt: skip
 def test_what_han_does_not_run_is_one_line(collective: str, given: dict, says: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from softib.errors import InputError, UnknownName
 from softib.workloads.nccl.constants import Collective, Protocol, busbw_factor
-from softib.workloads.nccl.law import predicted_us
+from softib.workloads.nccl.law import host_us, predicted_us
 from softib.workloads.nccl.machine import machine_of
 from softib.workloads.nccl.tuning import Choice, choose, expected_us
 from softib.workloads.nccl.work import BUFFER, STEPS, work_of
@@ -38,6 +38,41 @@ def test_bandwidths_of_2_8_4_are_those_of_its_source() -> None:
     assert at("tree", "ll128", 1 << 20) == pytest.approx(38.9 + (1 << 20) / (4 * 16.9 * 0.5 * 0.6 * 1e3))
     assert at("ring", "ll128", 1 << 20) == pytest.approx(71.2 + (1 << 20) / (4 * 16.9 * 16 / 30 * 1e3))
     assert at("tree", "simple", 1 << 20) == pytest.approx(448 + (1 << 20) / (4 * 22.5 * 0.5 * 0.5 * 1e3))
+
+
+def test_other_collectives_of_2_8_4_are_those_of_its_source() -> None:
+    """tuning.cc of 2.8.4 by hand, one node of 8 A100, 12 channels of 20 GB/s before they are doubled: LL has a third of a ring that does not reduce to all, LL128 18.3 GB/s a
+    channel of an all-gather and 15.2 of a reduce-scatter; a ring takes 8/7 of its bandwidth for these."""
+    at = lambda c, protocol: expected_us(c, Choice("ring", protocol), 1 << 20, A100, 1, "2.8")  # type: ignore[arg-type]
+    octets = (1 << 20) / 1e3
+    ring = 235.0
+    assert at(Collective.ALL_GATHER, "ll") == pytest.approx(3.6 + 7 * 0.47 + octets / (ring / 3 * 8 / 7))
+    assert at(Collective.ALL_REDUCE, "ll") == pytest.approx(3.6 + 14 * 0.47 + octets / (ring / 4 * 8 / 14))
+    assert at(Collective.ALL_GATHER, "ll128") == pytest.approx(10 + 7 * 1.9 + octets / (ring * 0.92 * 8 / 7))
+    assert at(Collective.REDUCE_SCATTER, "ll128") == pytest.approx(10 + 7 * 1.9 + octets / (12 * 15.2 * 8 / 7))
+
+
+def test_a_broadcast_s_latency_depends_on_the_order_of_its_rings() -> None:
+    """tuning.cc: one hop where all channels pass the GPUs in one order (sameChannels), else all, Simple's with the latency of a tree's chunk. So LL128 then broadcasts what
+    Simple does otherwise; and each NIC's ring begins at its own GPU, so two nodes with several have no order in common."""
+    at = lambda m, protocol, nodes=1: expected_us(Collective.BROADCAST, Choice("ring", protocol), 0, m, nodes, "2.8")  # type: ignore[arg-type]
+    turned = A100.but(same_channels=False)
+    assert at(A100, "simple") == pytest.approx(8.4 + 3.4) and at(turned, "simple") == pytest.approx(8.4 + 8 * 28)
+    assert at(turned, "ll128") == pytest.approx(10 + 8 * 1.9)
+    assert at(A100, "ll", 2) == pytest.approx(3.6 + 16 * 2.7)
+    assert at(A100.but(nics=1), "ll", 2) == pytest.approx(3.6 + 2.7)
+    chosen = lambda m: choose(Collective.BROADCAST, 16 << 20, m, 1, release="2.8").protocol
+    assert (chosen(A100), chosen(turned)) == (Protocol.SIMPLE, Protocol.LL128)
+
+
+def test_a_process_writes_a_row_for_each_channel_of_each_gpu() -> None:
+    """8 GPUs of one process: 15 further channels take as much longer as 15 of each; sends and receives have their own."""
+    one, eight = A100, A100.but(per_process=8)
+    more = lambda m, c: host_us(c, m, 1, None, 16) - host_us(c, m, 1)
+    assert more(eight, Collective.ALL_GATHER) == pytest.approx(8 * more(one, Collective.ALL_GATHER)) and more(
+        one, Collective.ALL_GATHER
+    ) == pytest.approx(3.0)
+    assert more(eight, Collective.ALL_TO_ALL) == 0
 
 
 def test_small_ones_take_trees_and_large_ones_rings() -> None:

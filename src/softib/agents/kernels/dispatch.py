@@ -22,6 +22,14 @@ from softib.agents.kernels.sma_tables import (
     vl_arbitration,
 )
 from softib.agents.kernels.vendor import vendor_agent
+from softib.agents.kernels.vports import (
+    virtualization_info,
+    vnode,
+    vport_guid_info,
+    vport_info_smp,
+    vport_pkey_table,
+    vport_states,
+)
 from softib.iba import constants as c
 from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT, MODIFIER_AT, VERSION_AT
 
@@ -37,6 +45,10 @@ GENERAL_INFO, AR_INFO, AR_GROUP, AR_LFT, AR_GROUP_COPY = (
     int(A.MLNX_GENERAL_INFO), int(A.MLNX_AR_INFO), int(A.MLNX_AR_GROUP), int(A.MLNX_AR_LFT), int(A.MLNX_AR_GROUP_COPY),
 )  # fmt: skip
 ROUTER_INFO, NEXT_HOPS, ADJACENT = int(A.MLNX_ROUTER_INFO), int(A.MLNX_NEXT_HOPS), int(A.MLNX_ADJACENT_SUBNETS)
+VIRTUALIZATION, VPORT, VNODE, VPORT_STATE, VNODE_DESC, VPORT_GUIDS, VPORT_PKEYS = (
+    int(A.MLNX_VIRTUALIZATION_INFO), int(A.MLNX_VPORT_INFO), int(A.MLNX_VNODE_INFO), int(A.MLNX_VPORT_STATE),
+    int(A.MLNX_VNODE_DESC), int(A.MLNX_VPORT_GUID_INFO), int(A.MLNX_VPORT_PKEY_TABLE),
+)  # fmt: skip
 SUBN_LID, SUBN_DR, PERF = int(c.MgmtClass.SUBN_LID), int(c.MgmtClass.SUBN_DR), int(c.MgmtClass.PERF)
 VENDOR, CONG_CTRL, SHARP = int(c.MgmtClass.VENDOR_MLNX), int(c.MgmtClass.CONG_CTRL), int(c.MgmtClass.SHARP)
 GET, SET, TRAP_REPRESS = int(c.Method.GET), int(c.Method.SET), int(c.Method.TRAP_REPRESS)
@@ -99,6 +111,24 @@ def subnet_agent(t, m, ingress, now):
         return next_hops(t, m, ingress, modifier, is_set)
     if attribute == ADJACENT:
         return adjacent_subnets(t, m, ingress, modifier, is_set)
+    return vport_agent(t, m, ingress, attribute, modifier, is_set)
+
+
+@inner
+def vport_agent(t, m, ingress, attribute, modifier, is_set):
+    """Likewise, an attribute of virtual ports."""
+    if attribute == VPORT:
+        return vport_info_smp(t, m, ingress, modifier, is_set)
+    if attribute == VIRTUALIZATION:
+        return virtualization_info(t, m, ingress, is_set)
+    if attribute == VPORT_STATE:
+        return vport_states(t, m, ingress, modifier, is_set)
+    if attribute == VPORT_PKEYS:
+        return vport_pkey_table(t, m, ingress, modifier, is_set)
+    if attribute == VPORT_GUIDS:
+        return vport_guid_info(t, m, ingress, modifier, is_set)
+    if attribute == VNODE or attribute == VNODE_DESC:
+        return vnode(t, m, ingress, modifier, is_set, attribute == VNODE_DESC)
     return BAD_ATTRIBUTE
 
 

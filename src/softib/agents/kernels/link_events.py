@@ -7,6 +7,7 @@ from softib.agents.kernels.notice import local_change, notice, threshold
 from softib.agents.kernels.port_info import drop, fail, train
 from softib.agents.kernels.samples import advance
 from softib.agents.kernels.sma import describe
+from softib.agents.kernels.vports import change_vport
 from softib.jit import kernel
 
 
@@ -70,3 +71,9 @@ def raise_trap(t, end, trap, number, data, now):
 def raise_threshold(t, end, trap, number, now):
     """Trap 129, 130 or 131 of port ``number`` of the node of end port ``end``."""
     threshold(t, now, end, trap, number)
+
+
+@kernel(_nrt=False)
+def set_vport(t, port, index, enabled):
+    """The host's doing: a virtual port of ``port`` comes up or goes down; False where nothing changed."""
+    return change_vport(t, port, index, enabled)

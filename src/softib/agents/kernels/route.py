@@ -10,6 +10,7 @@ by LID: its port 0), or -1 when it is lost on the way. The ports by which it lef
 import numpy as np
 
 from softib.agents.kernels.big_endian import get16, inner, put16
+from softib.agents.kernels.vports import owns_vport_lid
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.iba import constants as c
 from softib.iba.ar import GROUP_MASK, ARInfo
@@ -56,9 +57,11 @@ def link_up(t, port):
 
 @inner
 def owns(t, port, lid):
-    """True when ``lid`` is one of the 2^LMC LIDs of an end port: all bits but the LMC lowest are equal (IBA 4.1.3)."""
+    """True when ``lid`` is one of the 2^LMC LIDs of an end port: all bits but the LMC lowest are equal (IBA 4.1.3). Or that of a virtual port."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
-    return base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0
+    if base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0:
+        return True
+    return owns_vport_lid(t, port, lid)
 
 
 @inner

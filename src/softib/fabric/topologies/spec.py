@@ -88,6 +88,11 @@ def load_fabric_yaml(
         from softib.fabric.data_vls import set_data_vls
 
         set_data_vls(fabric, spec.data_vls)
+    if spec.virtual_ports:
+        from softib.fabric.virtual_ports import give_virtual_ports, plan_virtual_ports
+
+        with _at(file, lines, ("virtual_ports",)):
+            give_virtual_ports(fabric, *plan_virtual_ports(fabric, spec.virtual_ports))
     planted = _plant(file, fabric, spec.faults, lines)
     fabric.source.path = str(file)
     sm = _sm(file, spec.sm, lines, folder)

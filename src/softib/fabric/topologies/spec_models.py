@@ -120,6 +120,15 @@ _OPTIONS |= {
 Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)
 
 
+class VirtualPorts(Part):
+    """Virtual functions of the ports of a host."""
+
+    functions: Annotated[StrictInt, Field(ge=1, le=255)] = Field(
+        description="virtual functions of each port of the host"
+    )
+    lid_required: StrictBool = Field(False, description="each gets a LID of its own; else all have their port's")
+
+
 class FabricFile(Part):
     """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault against its kind."""
 
@@ -135,6 +144,10 @@ class FabricFile(Part):
     topology: dict[str, Any]
     cables: Cables | None = Field(None, description="length and medium of the cables")
     sm: Sm | None = Field(None, description="options of the subnet manager")
+    virtual_ports: dict[StrictStr, Annotated[StrictInt, Field(ge=1, le=255)] | VirtualPorts] | None = Field(
+        None,
+        description="virtual functions of hosts' ports, by host (* and ? fit any name; the last line that fits counts): a number, or {functions: N, lid_required: true}; by default none",
+    )
     faults: list[dict[str, Any]] = Field([], description="what is planted, in this order")
 
 

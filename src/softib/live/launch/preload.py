@@ -18,7 +18,7 @@ from softib.live.launch.child_watchdog import wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.live.launch.stale_dirs import StaleDirs
-from softib.preload.build import LIBRARY, MPI_LIBRARY, why_no_verbs
+from softib.preload.build import LIBRARY, MPI_LIBRARY, why_no_umad, why_no_verbs
 
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
 
@@ -46,10 +46,7 @@ def umad_library() -> Path:
     """``libsoftib-umad.so``, compiled when the package was installed. Raises :class:`InputError` where it was not."""
     if LIBRARY.is_file():
         return LIBRARY
-    raise InputError(
-        f"{LIBRARY.name} is not built (no C compiler when softib was installed?); run 'python -m softib.preload.build', "
-        "or use --stock-preload"
-    )
+    raise InputError(f"{why_no_umad()}, or use --stock-preload")
 
 
 def built_libraries() -> list[Path]:

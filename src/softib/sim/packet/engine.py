@@ -26,7 +26,8 @@ from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.parallel import in_parts, merged, run_parts, why_one_core
-from softib.sim.packet.state import build_state, grow
+from softib.sim.packet.pools import grow
+from softib.sim.packet.state import build_state
 from softib.sim.packet.validity import why_not
 from softib.sim.samples import Sampler
 

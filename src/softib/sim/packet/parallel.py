@@ -17,7 +17,7 @@ from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.network import know_peers
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.partition import SHORTEST_PS, lookahead, parts_of_ports
-from softib.sim.packet.state import grow, local_pools
+from softib.sim.packet.pools import grow, local_pools
 from softib.sim.samples import Sampler
 
 __all__ = ["in_parts", "merged", "run_parts", "run_windows", "why_one_core"]

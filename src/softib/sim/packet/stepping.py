@@ -24,11 +24,14 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.aggregation import aggregation_columns, inside_links
 from softib.sim.packet.groups import group_tables
 from softib.sim.packet.log import PacketLog, watch_tables
+from softib.sim.packet.mad_rows import grow_mads
 from softib.sim.packet.network import active_peer, build_net, drain_fs, know_peers, physical_peer, refresh_ports
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.parallel import in_parts, run_windows, why_one_core
 from softib.sim.packet.partition import lookahead
-from softib.sim.packet.state import build_state, first_vl, grow, grow_mads, waiting
+from softib.sim.packet.pools import grow, waiting
+from softib.sim.packet.queue_pairs import first_vl
+from softib.sim.packet.state import build_state
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric

@@ -40,7 +40,7 @@ class AliasGuids:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
         end, block = int(subnet.end_of_lid[int(R.lid.get(record))]), int(R.block.get(record))
-        if end < 0 or not (r.trusted or r.end == end):
+        if not 0 <= end < subnet.physical or not (r.trusted or r.end == end):
             return Answer(SaStatus.REQ_INVALID)
         cap = int(PortInfo.guid_cap.get(subnet.db.port_info[int(subnet.end_port[end])]))
         if block * GUID_BLOCK >= cap:

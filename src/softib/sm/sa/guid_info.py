@@ -15,9 +15,9 @@ __all__ = ["table"]
 
 def table(subnet: Subnet, aliases: AliasGuids) -> np.ndarray:
     """uint8[blocks, 72], as many blocks of an end port as its GUIDCap needs, ascending by LID and block."""
-    cap = PortInfo.guid_cap.get(subnet.db.port_info[subnet.end_port]).astype(np.int64)
+    cap = PortInfo.guid_cap.get(subnet.db.port_info[subnet.end_port[: subnet.physical]]).astype(np.int64)
     blocks = np.maximum(1, -(-cap // GUID_BLOCK))
-    end = np.repeat(np.arange(len(subnet)), blocks)
+    end = np.repeat(np.arange(subnet.physical), blocks)
     block = np.arange(len(end)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
     guid0 = np.where(block == 0, subnet.end_guid[end], np.uint64(0))
     records: np.ndarray = R.pack(lid=subnet.end_lid[end], block=block, guid0=guid0)

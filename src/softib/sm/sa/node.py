@@ -14,13 +14,15 @@ __all__ = ["table"]
 def table(subnet: Subnet) -> np.ndarray:
     """uint8[ends, 112], ascending by LID. PortGUID and LocalPortNum are those of the end port."""
     db = subnet.db
-    out = R.zeros(len(subnet))
-    info = db.node_info[subnet.end_node]
+    ends = slice(subnet.physical)
+    nodes = subnet.end_node[ends]
+    out = R.zeros(len(nodes))
+    info = db.node_info[nodes]
     at = R.fields["base_version"].byte
     out[:, at : at + 40] = info[:, :40]
-    R.fields["lid"].set(out, subnet.end_lid)
-    R.fields["port_guid"].set(out, subnet.end_guid)
-    switch = db.node_type[subnet.end_node] == NodeType.SWITCH
-    R.fields["local_port_num"].set(out, np.where(switch, 0, db.port_num[subnet.end_port]))
-    R.fields["node_description"].set(out, db.node_desc[subnet.end_node])
+    R.fields["lid"].set(out, subnet.end_lid[ends])
+    R.fields["port_guid"].set(out, subnet.end_guid[ends])
+    switch = db.node_type[nodes] == NodeType.SWITCH
+    R.fields["local_port_num"].set(out, np.where(switch, 0, db.port_num[subnet.end_port[ends]]))
+    R.fields["node_description"].set(out, db.node_desc[nodes])
     return out

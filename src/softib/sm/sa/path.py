@@ -69,9 +69,11 @@ class Paths:
             rows = np.flatnonzero(by_lid)
             found = self.subnet.end_of_lid[R.fields[lid_name].get(q[rows])].astype(np.int64)
             status[rows[(found < 0) & (status[rows] == 0)]] = SaStatus.NO_RECORDS
-            other = by_gid[rows] & (end[rows] != found) & (status[rows] == 0)
-            status[rows[other]] = SaStatus.REQ_INVALID
-            end[rows] = found
+            same = (end[rows] == found) | (
+                self.subnet.end_lid[end[rows]] == self.subnet.end_lid[found]
+            )  # virtual ports share LIDs
+            status[rows[by_gid[rows] & ~same & (status[rows] == 0)]] = SaStatus.REQ_INVALID
+            end[rows] = np.where(by_gid[rows] & same, end[rows], found)
         return end
 
     # -- answers --

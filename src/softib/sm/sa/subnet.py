@@ -1,6 +1,6 @@
 """What a finished sweep left, as the columns that records are made of.
 
-``end`` is a row of the end ports, ascending by LID; ``port`` and ``node`` are rows of the manager's database.
+``end`` is a row of the end ports, ascending by LID, and behind them of virtual ports; ``port`` and ``node`` are rows of the manager's database.
 """
 
 from __future__ import annotations
@@ -74,11 +74,30 @@ class Subnet:
         self.end_lid = db.port_lid[self.end_port].astype(np.int64)
         self.end_lmc = db.port_lmc[self.end_port].astype(np.int64)
         self.end_guid = db.port_guid[self.end_port]
+        self.physical = len(ends)
+        """Ends before this one are ports, the others virtual ports: with a GUID, partitions and perhaps a LID of their own, on somebody's port."""
+        self._add_vports()
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
         """Alias GUIDs, ascending, and the PortGUID of each."""
         self.router_tables = RouterTables()
         """What routers say of the subnets behind them."""
+
+    def _add_vports(self) -> None:
+        vports = self.db.vports
+        ports, lids = vports.ports(self.db), vports.lids_in_use(self.db)
+        rows = np.flatnonzero((ports >= 0) & (lids > 0) & (vports.index > 0))
+        rows = rows[np.lexsort((vports.index[rows], lids[rows]))]
+        has_lid = vports.lid[rows] > 0
+        self.owns_lid = np.concatenate([np.ones(self.physical, bool), has_lid])
+        """bool[ends]: has it LIDs that are no other end's?"""
+        if not len(rows):
+            return
+        shared = np.where(lids[rows] == self.db.port_lid[ports[rows]], self.db.port_lmc[ports[rows]], 0)
+        self.end_port = np.concatenate([self.end_port, ports[rows]])
+        self.end_lid = np.concatenate([self.end_lid, lids[rows]])
+        self.end_lmc = np.concatenate([self.end_lmc, shared.astype(np.int64)])
+        self.end_guid = np.concatenate([self.end_guid, vports.guid[rows]])
 
     def __len__(self) -> int:
         return len(self.end_port)
@@ -87,7 +106,7 @@ class Subnet:
     def end_of_lid(self) -> np.ndarray:
         """int32[LIDs]: the end that owns a LID, -1 = nobody."""
         owner = np.full(1 << 16, -1, np.int32)
-        size = 1 << self.end_lmc
+        size = np.where(self.owns_lid, 1 << self.end_lmc, 0)
         end = np.repeat(np.arange(len(size), dtype=np.int32), size)
         lid = self.end_lid[end] + np.arange(len(end)) - np.repeat(np.cumsum(size) - size, size)
         inside = lid <= LID_UCAST_MAX
@@ -159,7 +178,7 @@ class Subnet:
         db = self.db
         base = np.where(db.external, db.node_base[db.port_node], np.arange(db.n_ports))
         lid = np.zeros(db.n_ports, np.int64)
-        lid[self.end_port] = self.end_lid
+        lid[self.end_port[: self.physical]] = self.end_lid[: self.physical]
         return lid[base]
 
     @cached_property

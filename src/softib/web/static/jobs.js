@@ -15,8 +15,11 @@ export class JobList {
     });
   }
 
-  async read() {
-    const [jobs, shared] = await Promise.all([ask("jobs?limit=500"), ask("shared-links?limit=100")]);
+  // then(path): the path for the time that is shown.
+  async read(then) {
+    const paths = ["jobs?limit=500", "shared-links?limit=100"].map(then);
+    const [jobs, shared] = await Promise.all(paths.map(ask));
+    if (paths[0] !== then("jobs?limit=500")) return;
     const shown = jobs.rows.map((job) => {
       const button = element("button", "", { class: "job", type: "button", "data-job": job.job });
       const box = element("i");

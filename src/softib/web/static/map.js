@@ -7,7 +7,7 @@ const THIN = 0.03;
 const BUSY = 0.09;
 
 export class FabricMap {
-  // onNode(row) and onGroup(name, rows) are called with what is clicked.
+  // onNode(row, near) and onGroup(name, rows) are called with what is clicked; near is false where the node stands for its rack.
   constructor(element, onNode, onGroup) {
     Object.assign(this, { element, onNode, onGroup, marked: new Set(), hops: new Set(), by: "load" });
   }
@@ -161,9 +161,9 @@ export class FabricMap {
 
   clicked(key) {
     if (!this.scene.nodes.get(key)) return;
-    if (!levelOf(key)) return this.onNode(key);
+    if (!levelOf(key)) return this.onNode(key, true);
     const rows = members(this.doc, key);
-    if (levelOf(key) === 1) this.onNode(rows.find((i) => this.doc.leaf[i] === i));
+    if (levelOf(key) === 1) this.onNode(rows.find((i) => this.doc.leaf[i] === i), false);
     else this.onGroup(place(this.doc, key).label, rows);
     this.show(rows);
   }

@@ -4,11 +4,13 @@ import { FabricMap } from "./map.js";
 import { JobList } from "./jobs.js";
 import { $, ask, clock, element, moment, octets } from "./ask.js";
 
-const state = { drawn: -1, version: -1, times: [], at: null, by: "load", every: 2, findings: [] };
+const state = { drawn: -1, version: "", times: [], at: null, by: "load", every: 2, findings: [] };
 // For tests and for the console of whoever looks.
 window.softib = { state };
 
 const row = (name) => state.row.get(name);
+// What is asked of the time that the slider shows.
+const then = (path) => state.at === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${state.at}`;
 
 // ---- what is served, again and again
 
@@ -22,7 +24,12 @@ async function drawMap(at) {
 
 async function refresh() {
   const { by, at } = state, job = by === "jobs" && jobs.name !== null ? `&job=${encodeURIComponent(jobs.name)}` : "";
-  const values = await ask(`values?by=${by}${at === null ? "" : `&at=${at}`}${job}`);
+  const path = then(`values?by=${by}`);
+  const values = await ask(path + job).catch((error) => {
+    if (!job) throw error;
+    jobs.name = null;  // a job of another time
+    return ask(path);
+  });
   if (by !== state.by || at !== state.at) return;
   if (values.drawn !== state.drawn) {
     await drawMap(at);
@@ -31,9 +38,11 @@ async function refresh() {
   map.colour(by, octets(values.value), octets(values.node), octets(values.down));
   problem(values);
   legend(values.most);
-  if (values.version !== state.version) {
-    state.version = values.version;
+  const version = `${values.version} ${at}`;
+  if (version !== state.version) {
+    state.version = version;
     await Promise.all([about(), findings()]);
+    if (at !== state.at) return;
   }
   await times(values.time);
   state.fresh = performance.now();
@@ -56,7 +65,7 @@ async function about() {
   $("tab-path").hidden = !f.paths;
   $("tab-jobs").hidden = f.jobs === null;
   $("by").querySelector('[value="jobs"]').hidden = f.jobs === null;
-  if (f.jobs !== null) await jobs.read();
+  if (f.jobs !== null) await jobs.read(then);
 }
 
 async function times(shown) {
@@ -64,7 +73,8 @@ async function times(shown) {
   state.times = time;
   state.every = every_s;
   const slider = $("time");
-  slider.max = Math.max(0, time.length - 1);
+  // The right end is now: of a fabric that is read again and again its last round, of a file a step after the history.
+  slider.max = Math.max(0, time.length - (state.running ? 1 : 0));
   if (state.at === null) slider.value = slider.max;
   $("clock").textContent = state.at === null && (state.running || !shown) ? "now" : moment(shown ?? state.at);
 }
@@ -82,7 +92,9 @@ function legend(most) {
 // ---- findings
 
 async function findings() {
-  const [{ total, rows }, down] = await Promise.all([ask("findings?limit=200"), ask("down?limit=100")]);
+  const { at } = state;
+  const [{ total, rows }, down] = await Promise.all([ask(then("findings?limit=200")), ask(then("down?limit=100"))]);
+  if (at !== state.at) return;
   state.findings = rows;
   const shown = rows.map((f, i) => {
     const button = element("button", "", { class: `finding ${f.severity}`, "data-finding": i, type: "button" });
@@ -125,6 +137,7 @@ async function choose(i) {
 
 // A group of nodes that is drawn as one.
 function chooseGroup(name, rows) {
+  if (picking()) return;  // it comes near, and a node of it can be clicked
   tab("node");
   const switches = rows.filter((i) => map.doc.kind[i] === 0), list = element("ul");
   for (const i of switches.slice(0, 100)) {
@@ -146,7 +159,8 @@ async function showNode(i) {
   map.mark([i]);
   tab("node");
   const guid = `0x${map.doc.guid[i]}`;
-  const [ports, counters] = await Promise.all([ask(`ports?node=${guid}&limit=256`), ask(`counters?node=${guid}&limit=256`)]);
+  // Counters are those of the last round: of an earlier time only its cables are told.
+  const [ports, counters] = await Promise.all([ask(then(`ports?node=${guid}&limit=256`)), state.at === null ? ask(`counters?node=${guid}&limit=256`) : { rows: [] }]);
   const head = element("h2", name), about = element("p", `${["switch", "adapter", "router"][map.doc.kind[i]]} · ${guid}`, { class: "hint" });
   const table = element("table");
   table.append(element("thead"), element("tbody"));
@@ -154,7 +168,7 @@ async function showNode(i) {
   for (const t of ["port", "to", "rate", "LID", "errors"]) title.append(element("th", t));
   table.tHead.append(title);
   ports.rows.forEach((p, k) => {
-    const line = element("tr", "", { "data-port": p.port }), c = counters.rows[k];
+    const line = element("tr", "", { "data-port": p.port }), c = counters.rows[k] ?? {};
     const errors = Object.entries(c).filter(([n, v]) => v && (/error|down|discards|dropped|recovery/.test(n))).map(([n, v]) => `${n} ${v}`);
     for (const t of [p.port, p.peer ?? (p.port ? p.phys_state.toLowerCase() : ""), p.speed ? `${p.lanes}x ${p.speed}` : "", p.lid || "", errors.join(", ")]) line.append(element("td", t));
     table.tBodies[0].append(line);
@@ -174,6 +188,7 @@ async function history(guid, portnum) {
   if (!$("chart")) return;
   if (h.time.length < 2) { $("chart").replaceChildren(element("p", `Port ${portnum}: no history yet.`, { class: "hint" })); return; }
   const told = h.time.map((t, k) => k).filter((k) => h.load[k] !== null);
+  if (told.length < 2) { $("chart").replaceChildren(element("p", `Port ${portnum}: nobody told its load.`, { class: "hint" })); return; }
   const from = h.time[0], span = h.time.at(-1) - from, most = told.reduce((a, k) => Math.max(a, h.load[k]), 0.01);
   const points = told.map((k) => `${((h.time[k] - from) / span * 300).toFixed(1)} ${(60 - h.load[k] / most * 55).toFixed(1)}`);
   $("chart").innerHTML = `<svg class="chart" viewBox="0 0 300 62" preserveAspectRatio="none" role="img"><path d="M${points.join("L")}"/></svg>`;
@@ -182,6 +197,24 @@ async function history(guid, portnum) {
 
 // ---- a path
 
+// With the form open, a click on the map says from where, the next one to where.
+const picking = () => !$("path").hidden;
+let picked = null;
+function pick(i) {
+  const named = map.doc.name[i];
+  const is = map.doc.name.indexOf(named) === map.doc.name.lastIndexOf(named) ? named : `0x${map.doc.guid[i]}`;
+  if (picked === null) {
+    [$("from").value, $("to").value] = [is, ""];
+    $("answer").replaceChildren(element("p", "Now the other end.", { class: "hint" }));
+    picked = i;
+    map.mark([i]);
+  } else {
+    $("to").value = is;
+    picked = null;
+    $("explain").requestSubmit();
+  }
+}
+
 $("explain").addEventListener("submit", async (event) => {
   event.preventDefault();
   const answer = $("answer");
@@ -189,7 +222,8 @@ $("explain").addEventListener("submit", async (event) => {
     const p = await ask(`path?a=${encodeURIComponent($("from").value)}&b=${encodeURIComponent($("to").value)}`);
     const list = element("ol");
     for (const h of p.hops) list.append(element("li", `${h.node} port ${h.out_port} → ${h.to}, VL ${h.vl}${h.alternatives.length ? `; ${h.alternatives.length} other way${h.alternatives.length > 1 ? "s" : ""}` : ""}`));
-    answer.replaceChildren(element("p", `${p.engine}, SL ${p.sl}${p.ended ? ` · ${p.ended}` : ""}`, { class: "hint" }), list,
+    const of = state.at === null ? "" : " · by the tables of now";
+    answer.replaceChildren(element("p", `${p.engine}, SL ${p.sl}${of}${p.ended ? ` · ${p.ended}` : ""}`, { class: "hint" }), list,
       ...[...p.reasons, ...p.changes].map((r) => element("p", r)));
     const names = p.hops.flatMap((h) => [h.node, h.to]);
     const nodes = [...new Set(names)].map(row).filter((i) => i !== undefined);
@@ -245,40 +279,43 @@ function tab(name) {
 }
 for (const t of ["findings", "node", "path", "jobs"]) $(`tab-${t}`).addEventListener("click", () => tab(t));
 $("by").addEventListener("change", () => { state.by = $("by").value; refresh(); });
+// While the slider is dragged the server is asked for the times at which it rests.
+let resting;
 $("time").addEventListener("input", () => {
   const last = Number($("time").value) >= Number($("time").max);
   state.at = last ? null : state.times[$("time").value];
-  refresh();
+  $("clock").textContent = last ? "now" : moment(state.at);
+  clearTimeout(resting);
+  resting = setTimeout(() => refresh().catch(silent), 80);
 });
 $("theme").addEventListener("click", () => {
   setTheme(theme() === "dark" ? "light" : "dark");
   localStorage.setItem("softib-theme", theme());
   map.recolour();
   refresh();
-  if (!$("tab-jobs").hidden) jobs.read();
+  if (!$("tab-jobs").hidden) jobs.read(then);
 });
 document.addEventListener("keydown", (event) => {
   if (["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName)) return;
   if (event.key === "/") { $("search").focus(); event.preventDefault(); }
-  else if (event.key === "Escape") map.mark([]);
+  else if (event.key === "Escape") { picked = null; map.mark([]); }
   else if (map.key(event.key)) event.preventDefault();
 });
 function setTheme(name) { document.documentElement.dataset.theme = name; }
 
 setTheme(localStorage.getItem("softib-theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-const map = new FabricMap($("map"), (i) => choose(i), chooseGroup);
+const map = new FabricMap($("map"), (i, near) => picking() ? near && pick(i) : choose(i), chooseGroup);
 const jobs = new JobList(() => {
   state.by = $("by").value = "jobs";
   refresh();
 });
 window.softib.map = map;
+function silent(error) {
+  $("problem").hidden = false;
+  $("problem").textContent = `The server does not answer: ${error.message}`;
+}
 async function live() {
-  try {
-    await refresh();
-  } catch (error) {
-    $("problem").hidden = false;
-    $("problem").textContent = `The server does not answer: ${error.message}`;
-  }
+  await refresh().catch(silent);
   setTimeout(live, state.every * 1000);
 }
 if (typeof Sigma === "undefined") {

@@ -1,4 +1,4 @@
-"""MPI_Allreduce: the algorithms of Open MPI's ``coll/base`` (Thakur, Rabenseifner, Gropp 2005 describe them)."""
+"""MPI_Allreduce: the algorithms of Open MPI's ``coll/base`` (Thakur, Rabenseifner, Gropp 2005 describe them), and UCC's recursive k-nomial."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import numpy as np
 
 from softib.workloads.mpi.program import Data, Program
 
-__all__ = ["nonoverlapping", "rabenseifner", "recursive_doubling", "ring", "segmented_ring"]
+__all__ = ["RADIX", "knomial", "nonoverlapping", "rabenseifner", "recursive_doubling", "ring", "segmented_ring"]
+
+RADIX = 4
+"""Ranks that exchange in one round of :func:`knomial` (UCC's UCC_TL_UCP_ALLREDUCE_KN_RADIX)."""
 
 
 def lower_power(n: int) -> int:
@@ -41,6 +44,61 @@ def recursive_doubling(p: Program, count: int) -> None:
     if extra:
         p.receive(even, even + 1, whole(extra))
         p.send(even + 1, even, whole(extra))
+
+
+def knomial(p: Program, count: int, radix: int = RADIX) -> None:
+    """log_k n rounds in each of which k ranks send each other the whole vector, k - 1 messages at once (UCC, ``tl/ucp/allreduce``: recursive k-nomial, its choice up to
+    8 KiB; hcoll, UCC's predecessor, is not open). Ranks beyond a multiple of a power of k give theirs to a neighbour first, and get the result last."""
+    p.copy(p.every, count)
+    n = p.ranks
+    power = 1
+    while power * radix <= n:
+        power *= radix
+    full = n // power * power
+    extra = n - full
+    even = np.arange(0, 2 * extra, 2)
+    whole = lambda k: Data.of(0, count, k)
+    if extra:
+        p.send(even + 1, even, whole(extra))
+        p.reduce(even, p.receive(even, even + 1, whole(extra)), whole(extra))
+    real = np.concatenate([even, np.arange(2 * extra, n)])
+    distance = 1
+    while distance < full:
+        _knomial_round(p, real, distance, radix, count)
+        distance *= radix
+    if extra:
+        p.receive(even + 1, even, whole(extra))
+        p.send(even, even + 1, whole(extra))
+
+
+def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, count: int) -> None:
+    """Every rank sends to those that differ from it in one digit, receives from them, waits for all, and adds one after another."""
+    virtual = np.arange(len(real))
+    block = distance * radix
+    base = virtual - virtual % block
+    begin = p.last.copy()
+    ends: list[np.ndarray] = []
+    got: list[tuple[np.ndarray, np.ndarray]] = []
+    for k in range(1, radix):
+        to, source = (base + (virtual + d * distance) % block for d in (k, radix - k))
+        some, from_some = (v < len(real) for v in (to, source))
+        who, whence = real[some], real[from_some]
+        sends = p.send(who, real[to[some]], Data.of(0, count, len(who)), needs=list(begin[who].T))
+        receives = p.receive(
+            whence, real[source[from_some]], Data.of(0, count, len(whence)), needs=list(begin[whence].T)
+        )
+        ends += [_spread(sends, who, real, p.ranks), _spread(receives, whence, real, p.ranks)]
+        got.append((whence, receives))
+    p.wait(real, ends)
+    for whence, receives in got:
+        p.reduce(whence, receives, Data.of(0, count, len(whence)))
+
+
+def _spread(rows: np.ndarray, who: np.ndarray, real: np.ndarray, ranks: int) -> np.ndarray:
+    """Rows of ``who`` at the places of ``real``."""
+    column = np.full(ranks, -1, np.int64)
+    column[who] = rows
+    return column[real]
 
 
 def ring(p: Program, count: int) -> None:

@@ -25,6 +25,7 @@ ALLREDUCES: dict[str, Maker] = {
     "ring": lambda p, count, segment: allreduce.ring(p, count),
     "segmented-ring": lambda p, count, segment: allreduce.segmented_ring(p, count, segment or 1 << 20),
     "rabenseifner": lambda p, count, segment: allreduce.rabenseifner(p, count),
+    "knomial": lambda p, count, segment: allreduce.knomial(p, count),
 }
 ALGORITHMS: dict[str, dict[str, Maker]] = {
     "allreduce": ALLREDUCES, "allgather": personal.ALLGATHERS, "alltoall": personal.ALLTOALLS, "barrier": scattering.BARRIERS,

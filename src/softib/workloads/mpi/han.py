@@ -1,7 +1,8 @@
 """Open MPI's hierarchical collectives (``coll/han``): inside each host by coll/tuned, between the first ranks of the hosts by libnbc, segment after segment.
 
-Facts of ``ompi/mca/coll/han`` of 5.0.5: priority 35 in 5.0 (above tuned's 30, so it is asked first), 0 in 4.1 (never asked), not there in 4.0; segments of 64 KiB; below
-tuned, above libnbc; without simple algorithms, so that the parts of neighbouring segments overlap as its tasks t0 to t3 do.
+Facts of ``ompi/mca/coll/han`` of 5.0.9: priority 35 in 5.0 (above tuned's 30, so it is asked first), 0 in 4.1 (never asked), not there in 4.0; segments of 64 KiB; below
+tuned, above libnbc; without simple algorithms, so that the parts of neighbouring segments overlap as its tasks t0 to t3 do. All-gather, gather, scatter and barrier are one
+collective after another, blocking, so by tuned between the hosts, too (libnbc has none that block).
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from softib.workloads.mpi.decision import choose
+from softib.workloads.mpi.personal import ALLGATHERS, GATHERS, SCATTERS
 from softib.workloads.mpi.program import Data, Program
 from softib.workloads.mpi.rooted import BCASTS, REDUCES, segments
+from softib.workloads.mpi.scattering import BARRIERS
 
 __all__ = ["HAN", "SEGMENT", "takes_han"]
 
@@ -22,6 +25,7 @@ SEGMENT = 65_536
 """Octets of a segment (coll_han_bcast_segsize, …_reduce_segsize, …_allreduce_segsize)."""
 LIBNBC_SMALL = 65_536
 """Octets from which libnbc's chains are used."""
+Table = dict[str, Callable[..., None]]
 FEW = 4
 """Processes up to which libnbc broadcasts linearly."""
 
@@ -110,12 +114,11 @@ class _Levels:
         self.leaders = self.hosts[:, 0].copy()
         self.pieces = segments(count, SEGMENT, p.element)
 
-    def below(self, table: dict[str, Callable[..., None]], collective: str, piece: int) -> None:
+    def below(self, table: Table, collective: str, piece: int) -> None:
         """A collective in each host, as tuned chooses it; its ranks wait for it."""
         at, count = self.pieces[piece]
-        by = choose(collective, count * self.p.element, self.each, self.p.version, self.p.element)
         for members in self.hosts:
-            table[by.algorithm](View(self.p, members, at), count, by.segment)
+            _by_tuned(table, collective, View(self.p, members, at), count)
 
     def reduce_up(self, piece: int) -> None:
         """libnbc's ireduce to the first leader (nbc_ireduce.c)."""
@@ -179,5 +182,54 @@ def bcast(p: Program, count: int, each: int) -> None:
     _pipelined(at, {0: at.broadcast_up}, {1: lambda s: at.below(BCASTS, "bcast", s)})
 
 
-HAN: dict[str, Callable[[Program, int, int], None]] = {"allreduce": allreduce, "reduce": reduce, "bcast": bcast}
-"""Collectives that are modelled by HAN; its all-gather, gather, scatter and barrier are not: tuned's stand for them."""
+def allgather(p: Program, count: int, each: int) -> None:
+    """Gather in each host, all-gather of the leaders, broadcast of everything in each host (mca_coll_han_allgather_intra)."""
+    inside(GATHERS, "gather", p, count, each)
+    between(ALLGATHERS, "allgather", p, count, each)
+    for members in _hosts(p, each):
+        _by_tuned(BCASTS, "bcast", View(p, members, 0), p.ranks * count)
+
+
+def gather(p: Program, count: int, each: int) -> None:
+    """Gather in each host, and of the leaders (mca_coll_han_gather_intra_simple, which HAN takes)."""
+    inside(GATHERS, "gather", p, count, each)
+    between(GATHERS, "gather", p, count, each)
+
+
+def scatter(p: Program, count: int, each: int) -> None:
+    """Scatter to the leaders, and in each host (mca_coll_han_scatter_intra)."""
+    between(SCATTERS, "scatter", p, count, each)
+    inside(SCATTERS, "scatter", p, count, each)
+
+
+def barrier(p: Program, count: int, each: int) -> None:
+    """In each host, between the leaders, and in each host again (mca_coll_han_barrier_intra_simple)."""
+    inside(BARRIERS, "barrier", p, 0, each)
+    between(BARRIERS, "barrier", p, 0, each)
+    inside(BARRIERS, "barrier", p, 0, each)
+
+
+def inside(table: Table, collective: str, p: Program, count: int, each: int) -> None:
+    """A collective of blocks of ``count`` elements in every host."""
+    for members in _hosts(p, each):
+        _by_tuned(table, collective, View(p, members, int(members[0]) * count), count)
+
+
+def between(table: Table, collective: str, p: Program, count: int, each: int) -> None:
+    """A collective of the leaders, whose blocks are those of their hosts."""
+    _by_tuned(table, collective, View(p, _hosts(p, each)[:, 0].copy(), 0), count * each)
+
+
+def _hosts(p: Program, each: int) -> np.ndarray:
+    return np.arange(p.ranks).reshape(-1, each)
+
+
+def _by_tuned(table: Table, collective: str, view: View, count: int) -> None:
+    by = choose(collective, count * view.element, view.ranks, view.version, view.element)
+    table[by.algorithm](view, count, by.segment)
+
+
+HAN: dict[str, Callable[[Program, int, int], None]] = {
+    "allreduce": allreduce, "reduce": reduce, "bcast": bcast, "allgather": allgather, "gather": gather, "scatter": scatter, "barrier": barrier,
+}  # fmt: skip
+"""Collectives that HAN has; all-to-all and reduce-scatter are tuned's."""

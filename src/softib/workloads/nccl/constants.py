@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 __all__ = [
     "ALGORITHMS",
@@ -62,8 +64,8 @@ Three = tuple[float, float, float]
 @dataclass(frozen=True)
 class Release:
     """One release. ``base``: µs of LL, LL128, Simple by algorithm; ``nvlink`` and ``net``: µs a hop. ``ll_nvlink``: what an LL hop inside a node takes
-    times this where there are several. ``ll_share``: of a ring's bandwidth that LL gets. ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2,
-    more); ``ll128_bw``: of a channel by GPU; ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more). ``plateau``: factor on a
+    times this where there are several. ``ll_share``: of a ring's bandwidth that LL gets; ``ll_share_inside``: the same of all-gather, reduce-scatter and
+    broadcast inside a node. ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2, more); ``ll128_bw``: of a channel by GPU, ``ll128_of``: by collective where the release has it so; ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more). ``plateau``: factor on a
     large ring's latency. ``overhead``: does a ring's hop take at least the network's posting? ``old``: counts channels before they are doubled, with 235 GB/s of an
     A100 at most and NVLink's faster speed for trees on two nodes (2.8.4), and runs a tree by LL and Simple up, then down, where later ones do both at once."""
 
@@ -73,16 +75,26 @@ class Release:
     net: dict[Algorithm, Three]
     ll_nvlink: float
     ll_share: float
+    ll_share_inside: float
     tree_bw: tuple[Three, ...]
     ll128_bw: tuple[float, ...]
     ll_max: tuple[Three, ...]
     plateau: float
     overhead: bool
     old: bool
+    ll128_of: Mapping[Collective, float]
 
 
 _LL_MAX: tuple[Three, ...] = ((39.0, 39.0, 20.4), (87.7, 22.5, 19.0), (141.0, 45.0, 35.0), (282.0, 90.0, 70.0))
 _NONE: Three = (0.0, 0.0, 0.0)
+_LL128_OF = MappingProxyType(
+    {
+        Collective.BROADCAST: 18.8,
+        Collective.ALL_GATHER: 18.3,
+        Collective.REDUCE_SCATTER: 15.2,
+        Collective.ALL_REDUCE: 16.9,
+    }
+)
 A = Algorithm
 RELEASES = {
     r.name: r
@@ -92,7 +104,7 @@ RELEASES = {
             {A.TREE: (4.4, 4.4, 0.0), A.RING: (3.6, 10.0, 8.4)},
             {A.TREE: (0.52, 1.25, 28.0), A.RING: (0.47, 1.9, 3.4)},
             {A.TREE: (5.0, 8.5, 28.0), A.RING: (2.7, 4.0, 9.6)},
-            1.8, 0.25, ((26.5, 18.5, 10.0), (24.0, 22.5, 16.0)), (16.9, 16.9), _LL_MAX, 1.9, False, True,
+            1.8, 0.25, 1 / 3, ((26.5, 18.5, 10.0), (24.0, 22.5, 16.0)), (16.9, 16.9), _LL_MAX, 1.9, False, True, _LL128_OF,
         ),
         Release(
             "2.30",
@@ -101,7 +113,7 @@ RELEASES = {
              A.PAT: (0.0, 0.0, 4.0)},
             {A.TREE: (5.0, 8.5, 14.0), A.RING: (2.7, 4.0, 14.0), A.COLLNET: (0.0, 0.0, 31.0), A.NVLS: (0.0, 0.0, 18.0), A.NVLS_TREE: (0.0, 0.0, 20.9),
              A.PAT: (0.0, 0.0, 14.0)},
-            1.0, 0.5, ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0)), (20.0, 20.0, 36.7, 40.0), _LL_MAX, 1.4, True, False,
+            1.0, 0.5, 0.5, ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0)), (20.0, 20.0, 36.7, 40.0), _LL_MAX, 1.4, True, False, MappingProxyType({}),
         ),
     )
 }  # fmt: skip

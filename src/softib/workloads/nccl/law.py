@@ -125,7 +125,7 @@ def predicted_us(
     v = section("nccl") if values is None else values
     work = work_of(collective, by, size, machine, nodes)
     hops, (inside, across) = hops_of(by, machine, nodes, v, work.channels), rates_of(by, machine, nodes, work, v)
-    host = host_us(collective, machine, nodes, v)
+    host = host_us(collective, machine, nodes, v, work.channels)
     if by.algorithm == Algorithm.P2P:
         return max(host, _pairs_us(collective, size, machine, nodes, hops, (inside, across)))
     path, moved, shared = _shape(collective, by, machine, nodes)
@@ -142,14 +142,18 @@ def predicted_us(
     return max(host, hops.launch + latency + (fill + rest) / 1e3)
 
 
-def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
-    """µs of processor time until a process has launched a collective on all GPUs that it drives, one after another (``machine.per_process``). Where programs launch
+def host_us(
+    collective: Collective, machine: Machine, nodes: int, values: Section | None = None, channels: int = 1
+) -> float:
+    """µs of processor time until a process has launched a collective on all GPUs that it drives, one after another (``machine.per_process``): of each GPU, and of each of
+    its channels, into whose queue NCCL writes a row (ncclSaveKernel and getNextOp, src/enqueue.cc of 2.8.4). Where programs launch
     collective after collective, as nccl-tests does, the GPUs run one while the processor launches the next: each takes the longer of the two."""
     v = section("nccl") if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
     )
-    return machine.per_process * (v["host_launch"] + 2 * peers * v["host_pair"])
+    further = 0 if peers else channels - 1
+    return machine.per_process * (v["host_launch"] + 2 * peers * v["host_pair"] + further * v["host_channel"])
 
 
 def _pairs_us(

@@ -45,7 +45,8 @@ class Machine:
     """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the link); ``amd``: the processor's vendor; ``gpudirect``
     as in :data:`GPUDIRECT`; ``ll128``: does NCCL allow LL128 between nodes (GPU and NIC behind one PCIe switch); ``sharp``: do the switches
     reduce; ``nic_gbytes``: what GPUs and a NIC exchange, where it was measured (0: from the link and ``gpudirect``); ``launch``: name of the
-    parameter of launch and host overhead; ``per_process``: GPUs that one process drives (nccl-tests' ``-g``)."""
+    parameter of launch and host overhead; ``per_process``: GPUs that one process drives (nccl-tests' ``-g``); ``same_channels``: do all rings inside a node pass its GPUs in one
+    order, as NCCL's search finds it with NVSwitches, but not with NVLinks between GPUs (sameChannels of a graph)?"""
 
     name: str
     gpu: Gpu
@@ -59,6 +60,7 @@ class Machine:
     nic_gbytes: str = ""
     launch: str = "launch"
     per_process: int = 1
+    same_channels: bool = True
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= MAX_GPUS or not 1 <= self.nics <= MAX_GPUS:
@@ -82,6 +84,10 @@ class Machine:
         """The NIC that GPU number ``gpu`` of the node uses: the nearest, an even share of the GPUs for each."""
         return gpu * self.nics // self.gpus if self.gpus >= self.nics else gpu * (self.nics // self.gpus)
 
+    def one_order(self, nodes: int) -> bool:
+        """Do all channels pass the GPUs in one order? Between nodes those of each NIC begin at its own GPU."""
+        return self.nics == 1 if nodes > 1 else self.same_channels
+
     def channels(self, nodes: int) -> int:
         """Channels of a communicator: rings of the search, doubled as NCCL does (src/graph/connect.cc), at most 32."""
         return self.gpu.channels if nodes == 1 else min(32, 2 * min(self.nics, 16))
@@ -103,7 +109,17 @@ MACHINES = {
         Machine("dgx-h100", GPUS["H100"], 8, 8, 400.0),
         Machine("dgx-b200", GPUS["B200"], 8, 8, 400.0),
         Machine("ndv4", GPUS["A100"], 8, 8, 200.0, amd=True),
-        Machine("abci-v", GPUS["V100"], 4, 2, 100.0, ll128=False, nic_gbytes="abci_v_nic", launch="launch_v100"),
+        Machine(
+            "abci-v",
+            GPUS["V100"],
+            4,
+            2,
+            100.0,
+            ll128=False,
+            nic_gbytes="abci_v_nic",
+            launch="launch_v100",
+            same_channels=False,
+        ),
         Machine("abci-a", GPUS["A100"], 8, 4, 200.0, nic_gbytes="abci_a_nic"),
     )
 }

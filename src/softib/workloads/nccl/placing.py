@@ -126,7 +126,7 @@ def _tree_part(run: Run) -> Part:
 
 def _launched(run: Run, part: Part) -> Part:
     """``part``, which ends no sooner than a process has launched the collective on all its GPUs (they run the one before meanwhile)."""
-    host = host_us(run.collective, run.machine, run.nodes, run.values)
+    host = host_us(run.collective, run.machine, run.nodes, run.values, run.work.channels)
     if run.machine.per_process == 1:
         return part
     n, first = len(part.src), int(run.adapters[0, 0])

@@ -138,10 +138,11 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
             ring, trees = min(ring, OLD_MOST), min(trees, OLD_MOST)
     gpu, several = m.gpu.index, 0 if nodes == 1 else 1 if nodes == 2 else 2
     ll_max = r.ll_max[gpu if nodes == 1 else int(m.amd)][several]
-    ll128 = channels * r.ll128_bw[min(gpu, len(r.ll128_bw) - 1)]
+    ll128 = channels * r.ll128_of.get(c, r.ll128_bw[min(gpu, len(r.ll128_bw) - 1)])
+    ll_share = r.ll_share if nodes > 1 or c == Collective.ALL_REDUCE else r.ll_share_inside
     tree = channels * r.tree_bw[min(gpu, len(r.tree_bw) - 1)][several]
     if a == Algorithm.RING:
-        bus = (min(ll_max, ring * r.ll_share), min(ring * 0.92, ll128), ring)[i]
+        bus = (min(ll_max, ring * ll_share), min(ring * 0.92, ll128), ring)[i]
     elif a == Algorithm.TREE:
         bus = min(trees * 0.92, tree)
         ll128_share = 7 / 9 if nodes == 1 else 0.915 if r.old else 120 / 128
@@ -185,7 +186,12 @@ def _latency(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Rel
         inside *= r.ll_nvlink
     if a == Algorithm.RING:
         if c == Collective.BROADCAST:
-            return base + (across if nodes > 1 else inside)
+            hop = across if nodes > 1 else inside
+            if m.one_order(nodes):
+                return base + hop
+            if i == 2:  # NCCL adds the latency of a tree's chunk there
+                hop = (r.net if nodes > 1 else r.nvlink)[Algorithm.TREE][2]
+            return base + ranks * hop
         steps = steps_of(c, ranks)
         between = 0 if nodes == 1 else (2 if c == Collective.ALL_REDUCE else 1) * (nodes - 1)
         if r.overhead and nodes > 1:

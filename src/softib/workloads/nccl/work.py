@@ -23,6 +23,8 @@ NVLS_CHUNK = 131_072
 RING_CHUNK_STEPS = 4
 LINES = 16
 """A chain by LL128 hands on lines of 128 octets as they come: pieces of 1/16 of a step stand for that."""
+LL_OCTETS = 8
+"""Octets that a thread hands on at once by LL, with two flags beside them: a chain hands on what all threads have."""
 TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
 """(chunks for each level of the tree, smallest chunk): chunks are halved while there are fewer."""
 
@@ -60,7 +62,7 @@ def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nod
     if by.algorithm in (Algorithm.RING, Algorithm.PAT):
         shares = 1 if collective == Collective.BROADCAST else ranks
         if collective == Collective.BROADCAST:
-            full //= LINES if p == Protocol.LL128 else 1
+            full = {Protocol.LL: threads * LL_OCTETS, Protocol.LL128: full // LINES}.get(p, full)
         elif p == Protocol.SIMPLE:
             full *= RING_CHUNK_STEPS
     elif (

@@ -1,6 +1,6 @@
 /*
  * What is posted behind a long READ on a paced link: "fence write 0|1" posts a WRITE, "fence read 0|1" a READ of a word that changes
- * meanwhile; 1: with IBV_SEND_FENCE. Prints how long the READ took and when the other had its effect, both in microseconds, and the word.
+ * meanwhile; 1: with IBV_SEND_FENCE. Prints how long the READ took, when the WRITE had its effect or the word changed, both in microseconds, and the word that was moved.
  */
 #include "rig.h"
 
@@ -65,8 +65,13 @@ int main(int n, char **words)
     post(IBV_WR_RDMA_READ, 0, LONG, 0, 0);
     post(writes ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, LONG, 8, 1, fence);
     while (!took[0] || !took[1]) {
-        int got = ibv_poll_cq(cqs[0], 1, &wc);
+        int got;
 
+        if (!writes && !seen && now() - began > 1000) {
+            *there = 9; /* while the READ's octets are under way */
+            seen = now() - began;
+        }
+        got = ibv_poll_cq(cqs[0], 1, &wc);
         MUST(got >= 0 && now() - began < 20e6);
         if (got) {
             MUST(wc.status == IBV_WC_SUCCESS);
@@ -74,9 +79,7 @@ int main(int n, char **words)
         }
         if (writes && !seen && *there == 7)
             seen = now() - began;
-        if (!writes && !took[0] && now() - began > 1000)
-            *there = 9; /* while the READ's octets are under way */
     }
-    printf("%.0f %.0f %d\n", took[0], writes ? seen : took[1], (int)(writes ? *there : *mine));
+    printf("%.0f %.0f %d\n", took[0], seen, (int)(writes ? *there : *mine));
     return 0;
 }

@@ -1,0 +1,195 @@
+# mypy: ignore-errors
+"""Virtual ports of a CA port (:mod:`softib.iba.vports`): what its SMA answers and keeps.
+
+The port that an SMP entered owns them; AttributeModifier names index and block (:mod:`softib.iba.vports` says how). A virtual port is
+never further than its physical port: it reads the lower one of both states.
+"""
+
+import numpy as np
+
+from softib.agents.kernels.big_endian import clear, copy, get16, get64, inner, put16, put64
+from softib.iba import constants as c
+from softib.iba import vports
+from softib.iba.mad_offsets import DATA_AT
+from softib.iba.smp import PortInfo
+
+OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
+DOWN, INIT, ARMED, ACTIVE = (
+    int(s) for s in (c.PortState.DOWN, c.PortState.INIT, c.PortState.ARMED, c.PortState.ACTIVE)
+)
+V, INFO = vports.VirtualizationInfo, vports.VPortInfo
+FLAGS_AT, CAP_AT, TOP_AT, HEAD_SIZE = V.virtualization_enable.byte, V.vport_cap.byte, V.vport_index_top.byte, 8
+CHANGE_BIT = 0x20  # VPortStateChange, in the octet of VirtualizationEnable
+STATE_AT, LID_AT, LID_INDEX_AT, GUID_AT = (
+    INFO.vport_state.byte, INFO.vport_lid.byte, INFO.lid_by_vport_index.byte, INFO.vport_guid.byte,
+)  # fmt: skip
+LID_REQUIRED = 0x04  # in the octet of VPortState(4), ClientReregister(1), LidRequired(1)
+INFO_SIZE, NODE_SIZE = INFO.vport_profile.byte + 8, vports.VNodeInfo.vnode_guid.byte + 8
+STATES = vports.VPORT_STATES
+CAP_MASK2_AT, PORT_STATE_AT = PortInfo.cap_mask2.byte + 1, PortInfo.port_state.byte
+VIRTUAL = int(c.CapMask2.VIRTUALIZATION)
+LID_MAX, GUIDS, PKEYS = c.LID_UCAST_MAX, vports.VPORT_GUIDS, vports.VPORT_PKEYS
+
+
+@inner
+def has_vports(t, port):
+    """Has the port (row) virtual ports?"""
+    return t.port_info[port, CAP_MASK2_AT] & VIRTUAL != 0 and t.switch_of_node[t.port_node[port]] < 0
+
+
+@inner
+def vport_row(t, port, index):
+    """Row of virtual port ``index``, -1 beyond VPortCap."""
+    return np.int64(t.vport_base[port]) + index if index <= get16(t.virtualization[port], CAP_AT) else np.int64(-1)
+
+
+@inner
+def vport_state(t, port, row):
+    """VPortState as it reads."""
+    return min(np.int64(t.vport_info[row, STATE_AT] >> 4), np.int64(t.port_info[port, PORT_STATE_AT] & 15))
+
+
+@inner
+def owns_vport_lid(t, port, lid):
+    """Has a virtual port of ``port`` this LID?"""
+    if not has_vports(t, port):
+        return False
+    base = np.int64(t.vport_base[port])
+    for row in range(base, base + get16(t.virtualization[port], CAP_AT) + 1):
+        if lid and get16(t.vport_info[row], LID_AT) == lid:
+            return True
+    return False
+
+
+@inner
+def virtualization_info(t, m, ingress, is_set):
+    """How many there are. A Set takes VPortStateChange away where it has the bit; the rest is the adapter's own."""
+    if not has_vports(t, ingress):
+        return BAD_ATTRIBUTE
+    head = t.virtualization[ingress]
+    if is_set and m[DATA_AT + FLAGS_AT] & CHANGE_BIT:
+        head[FLAGS_AT] &= np.uint8(0xFF & ~CHANGE_BIT)
+    clear(m, DATA_AT, 64)
+    copy(m, DATA_AT, head, 0, HEAD_SIZE)
+    return OK
+
+
+@inner
+def vport_info_smp(t, m, ingress, modifier, is_set):
+    """One virtual port. A Set goes one state up (Initialize, Armed, Active), down to Initialize, or leaves the state (0); a LID where one is required."""
+    if not has_vports(t, ingress):
+        return BAD_ATTRIBUTE
+    row = vport_row(t, ingress, modifier)
+    if row < 0:
+        return BAD_FIELD
+    info, status = t.vport_info[row], OK
+    if is_set:
+        status = write_vport(t, m, ingress, row)
+    clear(m, DATA_AT, 64)
+    copy(m, DATA_AT, info, 0, INFO_SIZE)
+    m[DATA_AT + STATE_AT] = (info[STATE_AT] & 0x0F) | (vport_state(t, ingress, row) << 4)
+    return status
+
+
+@inner
+def write_vport(t, m, ingress, row):
+    """Take over what a Set may write; a bad field leaves everything as it was."""
+    info, now = t.vport_info[row], vport_state(t, ingress, row)
+    wanted, lid = np.int64(m[DATA_AT + STATE_AT] >> 4), get16(m, DATA_AT + LID_AT)
+    physical = np.int64(t.port_info[ingress, PORT_STATE_AT] & 15)
+    up = (wanted == ARMED and now == INIT) or (wanted == ACTIVE and now == ARMED)
+    restart = wanted == INIT and now > INIT
+    if not (wanted == 0 or wanted == now or restart or (up and wanted <= physical)):
+        return BAD_FIELD
+    required = info[STATE_AT] & LID_REQUIRED != 0
+    if lid > LID_MAX or (lid and not required):
+        return BAD_FIELD
+    if get16(m, DATA_AT + LID_INDEX_AT) > get16(t.virtualization[ingress], CAP_AT):
+        return BAD_FIELD
+    if up or restart:
+        info[STATE_AT] = (info[STATE_AT] & 0x0F) | (wanted << 4)
+    if required:
+        put16(info, LID_AT, lid)
+    copy(info, LID_INDEX_AT, m, DATA_AT + LID_INDEX_AT, 2)
+    return OK
+
+
+@inner
+def vport_states(t, m, ingress, modifier, is_set):
+    """States of 128 virtual ports, two in an octet; those beyond VPortCap read 0."""
+    if is_set or not has_vports(t, ingress):
+        return BAD_ATTRIBUTE
+    cap, first = get16(t.virtualization[ingress], CAP_AT), modifier * STATES
+    if first > cap:
+        return BAD_FIELD
+    clear(m, DATA_AT, 64)
+    for i in range(min(STATES, cap + 1 - first)):
+        state = vport_state(t, ingress, np.int64(t.vport_base[ingress]) + first + i)
+        m[DATA_AT + (i >> 1)] |= state << (0 if i & 1 else 4)
+    return OK
+
+
+@inner
+def vnode(t, m, ingress, modifier, is_set, description):
+    """VNodeInfo, or VNodeDescription, of the virtual HCA that a virtual port belongs to."""
+    if is_set or not has_vports(t, ingress):
+        return BAD_ATTRIBUTE
+    row = vport_row(t, ingress, modifier)
+    if row < 0:
+        return BAD_FIELD
+    clear(m, DATA_AT, 64)
+    if description:
+        copy(m, DATA_AT, t.vnode_desc[row], 0, 64)
+    else:
+        copy(m, DATA_AT, t.vnode_info[row], 0, NODE_SIZE)
+    return OK
+
+
+@inner
+def vport_guid_info(t, m, ingress, modifier, is_set):
+    """The GUIDs of a virtual port, one block; entry 0 is its own, and read-only."""
+    if not has_vports(t, ingress):
+        return BAD_ATTRIBUTE
+    row = vport_row(t, ingress, modifier >> 16)
+    if row < 0 or modifier & 0xFFFF:
+        return BAD_FIELD
+    for i in range(GUIDS):
+        if is_set and i:
+            t.vport_guids[row, i] = get64(m, DATA_AT + 8 * i)
+        put64(m, DATA_AT + 8 * i, t.vport_guids[row, i])
+    return OK
+
+
+@inner
+def vport_pkey_table(t, m, ingress, modifier, is_set):
+    """The P_Keys of a virtual port, one block."""
+    if not has_vports(t, ingress):
+        return BAD_ATTRIBUTE
+    row = vport_row(t, ingress, modifier >> 16)
+    if row < 0 or modifier & 0xFFFF:
+        return BAD_FIELD
+    for i in range(PKEYS):
+        if is_set:
+            t.vport_pkeys[row, i] = get16(m, DATA_AT + 2 * i)
+        put16(m, DATA_AT + 2 * i, np.int64(t.vport_pkeys[row, i]))
+    return OK
+
+
+@inner
+def change_vport(t, port, index, enabled):
+    """The host's doing: a virtual port comes up (Initialize) or goes down; VPortIndexTop and VPortStateChange follow. False: there is none, or
+    it is so."""
+    row = vport_row(t, port, index) if has_vports(t, port) else np.int64(-1)
+    if row < 0 or (t.vport_enabled[row] != 0) == enabled:
+        return False
+    t.vport_enabled[row] = enabled
+    t.vport_info[row, STATE_AT] = (t.vport_info[row, STATE_AT] & 0x0F) | ((INIT if enabled else DOWN) << 4)
+    if not enabled:
+        put16(t.vport_info[row], LID_AT, 0)
+    head, top, base = t.virtualization[port], 0, np.int64(t.vport_base[port])
+    for i in range(get16(head, CAP_AT) + 1):
+        if t.vport_enabled[base + i]:
+            top = i
+    put16(head, TOP_AT, top)
+    head[FLAGS_AT] |= np.uint8(CHANGE_BIT)
+    return True

@@ -1,0 +1,63 @@
+"""When jobs of schedulers began and ended: Slurm's numbers in all shapes that its versions write, and the times of pods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["pod_span", "ran_at", "slurm_span"]
+
+Span = tuple[float | None, float | None]
+"""Clock times in seconds since 1970; None: not known, or not yet."""
+GOING = frozenset({"RUNNING", "SUSPENDED"})
+"""States of Slurm in which ``end_time`` is when the time limit will be over, not when the job ended."""
+
+
+def ran_at(span: Span, at_s: float) -> bool:
+    """Did it run at this time? A job whose beginning nobody told ran as far back as one looks."""
+    begin, end = span
+    return (begin is None or begin <= at_s) and (end is None or at_s < end)
+
+
+def slurm_span(job: Mapping[str, Any], states: set[str]) -> Span:
+    """``start_time`` and ``end_time`` of ``squeue`` and ``scontrol --json``, or those in the object ``time`` of ``sacct --json``."""
+    times = job.get("time")
+    both = (times.get("start"), times.get("end")) if isinstance(times, Mapping) else (None, None)
+    begin, end = (
+        _slurm_number(job.get(n) if job.get(n) is not None else t)
+        for n, t in zip(("start_time", "end_time"), both, strict=True)
+    )
+    return begin, None if states & GOING else end
+
+
+def _slurm_number(value: Any) -> float | None:
+    """Seconds since 1970, as a number or (Slurm 23.02 and later) ``{"set": true, "infinite": false, "number": N}``; 0 is none."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set", True) is True and not value.get("infinite") else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        return None
+    return float(value)
+
+
+def pod_span(status: Mapping[str, Any]) -> Span:
+    """``startTime`` of a pod, and when the last of its containers ended, where all have."""
+    begin, containers = _rfc3339(status.get("startTime")), status.get("containerStatuses")
+    if status.get("phase") not in ("Succeeded", "Failed") or not isinstance(containers, list):
+        return begin, None
+    ends = []
+    for one in containers:
+        state = one.get("state") if isinstance(one, Mapping) else None
+        ended = state.get("terminated") if isinstance(state, Mapping) else None
+        ends.append(_rfc3339(ended.get("finishedAt")) if isinstance(ended, Mapping) else None)
+    known = [e for e in ends if e is not None]
+    return begin, max(known) if known and len(known) == len(ends) else None
+
+
+def _rfc3339(value: Any) -> float | None:
+    try:
+        known = datetime.fromisoformat(str(value).replace("Z", "+00:00"))
+        return (known if known.tzinfo else known.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,87 @@
+"""PortCountersExtended of every port, and PortCounters where these lack the error counters: a port is read whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.iba import perf
+from softib.mad.batch import MadBatch
+from softib.monitor.counters import BASIC, EXTENDED, PLAIN, WIDE
+from softib.monitor.performance_agents import PerformanceAgents
+from softib.monitor.reading import Reading
+from softib.monitor.requests import PacedGets, port_gets
+from softib.monitor.targets import Targets
+
+__all__ = ["PortCounters"]
+
+OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.CapMask.QP1_DROPPED}
+"""Fields of PortCounters that mean something only where ClassPortInfo.CapabilityMask has the bit (IBA 16.1.3.1)."""
+
+
+class PortCounters:
+    """The counters of ``targets``, whose ``agents`` say which they have. ``now_ns`` dates each answer."""
+
+    def __init__(self, gets: PacedGets, targets: Targets, agents: PerformanceAgents, now_ns: Callable[[], int]):
+        self.gets, self.targets, self.agents, self.now_ns = gets, targets, agents, now_ns
+        t = targets
+        cap = agents.cap[t.end]
+        more = agents.cap2[t.end] & int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS) > 0
+        self._wide = more | (cap & int(perf.CapMask.EXTENDED_WIDTH) > 0)
+        self._extended = self._wide | (cap & int(perf.CapMask.EXTENDED_WIDTH_NO_IETF) > 0)
+        self._more = more
+        rows = np.arange(len(t))
+        plain, extended = rows[~more], rows[self._extended]
+        self._main_rows = np.concatenate([plain, extended])
+        self._is_extended = np.arange(len(self._main_rows)) >= len(plain)
+        self._main = MadBatch.concat([port_gets(PLAIN.id, t, plain), port_gets(EXTENDED.id, t, extended)])
+
+    def read(self, r: Reading, away: np.ndarray) -> np.ndarray:
+        """Read them into ``r`` but those of the devices ``away`` (bool[d]). Returns which devices were silent. bool[d]"""
+        t = self.targets
+        wanted = np.flatnonzero(~away[t.device[self._main_rows]])
+        # A port counts as read when all that it was asked is there: half of a port would look like a counter that stands still.
+        missing = np.bincount(self._main_rows, minlength=len(t))
+
+        def heard(tags: np.ndarray, mad: np.ndarray) -> None:
+            now = self.now_ns()
+            at = wanted[tags]
+            wide = self._is_extended[at]
+            for extended in (False, True):
+                which = wide == extended
+                if which.any():
+                    rows = self._main_rows[at[which]]
+                    self._take_main(r, extended, rows, mad[which])
+                    missing[rows] -= 1
+                    r.time_ns[rows] = now
+
+        whole = len(wanted) == len(self._main)
+        batch = self._main if whole else self._main[wanted]
+        silent = self.gets.run(batch, t.device[self._main_rows[wanted]], len(t.device_guid), heard)
+        r.answered[:] = missing == 0
+        r.time_ns[~r.answered] = 0
+        return silent
+
+    def _take_main(self, r: Reading, extended: bool, rows: np.ndarray, mad: np.ndarray) -> None:
+        if not extended:
+            narrow = PLAIN.names
+            data_too = ~self._extended[rows]
+            errors = tuple(n for n in narrow if n not in BASIC and n not in OPTIONAL)
+            r.take(PLAIN, errors, rows, mad)
+            for name, bit in OPTIONAL.items():
+                able = self.agents.cap[self.targets.end[rows]] & int(bit) > 0
+                if able.any():
+                    r.take(PLAIN, (name,), rows[able], mad[able])
+            if data_too.any():
+                r.take(PLAIN, BASIC, rows[data_too], mad[data_too])
+            return
+        for names, which in (
+            (BASIC, np.ones(len(rows), bool)),
+            (WIDE[len(BASIC) :], self._wide[rows]),
+            (EXTENDED.names[len(WIDE) :], self._more[rows]),
+        ):
+            if which.all():
+                r.take(EXTENDED, names, rows, mad)
+            elif which.any():
+                r.take(EXTENDED, names, rows[which], mad[which])

@@ -1,0 +1,125 @@
+"""What is known of an earlier time: the map, the findings and the jobs of then. Of the server's own rounds it was kept when it changed; of the days before it is judged from the history, when it is asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from softib.analysis.job_files import ScheduledJob, read_jobs
+from softib.analysis.pipeline import checked
+from softib.diags.finding import Finding
+from softib.errors import SoftibError
+from softib.fabric.formats.base import ReadResult
+from softib.web.jobs_on_map import JobsOnMap
+from softib.web.map_layout import Map
+from softib.web.over_time import counter_findings
+from softib.web.past_maps import PastMap
+from softib.web.remembered import Snapshot, cables_of
+
+if TYPE_CHECKING:
+    from softib.web.served import Now, Served
+
+__all__ = ["Earlier"]
+
+MOST_CHANGES, PORTS = 300, 2_000_000
+"""Changes that are kept, as many as :data:`PORTS` ports in all on large fabrics (a map takes some 200 octets a port), eight at least."""
+JUDGED = 16
+"""Earlier times whose findings are kept in memory."""
+
+
+@dataclass(frozen=True)
+class _Change:
+    """From ``time_s`` on, until the next change."""
+
+    time_s: float
+    seen: Snapshot
+    map: Map
+    drawn: int
+    checks: tuple[Finding, ...]
+    rules: tuple[Finding, ...]
+    jobs: JobsOnMap | None
+
+    def same(self, now: Now) -> bool:
+        """Is what is known now what was known at this change?"""
+        kept = (self.seen.down, self.seen.removed, self.drawn, self.checks, self.rules)
+        return self.jobs is now.jobs and kept == (now.seen.down, now.seen.removed, now.drawn, now.checks, now.rules)
+
+
+class Earlier:
+    """Of one :class:`~softib.web.served.Served`. :meth:`remember` is for its thread, :meth:`at` for any."""
+
+    def __init__(self, served: Served):
+        self.served = served
+        self._changes: deque[_Change] = deque(maxlen=MOST_CHANGES)
+        self._lock = threading.Lock()
+        self._judged: OrderedDict[tuple[float, int], Now] = OrderedDict()
+        self._links: OrderedDict[tuple[tuple[ScheduledJob, ...], int], JobsOnMap] = OrderedDict()
+
+    def remember(self, now: Now) -> None:
+        """Keep ``now`` where something changed."""
+        if self._changes and self._changes[-1].same(now):
+            return
+        most = max(8, min(MOST_CHANGES, PORTS // max(1, now.seen.fabric.sizes.ports)))
+        if self._changes.maxlen != most:
+            self._changes = deque(self._changes, maxlen=most)
+        self._changes.append(_Change(now.time_s, now.seen, now.map, now.drawn, now.checks, now.rules, now.jobs))  # fmt: skip
+
+    def at(self, at_s: float | None) -> Now:
+        """What was known at a clock time; None: now. Raises :class:`SoftibError` where the history does not answer."""
+        served, now = self.served, self.served.now
+        began = served.recent.times()[0] if served.recent.samples else now.time_s
+        if at_s is None or (served.past is None and served.collector is None):
+            return now
+        if served.past is not None and at_s < began:
+            found = served.past.maps.at(at_s)
+            if found is not None:
+                with self._lock:  # many that ask for one time judge it once
+                    return self._before(at_s, found, now)
+        changes = list(self._changes)
+        one = next((c for c in reversed(changes) if c.time_s <= at_s), changes[0] if changes else None)
+        if one is None or one is changes[-1]:
+            return now
+        return replace(
+            now, seen=one.seen, map=one.map, drawn=one.drawn, time_s=at_s, checks=one.checks, rules=one.rules, jobs=one.jobs,
+            reading=None,
+        )  # fmt: skip
+
+    def _before(self, at_s: float, then: PastMap, now: Now) -> Now:
+        """What the history tells, with its cables checked and its counters judged."""
+        stamp = -1.0 if self.served.jobs is None else JobsOnMap.stamp(self.served.jobs)
+        key = at_s, hash((now.drawn, stamp))
+        if key not in self._judged:
+            jobs, problem = self._jobs(at_s, then, now)
+            past = self.served.past
+            assert past is not None
+            # Tables are not kept: those of now hold as long as the cables are those of now.
+            same = cables_of(then.fabric) == cables_of(now.fabric)
+            seen = past.observations(at_s)
+            rules = () if seen is None else tuple(counter_findings(now.fabric if same else then.fabric, seen, jobs))
+            copy = ReadResult(then.fabric.copy(), [], "history")
+            checks = tuple(checked(self.served.name, copy).findings)
+            self._judged[key] = replace(
+                now, fabric=then.fabric, seen=then.seen, map=then.map, drawn=then.drawn, time_s=at_s, checks=checks, rules=rules, jobs=jobs,
+                problem=problem or now.problem, reading=None,
+            )  # fmt: skip
+        self._judged.move_to_end(key)
+        while len(self._judged) > JUDGED:
+            self._judged.popitem(last=False)
+        return self._judged[key]
+
+    def _jobs(self, at_s: float, then: PastMap, now: Now) -> tuple[JobsOnMap | None, str]:
+        """Jobs that the file says ran then, on the links that the tables of now give; and why they cannot be told."""
+        if self.served.jobs is None or now.jobs is None:
+            return None, ""
+        try:
+            stated = tuple(read_jobs(self.served.jobs, at_s))
+        except SoftibError as error:
+            return None, str(error)
+        key = stated, now.drawn
+        if key not in self._links:
+            self._links[key] = JobsOnMap.placed(stated, self.served.result(), now.seen.fabric, now.map)
+            while len(self._links) > JUDGED:
+                self._links.popitem(last=False)
+        return self._links[key].on(then.seen.fabric, then.map), ""
