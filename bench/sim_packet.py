@@ -1,6 +1,6 @@
 """The packet layer against csg-htsim, paired in one run: 1,024 hosts, three tiers, a permutation of 2 MB flows, 4 KB MTU, lossless, 400G.
 
-    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--radix R] [--size BYTES] [--cores 2]
+    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--radix R] [--size BYTES] [--cores 2] [--grow]
 
 Prints CPU seconds, completion times, data packets times links a second, and events a hop. Without HTSIM (csg-htsim 841d9e7, built with its own
 Makefiles) its half is left out. Bar: at most a tenth of htsim's time, and 2.5 million packet hops a second on one core.
@@ -81,6 +81,40 @@ def waits(fabric: Fabric, sent: Messages, cores: int) -> None:
           f"by the shares of the parts, {events.sum() / max(critical, 1):.2f} x by the busiest of each window; {sum(int(s.reg[t.LOOKS]) for s in states):,} looks at others")  # fmt: skip
 
 
+def up(radix: int, metres: float = 0.0) -> Fabric:
+    """A fat tree of three levels that its manager brought up."""
+    fabric = generate("fat-tree", radix=radix, levels=3, generation="NDR")
+    fabric.cable_length_m[:] = metres
+    bring_up(fabric, "ftree")
+    return fabric
+
+
+def growth(radix: int, size: int, rounds: int) -> None:
+    """What a packet hop costs in a network of ``radix`` beside one of 1,024 hosts, CPU in turn in one process, so that both see the same machine: tables included, and
+    the loop alone (a run that is stopped at 1 ps subtracted)."""
+    jobs = {}
+    for r in (16, radix):
+        fabric = up(r)
+        src, dst = pairs(None, r**3 // 4)
+        jobs[r] = fabric, messages(src, dst, size)
+    took: dict[int, list[tuple[float, float]]] = {r: [] for r in jobs}
+    for at in range(rounds + 1):
+        for r, (fabric, sent) in jobs.items():
+            began = time.process_time()
+            run(fabric, sent, PacketOptions(until_ps=1))
+            between = time.process_time()
+            hops = run(fabric, sent).work["packet hops"]
+            if at:  # the first round warms up
+                whole, tables = time.process_time() - between, between - began
+                took[r].append((whole / hops * 1e9, (whole - tables) / hops * 1e9))
+    for what, which in (("tables included", 0), ("the loop alone", 1)):
+        small, large = ([row[which] for row in took[r]] for r in (16, radix))
+        ratios = [b / a for a, b in zip(small, large, strict=True)]
+        print(f"{what}: {min(large):.0f} beside {min(small):.0f} ns a hop, {min(large) / min(small):.2f} x by the smallest; pair by pair "
+              f"{', '.join(f'{x:.2f}' for x in ratios)}")  # fmt: skip
+    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
@@ -93,15 +127,17 @@ def main() -> None:
         help="of each cable; what several cores can do between two meetings grows with it",
     )
     parser.add_argument("--cores", type=int, default=0, help="then time one processor against so many, in turn")
+    parser.add_argument("--grow", action="store_true", help="the cost of a hop at --radix beside 1,024 hosts, in turn")
     given = parser.parse_args()
+    if given.grow:
+        growth(given.radix, given.size, given.rounds)
+        return
     folder = (
         Path(os.environ["HTSIM"])
         if os.environ.get("HTSIM") and (given.radix, given.size, given.metres) == (16, SIZE, 0)
         else None
     )
-    fabric = generate("fat-tree", radix=given.radix, levels=3, generation="NDR")
-    fabric.cable_length_m[:] = given.metres
-    bring_up(fabric, "ftree")
+    fabric = up(given.radix, given.metres)
     src, dst = pairs(folder, given.radix**3 // 4)
     run(fabric, messages(src[:2], dst[:2], 4096))  # kernels are compiled now
     ours, theirs, ends = [], [], np.zeros(0)

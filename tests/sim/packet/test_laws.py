@@ -90,6 +90,8 @@ def test_nobody_waits_for_a_dead_link():
     out = run(fabric, messages([0], [1], 5000), PacketOptions(ack_timeout=4, retries=3))
     assert not out.done and "retries" in " ".join(out.notes)
     assert out.work["packets"] == 2 * 4, "a first time and three retries, two packets each"
+    timeouts_ps = 4 * (4_096_000 << 4)
+    assert timeouts_ps < out.end_ps < timeouts_ps + 10**7, "the run lasts until the queue pair is in error"
 
 
 def test_the_same_seed_gives_the_same_bytes():

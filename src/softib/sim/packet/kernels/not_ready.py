@@ -87,7 +87,7 @@ def not_ready(n, s, port, q, psn, now):
     acknowledged(n, s, q, psn - 1, now)
     s.qp[q, RNR_TRIES] += 1
     if n.opt[RNR_RETRIES] < NO_LIMIT and s.qp[q, RNR_TRIES] > n.opt[RNR_RETRIES]:
-        give_up(n, s, q)
+        give_up(n, s, q, now)
         return np.int64(-1)
     skip_to(s, q, s.qp[q, ACKED])
     s.qp[q, READS_OUT] = 0

@@ -16,6 +16,7 @@ from softib.sim.packet.tables import (
     END_MESSAGE,
     FIRST_MESSAGE,
     IN_RING,
+    LAST,
     LEFT,
     M_COMPLETED,
     M_PACKETS,
@@ -106,8 +107,9 @@ def count_resent(s, q):
 
 
 @inner
-def give_up(n, s, q):
-    """The retries are exceeded: the queue pair is in error, and what it has not completed never will be."""
+def give_up(n, s, q, now):
+    """The retries are exceeded: the queue pair is in error, and what it has not completed never will be. The run lasts until then."""
+    s.reg[LAST] = max(s.reg[LAST], now)
     if s.qp[q, IN_RING]:
         step_out(n, s, q)
     s.reg[LEFT] -= s.qp[q, END_MESSAGE] - s.qp[q, DONE_MESSAGE]
@@ -128,7 +130,7 @@ def timeout(n, s, port, q, now):
         return np.int64(-1)
     s.qp[q, TRIES] += 1
     if s.qp[q, TRIES] > n.opt[RETRIES]:
-        give_up(n, s, q)
+        give_up(n, s, q, now)
         return np.int64(-1)
     push_timer(s, now + n.opt[TIMEOUT], word(port, TIMER, q))
     return go_back(n, s, q, now)
