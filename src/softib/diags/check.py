@@ -11,6 +11,7 @@ from softib.diags import (  # noqa: F401
     counters,
     identity,
     links,
+    modules,
     routing_checks,
     sl_checks,
     sm_checks,
