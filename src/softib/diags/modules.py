@@ -100,7 +100,7 @@ def fec_modes(c: Context) -> Iterator[Finding]:
     stated: list[tuple[str, np.ndarray]] = []
     if "fec" in view.records:
         stated.append(("FECActv", np.where(f.port_fec == UNKNOWN_FEC, -1, f.port_fec.astype(np.int64))))
-    if f.port_info_ext.any():
+    if f.source.format == "db_csv" and f.port_info_ext.any():  # of others it is a model's state, not what ports said
         valid = PortInfoExtended.cap_mask.get(f.port_info_ext).astype(np.int64) & _MODES > 0
         active = PortInfoExtended.fec_mode_active.get(f.port_info_ext).astype(np.int64)
         stated.append(("FECModeActive", np.where(valid, active, -1)))
