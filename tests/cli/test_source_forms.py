@@ -167,11 +167,14 @@ def test_nothing_is_left_behind(monkeypatch, tmp_path):
 
 
 def test_check_says_what_is_read_and_not_judged(tmp_path):
-    """A chip's temperature and an active FEC mode of a file lead to no finding, however bad: the user is told so once."""
+    """A chip's temperature of a file leads to no finding, however bad: the user is told so once."""
     path = tmp_path / "hot.db_csv"
     path.write_text(DB_CSV + "START_TEMP_SENSING\nNodeGUID,CurrentTemperature\n0x1,99\nEND_TEMP_SENSING\n")
     ran = softib("check", path)
     assert ran.err.count("judged by no check") == 1
-    assert f"softib: {path}: read, but judged by no check: temperatures of chips\n" in ran.err
+    assert (
+        f"softib: {path}: read, but judged by no check: temperatures of chips (no file states their limits)\n"
+        in ran.err
+    )
     path.write_text(DB_CSV)
     assert "judged by no check" not in softib("check", path).err

@@ -93,3 +93,16 @@ def test_storage_adapters_of_every_host_are_a_class_of_their_own() -> None:
     run_at(fabric, rail[:1], EDR)
     (found,) = warnings(check(fabric, records=DUMP))
     assert found.evidence["peers"] == "HDR" and names[int(fabric.port_node[rail[0]])] in found.message
+
+
+@pytest.mark.parametrize("share", [0.12, 0.25, 0.4, 0.6, 0.85])
+def test_servers_of_two_rates_side_by_side_are_no_warnings(share: float) -> None:
+    """Anywhere on any leaf; one at a rate that nobody else has is found all the same."""
+    fabric = dumped()
+    ports = np.array([p for leaf in range(32) for p in hosts_on(fabric, leaf)])
+    chosen = np.random.default_rng(7).permutation(len(ports))[: int(share * len(ports))]
+    run_at(fabric, ports[chosen].tolist(), EDR)
+    assert warnings(check(fabric, records=DUMP)) == []
+    run_at(fabric, [int(ports[99])], SPEED_BY_NAME["SDR"].code, lanes=1)
+    (found,) = warnings(check(fabric, records=DUMP))
+    assert found.code == "link-slower-than-peers" and str(found.where[1]) == fabric.port_name(int(ports[99]))

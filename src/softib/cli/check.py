@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "csv", "sarif", "junit")
 SEVERITIES = ("info", "warning", "error")
-UNJUDGED = {"temperatures": "temperatures of chips", "fec": "active FEC modes"}
+UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)"}
 """What a source may record and no rule judges: a record of :class:`~softib.fabric.model.Source` → its words."""
 
 

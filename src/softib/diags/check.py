@@ -8,9 +8,11 @@ from typing import Any
 # Importing a family registers its checks, in the order in which they run.
 from softib.diags import (  # noqa: F401
     absent_checks,
+    bit_error_ratios,
     counters,
     identity,
     links,
+    modules,
     routing_checks,
     sl_checks,
     sm_checks,

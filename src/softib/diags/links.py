@@ -36,12 +36,6 @@ LINKS_BELOW_GENERATION = code(
     "links-below-generation", Severity.INFO, "many links of a kind run below what their parts were built for, or below the rest",
     "expected where cables, splitters or card variants are slower; else check the enabled speeds")  # fmt: skip
 
-LINK_BIT_ERRORS = code(
-    "link-bit-errors", Severity.WARNING, "a cable makes more bit errors than the specification allows",
-    "clean or replace cable and transceivers")  # fmt: skip
-
-MAX_BER = 1e-12
-"""IBA volume 2: links shall have a bit error ratio below 1e-12."""
 MANY = 8
 PEER_SHARE = 0.75
 """Share of a kind that must agree before the rest counts as deviating."""
@@ -121,6 +115,8 @@ def slow(c: Context) -> Iterator[Finding]:
     links = _Links(view, rows, speed, lanes, can, wide, "capabilities" in view.records)
     kind, classes = _kinds(c)
     groups = [_Peers(links, g[rows]) for g in classes]
+    here, of_class = groups[0], groups[1]
+    here.odd &= ~_scattered(here, of_class)
     for k in np.unique(kind[rows]).tolist():
         yield from _judge(links, np.flatnonzero(kind[rows] == k), groups)
 
@@ -153,9 +149,7 @@ class _Peers:
         gbps = links.gbps
         at = np.unique(group, return_inverse=True)[1].reshape(-1)
         rates, rate = np.unique(gbps, return_inverse=True)
-        cell, self.inverse, count = np.unique(
-            at * len(rates) + rate.reshape(-1), return_inverse=True, return_counts=True
-        )
+        cell, inverse, count = np.unique(at * len(rates) + rate.reshape(-1), return_inverse=True, return_counts=True)
         of, size = cell // len(rates), np.bincount(at)
         by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent rate of each group
         usual = np.zeros(len(size), np.int64)
@@ -164,13 +158,21 @@ class _Peers:
         common = count >= np.maximum(MIN_PEERS, COMMON * size[of])
         np.minimum.at(floor, of[common], rates[cell[common] % len(rates)])
         floor[np.isinf(floor)] = 0.0  # no rate is common: nothing to compare with
-        self.size, self.same_rate = size[at], count[self.inverse.reshape(-1)]
+        self.inverse = inverse.reshape(-1)
+        self.size, self.same_rate = size[at], count[self.inverse]
         self.usual_gbps, self.usual_count = rates[cell[usual] % len(rates)][at], count[usual][at]
         rare = self.same_rate <= np.maximum(RARE_LINKS, RARE * self.size)
         self.slower = gbps < self.usual_gbps
         self.majority = (self.usual_count >= PEER_SHARE * self.size) & (self.size >= MIN_PEERS)
         self.odd = rare & ((self.slower & self.majority) | (gbps < floor[at]))
         """An exception: slower than most of its group, or (a group of several rates) than every common one."""
+
+
+def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
+    """bool[links]: links slower than most on their switch, where so many of the class run at that rate beside faster ones that
+    servers of both rates stand side by side there: then the switch's other hosts are no measure."""
+    slower = np.bincount(of_class.inverse, here.slower)[of_class.inverse]
+    return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
 
 
 def _kinds(c: Context) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -279,18 +281,3 @@ def _at_rate(links: _Links, peers: _Peers, at: int) -> str:
     """The rate that most peers of link ``at`` run at, as text."""
     row = int(links.rows[np.flatnonzero(links.gbps == peers.usual_gbps[at])[0]])
     return speed_text(int(links.speed[row]), int(links.lanes[row]))
-
-
-@check_function
-def bit_errors(c: Context) -> Iterator[Finding]:
-    """Cables of which a file states a bit error ratio above the floor. Nobody can read one from a fabric that runs: there the counters over time
-    tell it (:mod:`softib.diags.cable_rules.bit_errors`)."""
-    view = c.view
-    if "ber" not in view.records:
-        return
-    ber = view.fabric.cable_ber[view.cable]
-    for row in np.flatnonzero(ber > MAX_BER).tolist():
-        a, b = int(view.port_a[row]), int(view.port_b[row])
-        yield finding(LINK_BIT_ERRORS, [view.location(a), view.location(b)],
-                      f"{view.link_name(a, b)}: bit error ratio {ber[row]:g}, at most {MAX_BER:g} is allowed",
-                      {"ber": float(ber[row])})  # fmt: skip

@@ -96,7 +96,7 @@ class Store:
         self.given_up = True
         print(
             f"softib: {cache_dir()}: cannot keep compiled kernels there ({error.strerror or error}); "
-            "each run compiles anew",
+            "each run compiles anew (SOFTIB_CACHE_DIR names another folder)",
             file=sys.stderr,
         )
 

@@ -1,0 +1,138 @@
+"""What a file states of optical modules and of the error correction of links, judged as it stands: no second reading is needed.
+
+Modules are held to the alarm thresholds that they state themselves (SFF-8636, CMIS); who wants to know which end is to blame reads
+the fabric with ``softib diagnose``. A link is one code: both ends use the same FEC mode (IBA volume 2, negotiated when the link
+trains), and lanes of four levels (HDR and faster) work with RS-FEC only (IBA 14.2.5.19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from softib.diags.cable_rules.module_alarms import MODULE_RX_POWER, MODULE_TEMPERATURE, MODULE_TX_POWER
+from softib.diags.cable_rules.temperature import HOT_MODULE
+from softib.diags.cable_rules.thresholds import shipped
+from softib.diags.finding import Finding, Severity
+from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.view import FabricView
+from softib.iba import mlnx_registers as r
+from softib.iba.mlnx_registers import ModuleInfo
+from softib.iba.rates import SPEEDS
+from softib.iba.smp import PortInfoExtended
+
+FEC_MISMATCH = code(
+    "fec-mismatch", Severity.WARNING, "the two ends of a link state different FEC modes",
+    "set the same FEC modes at both ends (ibportstate, mlxlink), let the link train again, and read both ends again")  # fmt: skip
+FEC_NONE = code(
+    "fec-none", Severity.WARNING, "a link of HDR or faster states that no FEC is active",
+    "such lanes lose packets without RS-FEC: look which modes both ends enable (mlxlink --show_fec), let the link train again")  # fmt: skip
+
+MANY = 8
+"""From so many equal findings on, one finding with the count."""
+UNKNOWN_FEC = 255
+_MODES = 1
+"""PortInfoExtended.CapMask bit 0: the FEC modes are valid."""
+_FEC_NAMES = {0: "none", 1: "FireCode", 2: "RS-FEC", 3: "low-latency RS-FEC"}
+_PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
+
+Row = tuple[int, str, dict[str, object]]
+
+
+def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
+    """A finding a port, or, of many, one that names the first."""
+    if len(rows) > MANY:
+        ports = [port for port, _, _ in rows]
+        yield finding(name, map(c.view.location, ports[:MANY]), f"{len(rows)} ports, the first: {rows[0][1]}",
+                      {**rows[0][2], "ports": len(rows)})  # fmt: skip
+        return
+    for port, text, evidence in rows:
+        yield finding(name, [c.view.location(port)], text, evidence)
+
+
+def _lanes_in_use(power: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """The least power of the lanes that a module has, those with power or bias; 0 where it has none. Unit of ``power``."""
+    shown = np.where((power > 0) | (bias > 0), power.astype(np.float64), np.inf).min(axis=-1)
+    return np.where(np.isinf(shown), 0.0, shown)
+
+
+def _dbm(microwatts: float) -> float:
+    return float(10 * np.log10(max(microwatts, 0.1) / 1e3))
+
+
+@check_function
+def modules(c: Context) -> Iterator[Finding]:
+    """Modules beyond a threshold that they state; hot ones that state none."""
+    f = c.view.fabric
+    if "modules" not in c.view.records:
+        return
+    ports = np.flatnonzero(ModuleInfo.monitor_cap_mask.get(f.module_info) > 0)
+    image = f.module_info[ports]
+    able, bias = ModuleInfo.monitor_cap_mask.get(image), ModuleInfo.tx_bias.get(image)
+    measures = able & r.MEASURES_TEMPERATURE > 0
+    warm = ModuleInfo.temperature.get(image).astype(np.uint16).astype(np.int16) / 256.0
+    alarm = ModuleInfo.temperature_high_th.get(image).astype(np.uint16).astype(np.int16) / 256.0
+    limit = shipped().of("temperature")
+    yield from _each(c, MODULE_TEMPERATURE, [
+        (int(ports[i]), f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, above its own alarm threshold of {alarm[i]:.0f} °C",
+         {"temperature_c": float(warm[i]), "alarm_c": float(alarm[i]), "source": "the module's own threshold (SFF-8636, CMIS)"})
+        for i in np.flatnonzero(measures & (alarm != 0) & (warm > alarm)).tolist()])  # fmt: skip
+    yield from _each(c, HOT_MODULE, [
+        (int(ports[i]), f"{c.view.location(int(ports[i]))}: its module is at {warm[i]:.0f} °C, and states no alarm threshold",
+         {"temperature_c": float(warm[i]), "limit_c": limit.value, "source": limit.source})
+        for i in np.flatnonzero(measures & (alarm == 0) & (warm >= limit.value)).tolist()])  # fmt: skip
+    for name, power, low, bit, verb in (
+        (MODULE_TX_POWER, ModuleInfo.tx_power, ModuleInfo.tx_power_low_th, r.MEASURES_TX_POWER, "its laser sends"),
+        (MODULE_RX_POWER, ModuleInfo.rx_power, ModuleInfo.rx_power_low_th, r.MEASURES_RX_POWER, "its module receives"),
+    ):
+        weakest, least = _lanes_in_use(power.get(image), bias), low.get(image).astype(np.float64)
+        yield from _each(c, name, [
+            (int(ports[i]), f"{c.view.location(int(ports[i]))}: {verb} {_dbm(weakest[i]):.1f} dBm, below its own alarm threshold of {_dbm(least[i]):.1f} dBm",
+             {"power_dbm": _dbm(weakest[i]), "alarm_dbm": _dbm(least[i]), "source": "the module's own threshold (SFF-8636, CMIS)"})
+            for i in np.flatnonzero((able & bit > 0) & (least > 0) & (weakest < least)).tolist()])  # fmt: skip
+
+
+@check_function
+def fec_modes(c: Context) -> Iterator[Finding]:
+    """Links whose ends state different FEC modes; links of HDR or faster without any."""
+    view, f = c.view, c.view.fabric
+    stated: list[tuple[str, np.ndarray]] = []
+    if "fec" in view.records:
+        stated.append(("FECActv", np.where(f.port_fec == UNKNOWN_FEC, -1, f.port_fec.astype(np.int64))))
+    if f.source.format == "db_csv" and f.port_info_ext.any():  # of others it is a model's state, not what ports said
+        valid = PortInfoExtended.cap_mask.get(f.port_info_ext).astype(np.int64) & _MODES > 0
+        active = PortInfoExtended.fec_mode_active.get(f.port_info_ext).astype(np.int64)
+        stated.append(("FECModeActive", np.where(valid, active, -1)))
+    reported: set[int] = set()
+    for column, mode in stated:
+        a, b = mode[view.port_a], mode[view.port_b]
+        known = (a >= 0) & (b >= 0)
+        for name, rows in ((FEC_MISMATCH, known & (a != b)), (FEC_NONE, known & (a == 0) & (b == 0) & _pam4(view))):
+            found = [row for row in np.flatnonzero(rows).tolist() if row not in reported]
+            reported.update(found)
+            yield from _links(c, name, found, column, a, b)
+
+
+def _pam4(view: FabricView) -> np.ndarray:
+    """bool[cables]: both ends run lanes of four levels."""
+    if "speeds" not in view.records:
+        return np.zeros(len(view.cable), bool)
+    return np.asarray(_PAM4[view.speed[view.port_a]] & _PAM4[view.speed[view.port_b]])
+
+
+def _links(c: Context, name: str, rows: list[int], column: str, a: np.ndarray, b: np.ndarray) -> Iterator[Finding]:
+    view = c.view
+    for row in rows[: MANY if len(rows) > MANY else None]:
+        p, q = int(view.port_a[row]), int(view.port_b[row])
+        here, there = int(a[row]), int(b[row])
+        both = (
+            f"{_text(column, here)} here and {_text(column, there)} there" if here != there else "no FEC at both ends"
+        )
+        more = f"; {len(rows) - MANY} more links" if len(rows) > MANY and row == rows[MANY - 1] else ""
+        yield finding(name, [view.location(p), view.location(q)], f"{view.link_name(p, q)}: {both} ({column}){more}",
+                      {"column": column, "modes": [here, there], "links": len(rows)})  # fmt: skip
+
+
+def _text(column: str, mode: int) -> str:
+    return f"mode {mode}" if column == "FECActv" and mode else _FEC_NAMES.get(mode, f"mode {mode}")
