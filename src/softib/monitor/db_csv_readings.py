@@ -110,7 +110,7 @@ def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.nda
     for name, stems in names.EXTENDED_SPEEDS_LANES.items():
         field = PortExtendedSpeedsCounters.fields[name]
         lanes = [_most(pm, [f.format(s, k) for s in stems for f in ("{}[{}]", "{}{}")], at) for k in range(field.count)]
-        values, there = (np.stack([lane[i] for lane in lanes], axis=1) for i in (0, 1))
+        values, there = (np.stack([one[i] for one in lanes], axis=1) for i in (0, 1))
         there &= values <= np.uint64(field.mask)
         values = np.where(there, values, 0).astype(np.uint64)
         some = there.any(axis=1)
