@@ -181,6 +181,31 @@ def test_a_class_of_pairs_that_drifted_is_named_with_significance():
     assert len(record(runs[0]).compare(record(runs[1]))) == 0
 
 
+def test_latency_beside_bandwidth_that_drifted_is_told_apart_from_latency_alone():
+    """Queues that became longer on the paths of one host, and of all: latency of an idle fabric says nothing of it."""
+    from softib.analysis.acceptance_baseline import BaselineRecord
+
+    rng = np.random.default_rng(6)
+    hosts = [f"node{i}" for i in range(16)]
+    names = [(a, b) for a in hosts for b in hosts if a < b]
+
+    def record(loaded: float, host: str = "") -> softib.Baseline:
+        alone = {p: 1.5 * rng.normal(1, 0.01) for p in names}
+        beside = {p: 6.0 * rng.normal(1, 0.05) * (loaded if not host or host in p else 1) for p in names}
+        return softib.Baseline(BaselineRecord("lab", pairs={"latency": alone, "latency-with-bandwidth": beside}))
+
+    before = record(1.0)
+    assert len(before.compare(record(1.0))) == 0
+    (found,) = before.compare(record(1.4, "node7"))
+    assert found.code == "host-drift" and set(found.evidence["tests"]) == {"latency-with-bandwidth"}
+    assert found.severity.name == "WARNING" and found.evidence["tests"]["latency-with-bandwidth"]["worse"]
+    (found,) = before.compare(record(1.2))
+    assert found.code == "fabric-drift" and found.evidence["test"] == "latency-with-bandwidth"
+    assert found.evidence["ratio"] == pytest.approx(1.2, abs=0.03) and found.severity.name == "WARNING"
+    (found,) = before.compare(record(0.8))
+    assert found.severity.name == "INFO"  # it became better
+
+
 def test_errors_firmware_and_cables_that_changed_are_listed():
     key, guid = "0x0000000000000005:1", "0x0000000000000005"
     before = made("friday", errors={key: {"symbol_error_counter": (2, 3600.0)}}, firmware={guid: "28.39.1002"},

@@ -78,6 +78,95 @@ def test_modules_of_cables(pair):
     )
 
 
+SPEEDS = ["SyncHeaderErrorCounter", "PortFECCorrectableBlockCounter", "PortFECUncorrectableBlockCounter", "PortFECCorrectedSymbolCounter",
+          *(f"FECCorrectedSymbolCounterLane[{k}]" for k in range(4)), "FECUncorrectableBlockCounterLane0"]  # fmt: skip
+
+
+def with_speeds(text: str, guid: str, port: int, values: list[object]) -> str:
+    """PM_INFO as ``--extended_speeds all`` writes it: zeros for all ports but one."""
+    head, rest = text.split("START_PM_INFO\n")
+    section, tail = rest.split("END_PM_INFO")
+    lines = section.rstrip("\n").split("\n")
+    lines[0] += "," + ",".join(SPEEDS)
+    for i, line in enumerate(lines[1:], 1):
+        f = line.split(",")
+        lines[i] += "," + ",".join(map(str, values if f[0] == guid and f[2] == str(port) else [0] * len(SPEEDS)))
+    return head + "START_PM_INFO\n" + "\n".join(lines) + "\nEND_PM_INFO" + tail
+
+
+@real_files
+def test_what_fec_does_is_read_judged_and_exported(pair):
+    """Made-up columns under the names of public readers of such files: a link that mends 1.6e-4 of its bits in a minute and loses seven blocks, and what its lanes mended."""
+    bad, port = "0xb0cf0e0300d33fc0", 2
+    base = DB_CSV.read_text()
+    pair[0].write_text(with_speeds(base, bad, port, [1, 10, 0, 0, 0, 0, 0, 0, "N/A"]))
+    grown = [3, 4_000_000_000, 7, 4_000_000_000, 1_000_000_000, 1_000_000_000, 1_000_000_000, 1_000_000_000, "N/A"]
+    pair[1].write_text(with_speeds(base.replace(STATED, "2025-03-31 23:44:18 UTC"), bad, port, grown))
+    seen = softib.observe(*pair).observations
+    (row,) = np.flatnonzero(seen.total("port_fec_corrected_symbol_ctr"))
+    assert f"{int(seen.ports.node_guid[row]):#x}" == bad and seen.ports.portnum[row] == port
+    assert (
+        seen.total("port_fec_corrected_symbol_ctr")[row]
+        == 4_000_000_000
+        == seen.total("fec_correctable_block_ctr")[row]
+    )
+    assert (
+        seen.total("port_fec_uncorrectable_block_ctr")[row] == 7 and seen.total("sync_header_error_counter")[row] == 2
+    )
+    assert not seen.known.get("fec_uncorrectable_block_ctr", np.zeros((1, len(seen.ports)), bool))[0, row]  # N/A
+    lossy = [f for f in softib.diagnose(softib.observe(*pair)) if any(w.guid == int(bad, 16) for w in f.where[:1])]
+    assert "link-pre-fec-errors" in {f.code for f in lossy if f.severity.name in ("WARNING", "ERROR")}, lossy
+    text = softib.Exporter.text_of(*pair)
+    assert f'softib_port_fec_corrected_symbols_total{{guid="{bad}",port="2"}} 4000000000' in text
+    assert f'softib_port_fec_lane_corrected_total{{guid="{bad}",port="2",lane="3"}} 1000000000' in text
+    assert "softib_port_raw_ber{" in text and "softib_port_observed_seconds{" in text
+    pytest.importorskip("prometheus_client", reason="prometheus-client is not installed (the extra monitor)")
+    from prometheus_client import parser
+
+    families = {f.name for f in parser.text_string_to_metric_families(text)}
+    assert "infiniband_switch_uplink_info" in families and len(families) > 60
+
+
+@real_files
+@pytest.mark.parametrize("value", ["-1", "99999999999999999999999", "18446744073709551615", "much", "", "4294967295"])
+def test_hostile_fec_counters_tell_nothing(pair, value):
+    """Below 0, beyond their field, no number, or at the largest value, where they stop."""
+    base = DB_CSV.read_text()
+    pair[0].write_text(with_speeds(base, "0xb0cf0e0300d33fc0", 2, [0] * len(SPEEDS)))
+    pair[1].write_text(with_speeds(base.replace(STATED, LATER), "0xb0cf0e0300d33fc0", 2, [value] * len(SPEEDS)))
+    seen = softib.observe(*pair).observations
+    for name in ("port_fec_corrected_symbol_ctr", "fec_correctable_block_ctr", "port_fec_uncorrectable_block_ctr"):
+        assert int(seen.total(name).max()) == 0, name
+
+
+@real_files
+def test_modules_of_a_file_are_exported(pair):
+    made = (
+        "START_CABLE_INFO\nNodeGuid,PortGuid,PortNum,Vendor,PN,SN,Temperature,SupplyVoltageReporting,RX1Power,TX1Bias,TX1Power,RXPowerLowThresh\n"
+        "0xb0cf0e0300d33fc0,0x0,2,Mellanox,MMA4Z00-NS,MT2233VS01234,48C,3300.0 mV,-9.1 dBm,6.5 mA,-1.0 dBm,-8.0 dBm\nEND_CABLE_INFO\n"
+        "START_PHY_DB16\nNodeGuid,PortGuid,PortNum," + ",".join(f"field{i}" for i in range(18)) + "\n"
+        "0xb0cf0e0300d33fc0,0x0,2," + ",".join(["0"] * 12) + ",15,9,0,255,0,255\nEND_PHY_DB16\n"
+    )
+    pair[1].write_text(pair[1].read_text().replace("START_INDEX_TABLE", made + "START_INDEX_TABLE"))
+    text = softib.Exporter.text_of(pair[1])
+    label = 'guid="0xb0cf0e0300d33fc0",port="2"'
+    for line in (
+        f"softib_module_temperature_celsius{{{label}}} 48", f"softib_module_voltage_volts{{{label}}} 3.3", f"softib_module_transmit_bias_amperes{{{label}}} 0.0065",
+        f"softib_module_receive_power_dbm{{{label}}} -9.1", f"softib_module_receive_power_low_alarm_dbm{{{label}}} -8", f"softib_port_raw_ber{{{label}}} 1.5e-08",
+    ):  # fmt: skip
+        name, value = line.rsplit(" ", 1)
+        (told,) = [one for one in text.splitlines() if one.startswith(name)]
+        assert float(told.rsplit(" ", 1)[1]) == pytest.approx(float(value), rel=0.01), told
+
+
+@real_files
+def test_a_date_that_is_none_leaves_the_time_of_the_file(pair):
+    for path, day in zip(pair, (1_700_000_000, 1_700_000_600), strict=True):
+        path.write_text(path.read_text().replace("2025-03-31", "2025-02-31"))
+        os.utime(path, (day, day))
+    assert (softib.observe(*pair).observations.seconds("link_downed_counter") == 600).all()
+
+
 @real_files
 def test_a_dump_of_another_fabric_is_one_line(pair, tmp_path):
     other = tmp_path / "other.db_csv"

@@ -93,3 +93,22 @@ def test_no_line_of_a_port_is_there_twice(made):
     service.step()
     lines = [line.rsplit(" ", 1)[0] for line in text_of(service).splitlines() if not line.startswith("#")]
     assert len(lines) == len(set(lines)) and np.size(lines) > 1000
+
+
+def test_a_history_that_cannot_be_written_is_one_line_and_metrics_are_served_on(made, tmp_path):
+    """A disk that is full, and is not any more: what was said once is not said again each round."""
+    pytest.importorskip("duckdb", reason="duckdb is not installed (the extra monitor)")
+    from softib.monitor.history import History
+
+    service, _, _ = made
+    lines: list[str] = []
+    service.notice = lines.append
+    service.history = History(tmp_path / "past")
+    (tmp_path / "past").write_text("in the way")
+    for _ in range(4):
+        service.step()
+    assert len(lines) == 1 and "cannot be written" in lines[0] and "\n" not in lines[0]
+    assert "infiniband_switch_port_link_downed_total{" in text_of(service) and service.failure is None
+    (tmp_path / "past").unlink()
+    service.step()
+    assert len(service.history.times()) == 1 and len(lines) == 1

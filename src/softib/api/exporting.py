@@ -84,6 +84,21 @@ class Exporter(Suggests):
         self._service.step()
         return b"".join(self._service.metrics()).decode()
 
+    @staticmethod
+    def text_of(
+        *files: str | os.PathLike[str], names: str = "treydock", fabric: str | os.PathLike[str] | None = None
+    ) -> str:
+        """The metrics of what others collected, as :func:`softib.observe` takes it: of the newest of one or two ``files`` (ibdiagnet's .db_csv, perfquery's output …); what is of an interval needs two. ``fabric`` names the ports
+        of files that hold counters alone. Raises :class:`InputError` and its kin as :func:`softib.observe` does."""
+        from softib.monitor.exporter.names import SCHEMES
+        from softib.monitor.exporter.of_files import text_of_files
+
+        if names not in SCHEMES:
+            raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
+        if not 1 <= len(files) <= 2:
+            raise InputError(f"{len(files)} files; give one, or two of different times")
+        return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
+
     def close(self) -> None:
         """Stop serving and reading."""
         self._service.close()

@@ -9,7 +9,7 @@ from softib.cli.output import Compiling, print_notice, show_line
 
 
 @click.command()
-@click.argument("source", shell_complete=completing.fabrics)
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.fabrics)
 @click.option("--port", type=click.IntRange(0, 65535), default=9315, show_default=True, help="TCP port; 0: a free one.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: everybody's.")
 @click.option(
@@ -34,22 +34,34 @@ from softib.cli.output import Compiling, print_notice, show_line
 @click.option(
     "--keep-days", type=click.FloatRange(0.0), default=30.0, show_default=True, help="Of the history; 0: for ever."
 )
-@click.option("--once", is_flag=True, help="Print the metrics of one second and leave (for a textfile collector).")
+@click.option(
+    "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
+)
+@click.option("--fabric", metavar="FILE", help="The fabric whose ports files of counters alone name.")
 def command(
-    source: str, port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, once: bool,
+    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, once: bool, fabric: str | None,
 ) -> int:  # fmt: skip
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
     SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape gets the last one, and what nobody answered in it is
-    absent. docs/monitoring.md lists every metric.
+    absent. With --once also one or two files that others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …). docs/monitoring.md lists every metric.
 
     \b
     softib exporter pod                        # a fabric of 'softib up'
     softib exporter umad:mlx5_0 --every 30     # hardware
+    softib exporter old.db_csv new.db_csv --once > /var/lib/node_exporter/ib.prom
     """
+    import os
+
     import softib
 
     softib.on_compiling(Compiling(show_line))
+    if once and all(os.path.isfile(s) for s in sources):
+        click.echo(softib.Exporter.text_of(*sources, names=names, fabric=fabric), nl=False)
+        return 0
+    if len(sources) > 1 or fabric is not None:
+        raise softib.InputError(f"{sources[-1]}: several sources, and --fabric, are for files with --once")
+    source = sources[0]
     exporter = softib.Exporter(
         source, address=address, port=0 if once else port, names=names, every=every, window=window, history=history, keep_days=keep_days,
         in_flight=in_flight, notice=print_notice,

@@ -6,7 +6,6 @@ Two files of different times make one interval. Their times are those that a .db
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,36 +17,23 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, UnknownFormat
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
-from softib.fabric.formats.base import Problem, Problems
+from softib.fabric.formats.base import Problem
 from softib.fabric.formats.counters_text import read_counters
-from softib.fabric.formats.ibdiagnet import db_csv_columns as names
-from softib.fabric.formats.ibdiagnet.csv_sections import Section, read_sections
-from softib.fabric.formats.text import read_lines
 from softib.fabric.model import Fabric
-from softib.iba import perf, perf_optional
+from softib.monitor.db_csv_readings import put_counter, read_db_csv
 from softib.monitor.fabric_ports import optics, ports_of, rows_of
 from softib.monitor.increase import Interval, between
-from softib.monitor.reading import BELOW_ZERO, Reading
+from softib.monitor.reading import Reading
 from softib.monitor.series import merged_ports, observations_of
 from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
 from softib.source import load
 
-__all__ = ["Snapshot", "observations_of_files", "read_snapshot"]
+__all__ = ["Snapshot", "checked_pair", "observations_of_files", "read_snapshot"]
 
 UNREAD = np.uint64(2**64 - 1)
 """Stands in a fabric's counters where a file said nothing."""
 COMMON = 0.5
 """Two files are of one fabric when at least this share of the smaller one's devices is in both."""
-PHY_BER, RAW_BER = "PHY_DB16", ("field12", "field13")
-"""Section of ``--get_phy_info`` whose unnamed columns 12 to 17 are mantissa and exponent of the raw, effective and symbol bit error ratio (so public readers of such files take them)."""
-_DATE = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
-NARROW = {
-    name: f.mask
-    for struct in (perf_optional.PortRcvErrorDetails, perf_optional.PortXmitDiscardDetails, perf.PortCounters)
-    for name, f in struct.fields.items()
-    if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
-}
-"""Largest value of the narrow field of each counter: a file shows the larger of both fields, so one that stands there may have stopped."""
 
 
 @dataclass
@@ -76,13 +62,14 @@ def observations_of_files(
     intervals: list[Interval] = []
     ports = shots[0].ports
     for before, after in pairwise(shots):
-        _check_pair(before, after)
+        checked_pair(before, after)
         intervals.append(between(before.reading, after.reading))
         ports = merged_ports(ports, after.ports)
     return observations_of(ports, intervals), [p for s in shots for p in s.problems]
 
 
-def _check_pair(before: Snapshot, after: Snapshot) -> None:
+def checked_pair(before: Snapshot, after: Snapshot) -> None:
+    """Raises :class:`InputError` where the two are of different fabrics, or the second is not later."""
     old, new = np.unique(before.ports.node_guid), np.unique(after.ports.node_guid)
     both = len(np.intersect1d(old, new))
     if both < COMMON * min(len(old), len(new)) or not both:
@@ -123,7 +110,7 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
     if fabric is not None:
         problems += _text_counters(file, f, rows, reading)
     elif result.format == "db_csv":
-        stated = _db_csv(file, reading)
+        stated = read_db_csv(file, reading)
     elif "counters" in f.source.records:
         _from_fabric(f, rows, reading)
     if not reading.answered.any():
@@ -158,7 +145,7 @@ def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
             problems.append(Problem(file, 0, f"port {s.portnum} of {s.guid:#018x} is not in {fabric}"))
             continue
         for name, value in s.counters.items():
-            _put(reading, name, np.array([at]), np.array([value], np.uint64))
+            put_counter(reading, name, np.array([at]), np.array([value], np.uint64))
         for name, real in s.levels.items():
             reading.level.setdefault(name, np.full(len(reading), np.nan))[at] = real
         reading.time_ns[at] = time_ns or s.time_ns or os.stat(file).st_mtime_ns
@@ -166,13 +153,6 @@ def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
         raise InputError(f"{file}: no counters of a port of this fabric in it")
     reading.time_ns[~reading.answered] = 0
     return Snapshot(file, ports, reading, problems)
-
-
-def _put(reading: Reading, name: str, rows: np.ndarray, values: np.ndarray) -> None:
-    reading.put(name, rows, values, 2**64 - 1)
-    if name in NARROW:
-        reading.stuck[name][rows] = values == np.uint64(NARROW[name])
-    reading.answered[rows] = True
 
 
 def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> list[Problem]:
@@ -190,62 +170,4 @@ def _from_fabric(f: Fabric, rows: np.ndarray, reading: Reading) -> None:
             values = column[name][rows]
             there = np.flatnonzero(values != UNREAD)
             if len(there):
-                _put(reading, name, there, values[there])
-
-
-def _db_csv(file: str, reading: Reading) -> int | None:
-    """PM_INFO (and the ticks of PM_PORT_SAMPLES_CONTROL) into ``reading``; the time that RUN_INFO states."""
-    wanted = ("PM_INFO", "PM_PORT_SAMPLES_CONTROL", "RUN_INFO", PHY_BER)
-    quiet = Problems("")
-    sections, _ = read_sections(read_lines(Path(file), quiet), lambda name: name in wanted, quiet)
-    pm = sections.get("PM_INFO")
-    if pm is not None and pm.has("NodeGUID", "PortNumber"):
-        at, rows = _rows_in(pm, reading)
-        for name, columns in {**names.COUNTERS, **names.DETAIL_COUNTERS}.items():
-            best = np.zeros(len(rows), np.uint64)
-            there = np.zeros(len(rows), bool)
-            for column in (c for c in columns if pm.has(c)):
-                values, present = pm.counters(column)
-                present = present & (values < BELOW_ZERO)
-                best = np.where(present[at], np.maximum(best, values[at]), best)
-                there |= present[at]
-            _put(reading, name, rows[there], best[there])
-    ticks = sections.get("PM_PORT_SAMPLES_CONTROL")
-    if ticks is not None and ticks.has("NodeGUID", "PortNumber", "Tick"):
-        at, rows = _rows_in(ticks, reading)
-        level = np.full(len(reading), np.nan)
-        level[rows] = ticks.column("Tick", quiet)[at] + 1.0
-        reading.level["tick_symbols"] = level
-    if PHY_BER in sections:
-        _raw_ber(sections[PHY_BER], reading)
-    run = sections.get("RUN_INFO")
-    if run is None or not run.has("Date") or not run.rows:
-        return None
-    m = _DATE.search(run.text("Date")[0])
-    return None if m is None else int(datetime.fromisoformat(f"{m[1]}T{m[2]}+00:00").timestamp()) * 10**9
-
-
-def _raw_ber(s: Section, reading: Reading) -> None:
-    """The bit error ratio before FEC: mantissa and exponent, as register PPCNT has them."""
-    mantissa, exponent = RAW_BER
-    if not s.has("NodeGuid", "PortNum", mantissa, exponent):
-        return
-    quiet = Problems("")
-    at, rows = _rows_in(s, reading, "NodeGuid", "PortNum")
-    m, e = s.column(mantissa, quiet)[at], s.column(exponent, quiet)[at]
-    good = (m >= 0) & (e >= 0) & (e < 256)
-    level = np.full(len(reading), np.nan)
-    level[rows[good]] = m[good] * 10.0 ** -e[good].astype(np.float64)
-    reading.level["pre_fec_ber"] = level
-
-
-def _rows_in(
-    s: Section, reading: Reading, guid_column: str = "NodeGUID", port_column: str = "PortNumber"
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the section whose port is in ``reading``, and the rows of those ports there."""
-    quiet = Problems("")
-    guid, number = s.column(guid_column, quiet, np.uint64), s.column(port_column, quiet)
-    row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
-    found = np.array([row.get(key, -1) for key in zip(guid.tolist(), number.tolist(), strict=True)], np.int64)
-    at = np.flatnonzero(found >= 0)
-    return at, found[at]
+                put_counter(reading, name, there, values[there])

@@ -166,6 +166,13 @@ def test_a_switch_port_that_takes_nothing_is_named_where_nothing_behind_it_is_bu
     assert codes(found) == ["slow-receiver"] and str(found[0].where[0]) == "spine[1]"
 
 
+@pytest.mark.parametrize(("waits", "named"), [(0.045, []), (0.005, ["spine[1]"])])
+def test_a_port_that_sends_and_waits_in_bursts_is_what_others_wait_for(waits: float, named: list[str]) -> None:
+    """spine[2] has something to send for as long as leaf-0[3] waits, partly sending and partly waiting below the limit: traffic. Where it has not, spine[1] drains nothing."""
+    found = judge(observed(60, waiting({"leaf-0[3]": 0.08, "spine[2]": waits}, {"leaf-0[3]": 0.03, "spine[2]": 0.06})), tables())  # fmt: skip
+    assert [str(f.where[0]) for f in found if f.code == "slow-receiver"] == named
+
+
 def test_a_link_slower_than_its_peers_is_told_apart_from_a_hot_spot() -> None:
     made = ports()
     made.rate_gbps[[row("leaf-1[1]"), row("h2[1]")]] = 100.0

@@ -91,10 +91,14 @@ def test_a_story_leaves_nothing_behind_and_takes_little_for_a_port() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_stories_of_applications_are_judged(kind: str) -> None:
-    """Jobs of MPI, NCCL, storage and perftest send, one after another on each place. What is planted is named; findings about nothing that was planted are a gap that
-    docs/findings-over-time.md states."""
+    """Jobs of MPI, NCCL, storage and perftest send, one after another on each place. What is planted is named, and nothing else."""
     result = score(kind, "small", 7, hours=3.0, jobs=True)
-    assert all(result.named)
+    assert all(result.named) and result.stray == []
+
+
+@pytest.mark.slow
+def test_days_of_applications_without_a_fault_accuse_nobody() -> None:
+    assert [a for seed in range(2000, 2005) for a in healthy_day(LARGE[seed % len(LARGE)], seed, jobs=True)] == []
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_disc
 INTERVALS = 64
 """Intervals that are looked at, those with the most waiting."""
 BEHIND = 0.9
-"""Whoever waits for a port waits while it sends: a port that is busy for less than this share of the other's waiting time is not what it waits for. (All of
+"""Whoever waits for a port waits while it has something to send: a port that sends and waits itself for less than this share of the other's waiting time is not what it waits for. (All of
 it, less the headers that PortXmitData does not count.)"""
 SAME = 0.9
 """Ports are as busy as each other from this ratio on."""
@@ -149,7 +149,8 @@ class _Interval:
         if waiting:
             roots = {r for q in waiting for r in self._roots_of(q, (*path, row))}
         else:
-            hot = [q for q in onwards if self.busy[q] >= BEHIND * self.wait[row]]
+            held = self.busy + self.wait  # whoever has something to send sends, or waits: less than the limit here
+            hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
             if not roots and onwards and self.sent_known[onwards].all():

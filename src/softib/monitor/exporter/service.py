@@ -8,11 +8,13 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, MissingLibrary, SoftibError
 from softib.monitor.exporter.ratios import ErrorRatios
 from softib.monitor.exporter.service_metrics import ServiceMetrics
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
+from softib.monitor.increase import Interval
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
 from softib.monitor.watch import Watch
@@ -48,6 +50,7 @@ class ExporterService:
         self._ratios: ErrorRatios | None = None
         self._ports: PortText | None = None
         self._last_s = float("-inf")
+        self._unkept = False
         self.failure: SoftibError | None = None
         registry = CollectorRegistry()
         registry.register(ServiceMetrics(self.watch, scheme, self.fresh))
@@ -122,8 +125,19 @@ class ExporterService:
             self._text = self._ports.text(one.reading, interval, self._ratios)
             self._last_s = time.monotonic()
         if self.history is not None and self.watch.interval is not None:
-            self.history.append(one.targets.ports, self.watch.interval)
-            self.history.append_manager(self.watch.manager.rounds[-1])
+            self._keep(self.history, one.targets.ports, self.watch.interval)
+
+    def _keep(self, history: History, ports: ObservedPorts, interval: Interval) -> None:
+        """Keep the interval; where that cannot be done (a full disk) scrapes go on, and one line says so until it can."""
+        try:
+            history.append(ports, interval)
+            history.append_manager(self.watch.manager.rounds[-1])
+        except InputError as error:
+            if not self._unkept:
+                self.notice(f"{error}; metrics are served on, these rounds are not kept")
+            self._unkept = True
+        else:
+            self._unkept = False
 
     # -- scrapes --
 

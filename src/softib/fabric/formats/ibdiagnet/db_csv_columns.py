@@ -16,6 +16,8 @@ __all__ = [
     "CABLE_TEXTS",
     "COUNTERS",
     "DETAIL_COUNTERS",
+    "EXTENDED_SPEEDS",
+    "EXTENDED_SPEEDS_LANES",
     "FEC_NAMES",
     "FIRMWARE",
     "NO_FEC",
@@ -103,6 +105,21 @@ DETAIL_COUNTERS = {
     "port_sw_hoq_lifetime_limit_discards": ("PortSwHOQLifetimeLimitDiscards",),
 }
 """Optional counter of the fabric → columns of PM_INFO."""
+
+EXTENDED_SPEEDS = {
+    "sync_header_error_counter": ("SyncHeaderErrorCounter",),
+    "unknown_block_counter": ("UnknownBlockCounter",),
+    "port_fec_correctable_block_ctr": ("PortFECCorrectableBlockCounter", "PortFECCorrectableBlockCtr"),
+    "port_fec_uncorrectable_block_ctr": ("PortFECUncorrectableBlockCounter", "PortFECUncorrectableBlockCtr"),
+    "port_fec_corrected_symbol_ctr": ("PortFECCorrectedSymbolCounter", "PortFECCorrectedSymbolCtr"),
+}  # fmt: skip
+"""Counter of PortExtendedSpeedsCounters → columns that ``--extended_speeds all`` adds to PM_INFO. No such file is in our collection: the names are those that public readers of such files look for, and libibmad's."""
+EXTENDED_SPEEDS_LANES = {
+    "error_detection_counter": ("ErrorDetectionCounterLane",),
+    "fec_correctable_block_ctr": ("FECCorrectableBlockCounterLane", "FECCorrectedSymbolCounterLane", "FECCorrectableBlockCtrLane"),
+    "fec_uncorrectable_block_ctr": ("FECUncorrectableBlockCounterLane", "FECUncorrectableBlockCtrLane"),
+}  # fmt: skip
+"""Likewise those by lane: ``NAME[0]`` or ``NAME0`` to 11; symbols where RS-FEC is active."""
 
 CABLE_LENGTHS = {
     "LengthSMFiber": CableMedium.SINGLEMODE,
