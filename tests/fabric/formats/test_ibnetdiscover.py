@@ -330,7 +330,7 @@ def test_a_real_director_has_no_problem(shared_data: Path) -> None:
     [("2.5", "SDR"), ("5", "DDR"), ("10", "QDR"), ("10.3125", "FDR10"), ("14", "FDR"), ("14.0625", "FDR"), ("25", "EDR"), ("25.78125", "EDR"),
      ("50", "HDR"), ("53.125", "HDR"), ("100", "NDR"), ("106.25", "NDR"), ("200", "XDR"), ("212.5", "XDR"), ("0", ""), ("nan", ""), ("3", "")],
 )  # fmt: skip
-def test_lane_rates_as_tools_print_them(text: str, name: str) -> None:
+def test_speeds_as_tools_print_them(text: str, name: str) -> None:
     """As they are, or as Linux rounds them."""
     code = speed_of_gbps(text)
     assert (SPEED_BY_CODE[code].name if code else "") == name
