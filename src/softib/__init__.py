@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
     from softib.api.replaying import Replay, replay
-    from softib.api.results import Prediction, Remedy, Report, Routing
+    from softib.api.results import Prediction, Report
+    from softib.api.routing import Remedy, Routing
     from softib.api.running import RunningFabric, running_fabrics
     from softib.api.scaling import scaling
     from softib.api.serving import Server
@@ -66,7 +67,8 @@ _LAZY = {
     **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
     **dict.fromkeys(("PlannedChanges", "UmadManager"), "managing"),
     "UmadManagers": "managing_several",
-    **dict.fromkeys(("Prediction", "Remedy", "Report", "Routing"), "results"),
+    **dict.fromkeys(("Prediction", "Report"), "results"),
+    **dict.fromkeys(("Remedy", "Routing"), "routing"),
     **dict.fromkeys(("Replay", "replay"), "replaying"),
     **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
     **dict.fromkeys(("Starter", "up"), "starting"),

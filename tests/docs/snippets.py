@@ -28,6 +28,11 @@ RUN = ("sh", "shell", "bash", "python", "yaml", "c")
 """Languages of blocks that are run."""
 SHOWN = ("", "text", "csv", "json", "mermaid")
 """Languages of blocks that are only looked at."""
+LINKED_PAGES = [
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "examples" / "README.md",
+    *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "changes.md"),
+]  # fmt: skip
+"""Pages whose links and names of files are checked: those of the root, the examples' list, all of docs."""
 FENCE = re.compile(
     r"^(?P<fence>```+)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
 )

@@ -130,14 +130,14 @@ def test_a_bug_of_the_command_line_is_one_line_and_exit_70(softib, error):
 def test_a_bug_in_the_daemon_is_told_and_survived(softib):
     """Operations of the control socket and the manager fail; the fabric serves on, status says so."""
     plant = """
-import softib.live.daemon as d, softib.live.internal_sm.manager as m
+import softib.live.operations as o, softib.live.internal_sm.manager as m
 def bug(self, asked): raise RuntimeError("planted")
-d.Daemon._attach = bug
+o.Operations.attach = bug
 def fault(self, asked):
     m.InternalManager.run = lambda *a: 1 / 0
     return right_fault(self, asked)
-right_fault = d.Daemon._fault
-d.Daemon._fault = fault
+right_fault = o.Operations._fault
+o.Operations._fault = fault
 """
     up = subprocess.Popen([sys.executable, "-c", PLANTED.format(plant=plant), "up", "one.yaml"], env=softib.env,
                           cwd=softib.folder, stderr=subprocess.PIPE, text=True)  # fmt: skip

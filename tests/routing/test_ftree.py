@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.ftree import NotATree, compute_node_order, recognise
+from softib.routing.fat_tree import NotATree, compute_node_order, recognise
 from softib.routing.quality import balance
 from softib.routing.reach import port_map
 from softib.routing.verify import verify

@@ -81,27 +81,32 @@ def build(
     with steps("checks"):
         _check(report, result, wanted, found, remedy)
     if found is not None and predicted:
-        from softib.analysis.prediction import predict
-        from softib.analysis.traffic import traffic_of
-
-        with steps("prediction"):
-            cut = report.recognised.bisection if report.recognised else None
-            report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
-            if rows is not None and report.prediction is not None:
-                matrix = matrix_of(str(traffic), rows, report.prediction.endpoints.name)
-                report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
-        if report.prediction is not None:
-            from softib.analysis.engines import compare_engines
-
-            with steps("other engines"):
-                prediction = report.prediction
-                report.engines = compare_engines(
-                    found.fabric, found.graph, prediction.endpoints, found.part, found.lft, found.options, seed,
-                    (prediction.bisection_relative, prediction.pattern("shift").relative),
-                )  # fmt: skip
-        else:
-            report.notes.append("no traffic to predict: fewer than two host ports have an address")
+        _predict(report, found, seed, traffic, rows, steps)
     return report
+
+
+def _predict(report: Report, found: routed.Routed, seed: int, traffic: str | None, rows: Any, steps: Steps) -> None:
+    """Loads of the patterns and of ``rows`` (the matrix of the file ``traffic``), and what other engines would make of them."""
+    from softib.analysis.prediction import predict
+    from softib.analysis.traffic import traffic_of
+
+    with steps("prediction"):
+        cut = report.recognised.bisection if report.recognised else None
+        report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
+        if rows is not None and report.prediction is not None:
+            matrix = matrix_of(str(traffic), rows, report.prediction.endpoints.name)
+            report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
+    if report.prediction is not None:
+        from softib.analysis.engines import compare_engines
+
+        with steps("other engines"):
+            prediction = report.prediction
+            report.engines = compare_engines(
+                found.fabric, found.graph, prediction.endpoints, found.part, found.lft, found.options, seed,
+                (prediction.bisection_relative, prediction.pattern("shift").relative),
+            )  # fmt: skip
+    else:
+        report.notes.append("no traffic to predict: fewer than two host ports have an address")
 
 
 def _route(

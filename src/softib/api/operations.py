@@ -10,7 +10,8 @@ from softib.api.changes import Changes
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed, unwatched
-from softib.api.results import Prediction, Report, Routing
+from softib.api.results import Prediction, Report
+from softib.api.routing import Routing
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,11 +1,11 @@
-"""What a question about a fabric gives back: a routing, a prediction, a report. Findings are in :mod:`softib.api.findings`, differences in
-:mod:`softib.api.changes`."""
+"""What a question about a fabric gives back: a prediction, a report. Routings are in :mod:`softib.api.routing`, findings in
+:mod:`softib.api.findings`, differences in :mod:`softib.api.changes`."""
 
 from __future__ import annotations
 
 import html
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,150 +16,14 @@ from softib.api.progress import Steps, Timed
 from softib.api.shown import Suggests, html_table
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars
 
-    from softib.analysis import model, prediction, routed
+    from softib.analysis import model, prediction
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
     from softib.fabric.formats.base import Problem
 
-__all__ = ["Prediction", "Remedy", "Report", "Routing"]
-
-
-@dataclass(frozen=True)
-class Remedy:
-    """GUID files with which ftree takes a tree: ``reason`` says why it does not without, ``files`` are paths by OpenSM's option."""
-
-    reason: str
-    files: dict[str, str]
-
-
-class Routing(Suggests):
-    """Forwarding tables of a fabric, and the proof of what they do.
-
-    ``fabric`` is the fabric with the LIDs and tables that were judged.
-    """
-
-    def __init__(self, found: routed.Routed, fabric: Fabric):
-        self._found, self.fabric = found, fabric
-
-    @property
-    def engine(self) -> str:
-        """The engine that made the tables, ``as programmed`` for a running fabric's, ``file`` for a dump's."""
-        return self._found.part.tables or self._found.part.engine
-
-    @property
-    def good(self) -> bool:
-        """Every pair of hosts arrives, and no credit loop can form."""
-        return self._found.part.good
-
-    @property
-    def deadlock_free(self) -> bool:
-        """No credit loop can form (Dally and Seitz 1987)."""
-        return self._found.part.deadlock_free
-
-    @property
-    def credit_loop(self) -> tuple[str, ...]:
-        """The ports (``leaf-3[40]``) of a shortest credit loop, empty where there is none."""
-        return tuple(f"{name}[{port}]" for name, port, _vl in self._found.part.credit_loop or ())
-
-    @property
-    def unreachable(self) -> int:
-        """Pairs (host, address of another device) that no packet connects."""
-        return self._found.part.unreachable
-
-    @property
-    def hops(self) -> dict[int, int]:
-        """Pairs (host, address of another device) by how many links a packet takes behind its first switch."""
-        return dict(self._found.part.hops)
-
-    @property
-    def lft(self) -> np.ndarray:
-        """The tables, uint8[switches, LIDs], 255 = no route; switches as in ``switch_names``. A copy."""
-        return self._found.lft.copy()
-
-    @property
-    def switch_names(self) -> list[str]:
-        """Names of the rows of ``lft``."""
-        f = self._found.fabric
-        return [f.node_name(int(n)) for n in self._found.graph.switch_node]
-
-    @property
-    def mads(self) -> dict[str, Any]:
-        """What the subnet manager did to write them: MADs sent, writes, timeouts …; empty for tables from elsewhere."""
-        up = self._found.bring_up
-        return {} if up is None else dict(up.numbers)
-
-    def table(self) -> polars.DataFrame:
-        """The tables as rows: switch, LID, egress port, and the host or switch that owns the LID."""
-        import numpy as np
-
-        from softib.iba.constants import LFT_NO_ROUTE
-
-        f, lft = self._found.fabric, self._found.lft
-        owner = np.full(lft.shape[1], -1)
-        for port in f.end_ports().tolist():
-            first = int(f.lid[port])
-            owner[first : first + (1 << int(f.lmc[port]))] = f.port_node[port]
-        row, lid = np.nonzero((lft != LFT_NO_ROUTE) & (owner >= 0))
-        switches, names = np.array(self.switch_names, object), np.array(f.node_names(), object)
-        return frame({"switch": switches[row].tolist(), "lid": lid, "egress_port": lft[row, lid].astype(np.int64),
-                      "destination": names[owner[lid]].tolist()})  # fmt: skip
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """What of the source or of a dump of tables could not be read: file, line, reason."""
-        from softib.api.fabric import result_of
-
-        return (*result_of(self.fabric).problems, *self._found.problems)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tables in the form of ``dump_lfts``. Raises :class:`InputError` where that is not possible."""
-        from softib.fabric.formats.lft.dump import write_lfts
-
-        write_lfts(self._found.fabric, self._found.lft, os.fspath(path))
-
-    def save_guid_files(self, folder: str | os.PathLike[str]) -> Remedy | None:
-        """Write into ``folder`` the GUID files with which ftree takes this fabric, for ``guid_files`` of :func:`route`; None where
-        it fits without, or no choice of roots makes it fit. Raises :class:`InputError` where they cannot be written."""
-        from softib.analysis.labels import with_names
-        from softib.api.guid_files import write_guid_files
-        from softib.routing.remedy import remedy
-
-        found = remedy(self._found.graph, self._found.options)
-        if found is None:
-            return None
-        (reason,) = with_names([found.reason], self._found.fabric)
-        return Remedy(reason, write_guid_files(found.options, os.fspath(folder)))
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``softib route --json`` prints it (docs/schemas/route.schema.json)."""
-        from softib.render.as_json import route_json
-
-        return route_json(self._found.part, self.problems)
-
-    def print(self) -> None:
-        """As ``softib route`` prints it."""
-        from softib.render.terminal import console, print_route
-
-        print_route(self._found, console())
-
-    def plot(self) -> Drawing:
-        """Pairs by the number of links that their packets take, as bars."""
-        from softib.api.graph import Drawing
-        from softib.render.charts import hop_bars
-        from softib.render.plots import styled
-
-        return Drawing(styled(hop_bars(self._found.part.hops)))
-
-    def __repr__(self) -> str:
-        proof = "no credit loop" if self.deadlock_free else "a credit loop can form"
-        lost = "every pair arrives" if not self.unreachable else f"{self.unreachable:,} pairs have no path"
-        return f"<Routing of {self.fabric.name!r} by {self.engine}: {lost}, {proof}>"
-
-    def _repr_html_(self) -> str:
-        return html_table(("", ""), [(k, v) for k, v in self._found.part.facts] or [("routing", repr(self)[1:-1])])
+__all__ = ["Prediction", "Report"]
 
 
 class Prediction(Suggests):

@@ -100,7 +100,7 @@ class Server:
 
     def status(self) -> dict[str, Any]:
         """What ``softib status --json`` says of it."""
-        return self._serving.status()
+        return self._serving.operations.status()
 
     @property
     def _serving(self) -> Daemon:

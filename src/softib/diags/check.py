@@ -18,6 +18,7 @@ from softib.diags import (  # noqa: F401
     sm_checks,
     source_reports,
     structure_checks,
+    swapped_host_checks,
 )
 from softib.diags import manager_health as _manager_health  # noqa: F401  (declares its codes)
 from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401

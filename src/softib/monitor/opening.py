@@ -35,7 +35,7 @@ def is_live(source: str) -> bool:
 
 def open_source(source: str) -> Opened:
     """Open ``umad:DEVICE`` or the running fabric ``source``. Raises :class:`InputError` for what is neither, :class:`PeerError` where the daemon does not answer."""
-    from softib.live.umad_client.port import ASKS
+    from softib.live.umad_client.registrations import ASKS
 
     classes = {**ASKS, **dict.fromkeys((int(MgmtClass.PERF), int(MgmtClass.VENDOR_MLNX), int(MgmtClass.SUBN_ADM)), 0)}
     if source.startswith(PREFIX):

@@ -29,8 +29,8 @@ __all__ = [
     "compile_mpi",
     "compile_verbs",
     "compiler",
+    "generated_headers",
     "include_flags",
-    "link_rates_header",
     "missing_headers",
     "not_built",
     "why_no_umad",
@@ -44,7 +44,7 @@ LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 MPI_SOURCES = HERE / "mpi"
 MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
-LINK_SPEEDS = HERE.parent / "iba" / "link_speeds.py"
+LINK_SPEEDS, CONSTANTS = HERE.parent / "iba" / "link_speeds.py", HERE.parent / "iba" / "constants.py"
 GENERATED = LIBRARY.with_name("include")
 """Headers that are written from Python's tables."""
 FLAGS = (
@@ -72,7 +72,7 @@ def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
 
     Raises RuntimeError with the compiler's words.
     """
-    return _compile(to, sorted(SOURCES.glob("*.c")), "libsoftib-umad.so", [], more)
+    return _compile(to, sorted(SOURCES.glob("*.c")), "libsoftib-umad.so", [], [*include_flags(), *more])
 
 
 def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
@@ -95,7 +95,7 @@ LIBRARIES = ((compile_library, LIBRARY), (compile_verbs, VERBS_LIBRARY), (compil
 """How each is compiled, and where it stands in the package."""
 
 
-def link_rates_header() -> str:
+def _link_rates_header() -> str:
     """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` and the widths, as C has them."""
     table = runpy.run_path(str(LINK_SPEEDS))
     speeds = [
@@ -115,14 +115,32 @@ def link_rates_header() -> str:
     )
 
 
+def _management_header() -> str:
+    """``management.h``: what ``libsoftib-umad.so`` takes of :mod:`softib.iba.constants`."""
+    c = runpy.run_path(str(CONSTANTS))
+    classes, vendor = c["MgmtClass"], c["VENDOR2_CLASSES"]
+    numbers = {
+        "RESPONSE_BIT": c["RESPONSE_BIT"], "TRAP_REPRESS": c["Method"].TRAP_REPRESS, "SUBN_ADM": classes.SUBN_ADM,
+        "DEV_ADM": classes.DEV_ADM, "BIS": classes.BIS, "VENDOR2_FIRST": vendor[0], "VENDOR2_LAST": vendor[-1],
+    }  # fmt: skip
+    rows = "".join(f"    {name} = {int(number):#04x},\n" for name, number in numbers.items())
+    return f"/* Written by softib.preload.build from softib/iba/constants.py. */\nenum {{\n{rows}}};\n"
+
+
+def generated_headers() -> dict[str, str]:
+    """Name → text of each header that is written from Python's tables."""
+    return {"link_rates.h": _link_rates_header(), "management.h": _management_header()}
+
+
 def include_flags() -> list[str]:
     """Writes the headers of :data:`GENERATED` where they are not current; the flags by which a compiler finds them."""
-    file, text = GENERATED / "link_rates.h", link_rates_header()
-    if not file.is_file() or file.read_text() != text:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        made = file.with_name(f".{file.name}.{os.getpid()}")
-        made.write_text(text)
-        made.replace(file)
+    for name, text in generated_headers().items():
+        file = GENERATED / name
+        if not file.is_file() or file.read_text() != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            made = file.with_name(f".{file.name}.{os.getpid()}")
+            made.write_text(text)
+            made.replace(file)
     return [f"-I{GENERATED}"]
 
 
@@ -158,7 +176,7 @@ def missing_headers() -> list[str]:
 def _digest(sources: Sequence[Path], command: Sequence[str]) -> bytes:
     """20 octets of what makes a library: its command, and every file of the folders that its sources are in."""
     digest = hashlib.sha1(repr(list(command)).encode() + Path(__file__).read_bytes(), usedforsecurity=False)
-    digest.update(link_rates_header().encode())
+    digest.update("".join(generated_headers().values()).encode())
     folders = {p.parent for p in sources} | {HERE} | {p.parent.parent for p in sources}
     for file in sorted(p for folder in folders for p in folder.iterdir() if p.suffix in (".c", ".h", ".map")):
         digest.update(str(file.relative_to(HERE)).encode() + b"\0" + file.read_bytes() + b"\0")

@@ -53,9 +53,7 @@ def search(c, vl_state, target, weight, settled, t):
     """
     first, peer = c.first, c.peer
     taken, order, dist, stamp, candidates, fresh = t.taken, t.order, t.dist, t.stamp, t.candidates, t.fresh
-    added = 0
-    low = 0
-    level = 0
+    added, low, level = 0, 0, 0
     while low < settled:
         high = settled
         level += 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from softib.routing import ftree
 from softib.routing.engine import RouteOptions, Routing
+from softib.routing.fat_tree import NotATree, recognise
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["Remedy", "remedy"]
@@ -37,9 +38,9 @@ def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | 
     if options.root_guids:
         return None
     try:
-        ftree.recognise(graph, options, [])
+        recognise(graph, options, [])
         return None
-    except ftree.NotATree as why:
+    except NotATree as why:
         reason = str(why)
     found = ftree.imperfect(graph, options)
     return None if found is None else Remedy(reason, *found)

@@ -85,8 +85,7 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     flow = np.zeros(n, np.float64)
     growth = 1.0 if window <= 1 else window / (window - 1.0)
     scale = 1.0  # recent[e] / scale counts now: earlier paths fade as the scale grows
-    most = 0
-    changed = 0
+    most, changed = 0, 0
     for i in range(dests.lmc.shape[0]):
         most = max(most, 1 << dests.lmc[i])
     for offset in range(most):

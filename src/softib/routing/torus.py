@@ -24,7 +24,8 @@ from softib.routing.graph import SwitchGraph
 from softib.routing.switch_paths import cables_of_ends, tables
 from softib.routing.tables import cas_per_switch
 from softib.routing.torus_config import Seed, TorusConfig, parse
-from softib.routing.torus_kernels import Grid, dateline_sls, next_links, place, reach, ring_links
+from softib.routing.torus_kernels import dateline_sls, next_links, reach, ring_links
+from softib.routing.torus_placement_kernels import Grid, place
 from softib.routing.verify import verify
 
 __all__ = ["Torus", "end_map", "recognise", "route", "vl_map"]

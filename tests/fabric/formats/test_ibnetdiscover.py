@@ -10,6 +10,7 @@ import pytest
 from softib.errors import UnknownFormat, UnreadableFile
 from softib.fabric.formats import registry
 from softib.fabric.formats.base import ReadResult
+from softib.fabric.formats.records import speed_of_gbps
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -322,3 +323,14 @@ def test_chips_of_a_director_in_ibdiagnets_form(read) -> None:
 
 def test_a_real_director_has_no_problem(shared_data: Path) -> None:
     assert registry.read(shared_data / "hk-examples/Topo.6_CS8500.txt").problems == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("2.5", "SDR"), ("5", "DDR"), ("10", "QDR"), ("10.3125", "FDR10"), ("14", "FDR"), ("14.0625", "FDR"), ("25", "EDR"), ("25.78125", "EDR"),
+     ("50", "HDR"), ("53.125", "HDR"), ("100", "NDR"), ("106.25", "NDR"), ("200", "XDR"), ("212.5", "XDR"), ("0", ""), ("nan", ""), ("3", "")],
+)  # fmt: skip
+def test_speeds_as_tools_print_them(text: str, name: str) -> None:
+    """As they are, or as Linux rounds them."""
+    code = speed_of_gbps(text)
+    assert (SPEED_BY_CODE[code].name if code else "") == name

@@ -15,7 +15,7 @@ from softib.errors import LimitError
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.text import octets, shown
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX, MAX_SWITCH_PORTS, NodeType
-from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
+from softib.iba.rates import SPEED_BY_NAME, SPEEDS, WIDTH_BITS
 
 __all__ = ["UNKNOWN", "Records", "parse_guid", "parse_lid", "parse_rate", "speed_of_gbps"]
 
@@ -24,12 +24,6 @@ UNKNOWN = -1
 
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})\Z")
 _RATE = re.compile(r"(\d{1,2})x\s*+([A-Za-z]++\d*|[\d.]++)(?:\s*+Gbps)?\Z")
-
-_LANE_GBPS = (
-    (2.5, "SDR"), (5, "DDR"), (10, "QDR"), (10.3125, "FDR10"), (14, "FDR"), (14.0625, "FDR"), (25, "EDR"),
-    (25.78125, "EDR"), (50, "HDR"), (53.125, "HDR"), (100, "NDR"), (106.25, "NDR"), (200, "XDR"), (212.5, "XDR"),
-)  # fmt: skip
-"""Signalling rates of a lane as infiniband-diags and ibdiagnet round them."""
 
 
 class NodeFields(TypedDict, total=False):
@@ -175,12 +169,13 @@ def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -
 
 
 def speed_of_gbps(text: str) -> int:
-    """Speed code of a lane rate as tools print it (``2.5``, ``14.0625``, ``100``), 0 if there is none."""
+    """Speed code of a lane rate as infiniband-diags and ibdiagnet print it, as it is or rounded as Linux does (``2.5``, ``14.0625``,
+    ``14``, ``100``), 0 if there is none."""
     try:
         value = float(text)
     except ValueError:
         return 0
-    return next((SPEED_BY_NAME[name].code for gbps, name in _LANE_GBPS if abs(gbps - value) < 0.01), 0)
+    return next((s.code for s in SPEEDS if min(abs(s.lane_gbps - value), abs(s.kernel_rate / 10 - value)) < 0.01), 0)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -20,12 +20,11 @@ from softib.live.rdma_cm.address import AF_IB, Address, Addresses, group_id, par
 from softib.live.rdma_cm.multicast import Groups
 from softib.live.rdma_cm.sa_client import SaClient
 from softib.live.rdma_cm.services import ALL, Services, service_of
+from softib.live.rdma_cm.wire import constant
 
 __all__ = ["Owner", "Ucma"]
 
 CMA_HEAD = 36
-CHILD = 0x80000000
-"""``SOFTIB_CM_CHILD``: below it stand the numbers that processes give."""
 QP_TYPES = frozenset(QpType)
 
 
@@ -69,7 +68,7 @@ class Ucma:
             if e is not None:
                 self.destroy(e)
             return 0, e
-        if e is None and (q.number >= CHILD or q.qp_type not in QP_TYPES):
+        if e is None and (q.number >= constant("CHILD") or q.qp_type not in QP_TYPES):
             return errno.EINVAL, None
         if e is None:
             e = owner.endpoints[q.number] = Endpoint(owner, q.number, q.channel, q.ps, q.qp_type)

@@ -12,7 +12,8 @@ from softib.iba.constants import PhysState
 from softib.iba.smp import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from softib.live.subnet_reader.gets import Progress, Subnet, read_subnet
 from softib.live.umad_client.devices import find_device
-from softib.live.umad_client.port import ASKS, UmadPort
+from softib.live.umad_client.port import UmadPort
+from softib.live.umad_client.registrations import ASKS
 from softib.live.umad_sm.wire import MadWire
 from softib.sm.database import Database
 from softib.sm.state import SmState

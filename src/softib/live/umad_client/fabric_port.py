@@ -18,7 +18,8 @@ from softib.live.umad.wire import MESSAGE_SIZE, constant, types
 from softib.live.umad_client.abi import HEAD_SIZE
 from softib.live.umad_client.devices import UmadDevice
 from softib.live.umad_client.kernels import NO_AGENT
-from softib.live.umad_client.port import ASKS, CLASS_VERSION, ROWS, UmadPort, _wire
+from softib.live.umad_client.port import ROWS, UmadPort, _wire
+from softib.live.umad_client.registrations import ASKS, CLASS_VERSION
 from softib.mad.batch import MadBatch, mad_columns
 
 __all__ = ["FabricPort"]

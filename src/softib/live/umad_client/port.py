@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError, PeerError
-from softib.iba.constants import MAD_SIZE, Method, MgmtClass
-from softib.iba.sa import SaMethod
+from softib.iba.constants import MAD_SIZE, MgmtClass
 from softib.jit import table
 from softib.live.umad_client import libc
 from softib.live.umad_client.abi import (
@@ -39,9 +38,10 @@ from softib.live.umad_client.kernels import (
     exchange,
     parse,
 )
+from softib.live.umad_client.registrations import ASKS, CLASS_VERSION
 from softib.mad.batch import COLUMNS, MadBatch, batch_of, mad_columns
 
-__all__ = ["ASKS", "MANAGES", "WIRE_WINDOW", "UmadPort"]
+__all__ = ["WIRE_WINDOW", "UmadPort"]
 
 ROWS = 4096
 """Messages that are composed, or read, at once."""
@@ -55,26 +55,6 @@ REOPEN_S = 5.0
 """How long a manager that says IsSM anew waits for its own closed descriptor to be gone."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
 """Errors of one write that say nothing of the device: a duplicate of a TransactionID on its way (EINVAL), no address handle."""
-
-
-def _mask(*methods: int) -> int:
-    return sum(1 << int(m) for m in methods)
-
-
-ASKS: dict[int, int] = {int(MgmtClass.SUBN_DR): 0, int(MgmtClass.SUBN_LID): 0}
-"""Management class → methods of unsolicited MADs that are taken: none, who only asks."""
-MANAGES: dict[int, int] = {
-    int(MgmtClass.SUBN_DR): _mask(Method.GET, Method.SET, Method.TRAP),
-    int(MgmtClass.SUBN_LID): _mask(Method.GET, Method.SET, Method.TRAP),
-    int(MgmtClass.SUBN_ADM): _mask(
-        SaMethod.GET, SaMethod.SET, SaMethod.GET_TABLE, SaMethod.GET_TRACE_TABLE, SaMethod.GET_MULTI, SaMethod.DELETE
-    ),
-    int(MgmtClass.CONG_CTRL): 0,
-    int(MgmtClass.SHARP): 0,
-    int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
-}
-"""What a subnet manager and administrator takes (OpenSM's own registrations, and replication)."""
-CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 
 Wire: Any = table(
     "Wire", ["out", "out_dwords", "sizes", "awaits", "inbox", "in_dwords", "state", "addresses", "pollfd"]

@@ -15,7 +15,8 @@ from softib.errors import InputError, MadTimeout
 from softib.iba.smp import SMInfo
 from softib.live.internal_sm.kept_keys import read_keys
 from softib.live.umad_client.devices import UmadDevice
-from softib.live.umad_client.port import ASKS, MANAGES, UmadPort
+from softib.live.umad_client.port import UmadPort
+from softib.live.umad_client.registrations import ASKS, MANAGES
 from softib.live.umad_sm.dry_wire import DryWire
 from softib.live.umad_sm.live_master import Master, live_master
 from softib.live.umad_sm.manager import Hooks, UmadManager, port_timeout_ms

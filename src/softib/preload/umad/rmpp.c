@@ -1,21 +1,21 @@
 /* RMPP headers (IBA 13.6.2). The daemon carries an RMPP message whole; programs see it as the kernel shows it. */
 #include "internal.h"
+#include "mad_layout.h"
+#include "management.h" /* softib/iba/constants.py */
 
 #include <string.h>
 
-enum { SUBN_ADM = 0x03, DEVICE_ADM = 0x10, BIS = 0x12, VENDOR2_FIRST = 0x30, VENDOR2_LAST = 0x4f };
-enum { AT_VERSION = 24, AT_TYPE = 25, AT_FLAGS = 26, AT_STATUS = 27, AT_SEGMENT = 28, AT_PAYLOAD = 32 };
 enum { ACTIVE = 1, FIRST = 2, LAST = 4, TYPE_DATA = 1, RMPP_DATA = 220 };
 
 bool class_has_rmpp(uint8_t mgmt_class)
 {
-    return mgmt_class == SUBN_ADM || mgmt_class == DEVICE_ADM || mgmt_class == BIS ||
+    return mgmt_class == SUBN_ADM || mgmt_class == DEV_ADM || mgmt_class == BIS ||
            (mgmt_class >= VENDOR2_FIRST && mgmt_class <= VENDOR2_LAST);
 }
 
 bool rmpp_is_active(const uint8_t *mad)
 {
-    return class_has_rmpp(mad[1]) && mad[AT_FLAGS] & ACTIVE;
+    return class_has_rmpp(mad[CLASS_AT]) && mad[RMPP_FLAGS_AT] & ACTIVE;
 }
 
 /* Octets before the payload in every segment (IBA 15.2.1.1, 16.3.1, 16.5.1). */
@@ -34,14 +34,14 @@ static void put32(uint8_t *to, uint32_t value)
 
 void rmpp_first_segment(uint8_t *mad, size_t length)
 {
-    size_t header = header_of(mad[1]), each = SOFTIB_UMAD_MAD - header;
+    size_t header = header_of(mad[CLASS_AT]), each = SOFTIB_UMAD_MAD - header;
     size_t data = length > header ? length - header : 0, segments = data ? (data + each - 1) / each : 1;
 
-    mad[AT_VERSION] = 1;
-    mad[AT_TYPE] = TYPE_DATA;
-    mad[AT_FLAGS] = (uint8_t)((mad[AT_FLAGS] & 0xf8) | ACTIVE | FIRST | (segments == 1 ? LAST : 0));
-    mad[AT_STATUS] = 0;
-    put32(mad + AT_SEGMENT, 1);
+    mad[RMPP_VERSION_AT] = 1;
+    mad[RMPP_TYPE_AT] = TYPE_DATA;
+    mad[RMPP_FLAGS_AT] = (uint8_t)((mad[RMPP_FLAGS_AT] & 0xf8) | ACTIVE | FIRST | (segments == 1 ? LAST : 0));
+    mad[RMPP_STATUS_AT] = 0;
+    put32(mad + RMPP_SEGMENT_AT, 1);
     /* Payload of the whole message: the class header counts in every segment. */
-    put32(mad + AT_PAYLOAD, (uint32_t)(segments * RMPP_DATA - (segments * each - data)));
+    put32(mad + RMPP_PAYLOAD_AT, (uint32_t)(segments * RMPP_DATA - (segments * each - data)));
 }

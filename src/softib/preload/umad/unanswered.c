@@ -3,22 +3,23 @@
  * device is pulled out forgets them; a program that waits for each answer alone (OpenSM's sweep) then waits for ever.
  */
 #include "file.h"
+#include "mad_layout.h"
+#include "management.h" /* softib/iba/constants.py */
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 1024, PROBES = 8 }; /* OpenSM has 4 under way (max_wire_smps); what finds no row is forgotten as by a kernel */
-enum { METHOD = 3, TID_LOW = 12, RESPONSE = 0x80, TRAP_REPRESS = 7, MAD_HEAD = 24 };
 
 struct unanswered {
     bool waits;
     struct softib_umad_head head;
-    uint8_t mad[MAD_HEAD];
+    uint8_t mad[MAD_HEADER];
 };
 
 static bool is_request(const uint8_t *mad)
 {
-    return !(mad[METHOD] & RESPONSE) && mad[METHOD] != TRAP_REPRESS;
+    return !(mad[METHOD_AT] & RESPONSE_BIT) && mad[METHOD_AT] != TRAP_REPRESS;
 }
 
 /* The row of this agent's request with this TID (its lower half: the upper one is the driver's), else a free one near
@@ -28,13 +29,13 @@ static struct unanswered *row_of(struct file *file, uint32_t agent, const uint8_
     struct unanswered *free_row = NULL;
     uint32_t tid;
 
-    memcpy(&tid, mad + TID_LOW, sizeof tid);
+    memcpy(&tid, mad + TID_LOW_AT, sizeof tid);
     uint32_t at = (tid ^ agent) * 2654435761u >> 16; /* Knuth's multiplicative hash */
     for (unsigned i = 0; i < PROBES; i++) {
         struct unanswered *row = &file->unanswered[(at + i) % ROWS];
         if (!row->waits)
             free_row = free_row ? free_row : row;
-        else if (row->head.id == agent && !memcmp(row->mad + TID_LOW, &tid, sizeof tid))
+        else if (row->head.id == agent && !memcmp(row->mad + TID_LOW_AT, &tid, sizeof tid))
             return row;
     }
     return free_row;
@@ -51,7 +52,7 @@ void unanswered_add(struct file *file, const struct softib_umad_head *head, cons
     if (row) {
         row->waits = true;
         row->head = *head;
-        memcpy(row->mad, mad, MAD_HEAD);
+        memcpy(row->mad, mad, MAD_HEADER);
     }
     pthread_mutex_unlock(&file->counting);
 }
@@ -79,7 +80,7 @@ bool unanswered_next(struct file *file, struct message *m)
         row->waits = false;
         m->head = row->head;
         m->head.status = ETIMEDOUT;
-        memcpy(m->mad, row->mad, MAD_HEAD);
+        memcpy(m->mad, row->mad, MAD_HEADER);
         found = true;
     }
     pthread_mutex_unlock(&file->counting);
