@@ -54,7 +54,8 @@ def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]
 def _hops(subnet: Subnet, source: int, target: int, dlid: int) -> list[tuple[int, int, int]] | None:
     """(node, portnum by which the path comes in, portnum by which it goes out) of each node; -1 where it begins and ends. None: it leads nowhere."""
     db, lft = subnet.db, subnet.routing.lft
-    node, into, hops = int(db.port_node[source]), -1, []
+    node, into = int(db.port_node[source]), -1
+    hops: list[tuple[int, int, int]] = []
     end = int(db.port_node[target])
     for _ in range(subnet.graph.n_switches + 2):
         if node == end:
