@@ -15,6 +15,7 @@ from softib.mad.batch import MadBatch
 from softib.sm.dry_run import DryRun
 from softib.sm.partitions import parse_partitions
 from tests.sm.asking import PREFIX, Asked, hosts
+from tests.sm.replication_lab import Lab
 
 ACTIVE = PortState.ACTIVE
 
@@ -246,6 +247,37 @@ def test_adapters_that_lie(lie):
     assert {"index beyond": "VPortIndexTop", "cap of 65535": "VPortIndexTop", "silent": "VPORT_STATE"}.get(
         lie, "left alone"
     ) in said
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_take_over_changes_nothing_of_them(copied):
+    """With a copy nobody registers anew; without one all do, and LIDs stay as VPortInfo reads them."""
+    f, _ = fabric()
+    s = Lab(a=1, b=1, fabric=f, deaf=not copied)
+    s.start("a")
+    s.start("b")
+    before = f.vport_info.copy()
+    s.take_over("a", "b")
+    assert (f.vport_info == before).all()
+    assert s.sets[SmpAttr.MLNX_VPORT_INFO] == (0 if copied else 6), "ClientReregister of the functions"
+    assert not s.sets[SmpAttr.MLNX_VPORT_PKEY_TABLE] and not s.sets[SmpAttr.LFT]
+
+
+def test_with_an_lmc_they_have_one_lid():
+    f, ends = fabric()
+    a = managed(f, lmc=2)
+    lids = [lid_of(f, ends[1], i) for i in (1, 2, 3)]
+    blocks = {lid + i for lid in f.lid[ends].tolist() for i in range(4)}
+    assert len(set(lids)) == 3 and not set(lids) & blocks
+    source = int(f.port_guid[ends[20]])
+    assert path(a, source, guid_of(f, ends[1], 2))["dlid"] == lids[1]
+    table = lambda guid: a.ask(
+        PathRecord,
+        SaMethod.GET_TABLE,
+        sgid=np.array([PREFIX, source], np.uint64),
+        dgid=np.array([PREFIX, guid], np.uint64),
+    )[1]
+    assert len(table(guid_of(f, ends[0], 2))) == len(table(int(f.port_guid[ends[0]]))) > 1, "those of its port"
 
 
 def test_a_dry_run_sets_nothing_and_says_what_it_would():

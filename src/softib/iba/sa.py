@@ -41,6 +41,7 @@ from softib.iba.sa_records import (
     SL2VLRecord,
     SMInfoRecord,
     SwitchInfoRecord,
+    TraceRecord,
     VLArbRecord,
 )
 from softib.iba.structure import Structure, field, reserved
@@ -80,6 +81,7 @@ __all__ = [
     "Selector",
     "ServiceRecord",
     "SwitchInfoRecord",
+    "TraceRecord",
     "VLArbRecord",
     "mask_of",
 ]  # fmt: skip

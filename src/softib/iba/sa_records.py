@@ -23,6 +23,7 @@ __all__ = [
     "SaNotice",
     "ServiceRecord",
     "SwitchInfoRecord",
+    "TraceRecord",
     "VLArbRecord",
 ]
 
@@ -274,3 +275,17 @@ class SaNotice(Structure, size=80, attr=0x02, section="13.4.8.2"):
 
     notice = array(64, 8, "Notice")
     issuer_gid = array(2, 64, "who raised it: prefix, GUID")
+
+
+class TraceRecord(Structure, size=44, attr=0x39, section="15.2.5.19"):
+    """One node on a path (SubnAdmGetTraceTable, asked with a PathRecord). Layout as in opa-ff's ``ib_sa_records.h``; IDs are what the administrator likes, as long
+    as equal ones mean the same within a generation."""
+
+    gid_prefix = field(64, "of the subnet")
+    id_generation = field(16, "changes when IDs mean something else")
+    _reserved0 = reserved(8)
+    node_type = field(8, "as NodeInfo's")
+    node_id = field(64, "the node")
+    chassis_id = field(64, "its chassis")
+    entry_port_id = field(64, "port by which the path comes in, 0 at its begin")
+    exit_port_id = field(64, "port by which it goes out, 0 at its end")

@@ -65,6 +65,7 @@ class VPortManager:
         self.known = np.zeros(0, np.uint64) if known is None else known
         self._queried = np.zeros(0, np.int64)
         self._states: dict[int, np.ndarray] = {}
+        self._tops: dict[int, int] = {}
         self._silent: set[int] = set()
         self._pkeys: dict[int, np.ndarray] = {}
         self.enter: dict[str, Callable[[], None]] = {
@@ -116,6 +117,11 @@ class VPortManager:
         return self.table.heads[int(self.db.port_guid[port])]
 
     def _top(self, port: int) -> int:
+        if port not in self._tops:
+            self._tops[port] = self._believed_top(port)
+        return self._tops[port]
+
+    def _believed_top(self, port: int) -> int:
         head = self._head(port)
         top, cap = int(VirtualizationInfo.vport_index_top.get(head)), int(VirtualizationInfo.vport_cap.get(head))
         if top > cap or top >= MOST:
@@ -133,10 +139,9 @@ class VPortManager:
         db, table = self.db, self.table
         found = []
         for tag, image in sorted(self._states.items()):
-            port, block = divmod(tag, BLOCKS)
-            state = VPortState.vport_state.get(image)
-            up = np.flatnonzero(state >= PortState.INIT) + block * VPORT_STATES
-            found += [(port, int(i)) for i in up if i <= self._top(port)]
+            on, first = tag // BLOCKS, tag % BLOCKS * VPORT_STATES
+            up = np.flatnonzero(VPortState.vport_state.get(image) >= PortState.INIT) + first
+            found += [(on, int(i)) for i in up if i <= self._top(on)]
         port, index = np.array(found, np.int64).reshape(-1, 2).T
         rows = table.add(db.port_guid[port], index)
         for attr in (INFO, VNODE):
@@ -203,15 +208,15 @@ class VPortManager:
         at = np.array(rows, np.int64)
         state = states(db, ports[at], partitions, self.config.allow_both_pkeys, table.guid[at])
         sets: list[tuple[int, int, int, np.ndarray]] = []
-        for i, row in enumerate(rows):
-            held = np.concatenate([tables[row][b] for b in sorted(tables[row])])
+        for i, r in enumerate(rows):
+            held = np.concatenate([tables[r][b] for b in sorted(tables[r])])
             wanted, left_out = arranged(partitions, held, state[:, i])
             if left_out:
                 self.report.notes.append(
-                    f"virtual port {int(table.index[row])} of {db.port_name(int(ports[row]))} has no room for {left_out} of its P_Keys"
+                    f"virtual port {int(table.index[r])} of {db.port_name(int(ports[r]))} has no room for {left_out} of its P_Keys"
                 )
             for b in np.flatnonzero((wanted != held).reshape(-1, VPORT_PKEYS).any(axis=1)).tolist():
-                sets.append((int(ports[row]), row, b, wanted[b * VPORT_PKEYS : (b + 1) * VPORT_PKEYS]))
+                sets.append((int(ports[r]), r, b, wanted[b * VPORT_PKEYS : (b + 1) * VPORT_PKEYS]))
         port, row, block = np.array([s[:3] for s in sets], np.int64).reshape(-1, 3).T
         data = np.array([s[3] for s in sets], ">u2").reshape(-1, VPORT_PKEYS)
         index = table.index[row].astype(np.int64)

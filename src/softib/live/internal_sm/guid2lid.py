@@ -1,6 +1,8 @@
 """The LIDs of a fabric's ports from one run to the next, in OpenSM's file format (its ``guid2lid`` in OSM_CACHE_DIR).
 
 0x0002c903000e0b81 0x0001 0x0001
+
+Of files that other programs or people wrote, the last LID may be absent, a ``#`` begins a comment, and not every port need be there: those that are not get free LIDs.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def read_lids(path: Path) -> Lids:
         return found
     for line in lines:
         try:
-            guid, first, last = (int(word, 16) for word in line.split())
+            guid, first, *rest = (int(word, 16) for word in line.split("#")[0].split())
+            (last,) = rest or (first,)
         except ValueError:
             continue
         if (

@@ -85,6 +85,9 @@ class Source:
         """Records that only a sweep, or other settings, change."""
         lid, here = bytes((Kind.LID,)), self.here
         out = {lid + g.to_bytes(8, "big"): LID.pack(a, b, g in here) for g, (a, b) in self.lids.items()}
+        out |= {
+            lid + g.to_bytes(8, "big"): LID.pack(0, 0, True) for g in here - self.lids.keys()
+        }  # virtual ports without one
         mkey = bytes((Kind.MKEY,))
         out |= {mkey + g.to_bytes(8, "big"): k.to_bytes(8, "big") for g, k in self.stores.mkeys.held.items() if k}
         root = bytes((Kind.ROOT,))
@@ -212,8 +215,8 @@ def _read_lid(guid: int, value: bytes, out: Copied) -> None:
     first, last, here = LID.unpack(value)
     if 0 < first <= last <= LID_UCAST_MAX:
         out.lids[guid] = first, last
-        if here:
-            out.here.append(guid)
+    if here and (guid in out.lids or not first):
+        out.here.append(guid)
 
 
 def _subscription(name: bytes) -> Subscription:

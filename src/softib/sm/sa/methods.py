@@ -35,6 +35,7 @@ from softib.sm.sa.multipath import multi_path
 from softib.sm.sa.path import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
 from softib.sm.sa.request import Answer, Request
 from softib.sm.sa.state import SaState
+from softib.sm.sa.trace import trace
 
 __all__ = ["DGID_AT", "MULTICAST_PREFIX", "answer_of"]
 
@@ -134,6 +135,18 @@ def _multi_path(a: SaState, r: Request) -> Answer:
     return multi_path(a.administered, a.paths, r)
 
 
+def _subscribe(a: SaState, r: Request) -> Answer:
+    sees = None if a.views is None or a.views.open or r.end < 0 else a.views.ends(r.end)
+    return inform_info.subscribe(a.administered, a.subscriptions, r, sees)
+
+
+def _trace(a: SaState, r: Request) -> Answer:
+    assert a.paths is not None and a.views is not None
+    answer, path = trace(a.administered, a.paths, r)
+    hidden = len(path) and not r.trusted and not len(a.views.filtered(A.PATH_RECORD, path, r.end))
+    return Answer(E.NO_RECORDS) if hidden else answer
+
+
 def _path(a: SaState, r: Request) -> Answer:
     assert a.paths is not None
     if np.uint64(r.comp_mask) & BIT["dgid"] and r.data[DGID_AT] == MULTICAST_PREFIX:
@@ -187,7 +200,8 @@ _METHODS: dict[int, dict[int, Callable[[SaState, Request], Answer]]] = {
     A.CLASS_PORT_INFO: {M.GET: _class_port_info},
     A.PATH_RECORD: {M.GET: _path, M.GET_TABLE: _path},
     A.MULTI_PATH_RECORD: {M.GET_MULTI: _multi_path},
-    A.INFORM_INFO: {M.SET: lambda a, r: inform_info.subscribe(a.administered, a.subscriptions, r)},
+    A.TRACE_RECORD: {M.GET_TRACE_TABLE: _trace},
+    A.INFORM_INFO: {M.SET: _subscribe},
     A.MC_MEMBER_RECORD: {
         M.SET: lambda a, r: a.multicast.join(a.administered, a.members, r),
         M.DELETE: lambda a, r: a.multicast.leave(a.administered, a.members, r),

@@ -17,6 +17,7 @@ SHARED = ("flow_label", "hop_limit", "tclass", "pkey", "qos_class", "sl", "mtu_s
 """Components that mean the same in both records."""
 COUNTS = mask_of(R, "sgid_count", "dgid_count")
 NUMB_PATH = mask_of(R, "numb_path")
+SERVICE = mask_of(R, "service_id_8msb", "service_id_56lsb")
 MOST = 127
 
 
@@ -36,6 +37,10 @@ def multi_path(subnet: Subnet, paths: Paths, r: Request) -> Answer:
         if r.comp_mask & mask_of(R, name):
             PathRecord.fields[name].set(query, R.fields[name].get(r.data))
             mask |= mask_of(PathRecord, name)
+    if r.comp_mask & SERVICE == SERVICE:
+        service = int(R.service_id_8msb.get(r.data)) << 56 | int(R.service_id_56lsb.get(r.data))
+        PathRecord.service_id.set(query, np.uint64(service))
+        mask |= mask_of(PathRecord, "service_id")
     most = int(R.numb_path.get(r.data)) if r.comp_mask & NUMB_PATH else MOST
     pairs = sources * targets
     source, target = np.repeat(ends[:sources], targets), np.tile(ends[sources:], sources)
