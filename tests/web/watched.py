@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from softib.errors import PeerError
+from softib.monitor import poller
 from softib.monitor.opening import Opened
 from softib.web import collector as collecting
 from softib.web.app import app_of
@@ -24,6 +25,7 @@ class Watched:
         self.wire = Wire(self.fabric)
         self.now_s, self.opened, self.broken = time.time() + 1.0, 0, ""
         monkeypatch.setattr(collecting.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(poller, "SteadyClock", lambda: lambda: int(self.now_s * 1e9))
         self.collector = Collector("one", self.open)
         self.collector._pace = QUICK
         self.served = Served("one", collector=self.collector, clock=lambda: self.now_s)
@@ -42,11 +44,7 @@ class Watched:
 
     def round(self, seconds: float = 1.0):
         self.now_s += seconds
-        now = self.served.refresh()
-        watch = self.collector.watch
-        if watch is not None:
-            watch.poller.now_ns = lambda: int(self.now_s * 1e9)
-        return now
+        return self.served.refresh()
 
     def add(self, port: int, counter: str, n: int) -> None:
         column = self.fabric.counters if counter in self.fabric.counters.dtype.names else self.fabric.detail_counters
