@@ -76,7 +76,9 @@ def test_two_subnets_of_one_process(softib, stock):
                          "--sweep", "1", "--log-file", "log")  # fmt: skip
     process = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True)
     softib.started.append(process)
-    assert wait_for(lambda: _swept(softib, "umad1") and any(e["event"] == "manager ended" for e in _events(softib)), 90), _events(softib)
+    assert wait_for(
+        lambda: _swept(softib, "umad1") and any(e["event"] == "manager ended" for e in _events(softib)), 90
+    ), _events(softib)
     (ended,) = (e for e in _events(softib) if e["event"] == "manager ended")
     assert "umad1" not in ended["port"], "two ports of one subnet: one of them is in vain"
     a = "umad2" if "umad0" in ended["port"] else "umad0"  # who stands by has looked at the subnet, too
