@@ -58,6 +58,10 @@ class Routed:
     manager_node: str | int | None = None
 
 
+ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
+"""Why nobody was asked for SLs: the channels of one link are one there, so a loop of several VLs would be one, too."""
+
+
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
     """Raise :class:`InputError` where both are given, or GUID files together with tables, ``UnknownName`` where the engine does not
     exist."""
@@ -104,7 +108,7 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
         top = SwitchInfo.linear_fdb_top.get(fabric.switch_info)
         lft[np.arange(lft.shape[1]) > top[:, None]] = LFT_NO_ROUTE
         loops = has_credit_loop(graph, lft)
-    vl_tables: dict[str, Any] = {}
+    vl_tables: dict[str, Any] = {"notes": [ONE_VL]}
     if loops:
         with steps("asking for the paths' SLs"):
             vl_tables = _sls(result, graph)

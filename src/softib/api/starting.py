@@ -24,6 +24,9 @@ READY_FD = "SOFTIB_READY_FD"
 READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
+OPENSM_SUFFIXES = ("_guid_file", "torus_config", "lfts_file", "nue_max_num_vls")
+"""Ends of the options that keep OpenSM's underscores."""
+
 
 def up(
     source: Fabric | str | os.PathLike[str], *, name: str | None = None, sm: str = "internal", engine: str | None = None,
@@ -60,7 +63,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
     """Options of ``softib up`` from names and values: ``reassign_lids=True`` is ``--reassign-lids``. Lists repeat the option."""
     out = []
     for name, value in options.items():
-        flag = "--" + (name if name.endswith("_guid_file") else name.replace("_", "-"))
+        flag = "--" + (name if name.endswith(OPENSM_SUFFIXES) else name.replace("_", "-"))
         for one in value if isinstance(value, list | tuple) else [value]:
             if one is True:
                 out.append(flag)

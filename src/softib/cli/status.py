@@ -35,7 +35,7 @@ def _print(one: dict[str, Any]) -> None:
     lines = [f"{one['name']}: {state}, pid {one['pid']}, up {one['uptime_s']:.0f} s, from {one['source']}",
              f"  {one['switches']} switches, {one['cas']} CAs, {one['links']} cables; linked ports: "
              + ", ".join(f"{n} {s}" for s, n in ports.items() if n),
-             f"  subnet manager: {sm['kind']}" + (f", {sm['engine']} on {sm['node']}, {sm['state']}, {sm['sweeps']} sweeps"
+             f"  subnet manager: {sm['kind']}" + (f", {_engine(sm)} on {sm['node']}, {sm['state']}, {sm['sweeps']} sweeps"
                                                   if "engine" in sm else ""),
              f"  MADs: {mads['answered']} answered, {mads['forwarded']} forwarded, {mads['timed_out']} timed out; "
              f"{len(one['clients'])} clients"]  # fmt: skip
@@ -47,3 +47,9 @@ def _print(one: dict[str, Any]) -> None:
         lines.append(f"    {c['node']}[{c['portnum']}]  pid {c['pid']}" + ("  subnet manager" if c["sm"] else ""))
     for line in lines:
         click.echo(printable(line))
+
+
+def _engine(sm: dict[str, Any]) -> str:
+    """The engine of the settings; behind it the one that made the tables, where that is another."""
+    used = sm.get("engine_used") or sm["engine"]
+    return str(sm["engine"]) if used == sm["engine"] else f"{sm['engine']} (tables by {used})"

@@ -74,6 +74,15 @@ def command(
     return 0
 
 
+def print_fallback(sm: dict[str, Any]) -> None:
+    """Say that an engine made the tables that nobody asked for, and why (notes of the sweep)."""
+    used = sm.get("engine_used")
+    if not used or used in sm["engine"].split(","):
+        return
+    reasons = [note for note in sm["report"]["notes"] if note.startswith(tuple(f"{e}: " for e in sm["engine"].split(",")))]
+    print_notice(f"tables by {used}, not by {sm['engine']}" + (f" ({'; '.join(reasons)})" if reasons else ""))
+
+
 class Line:
     """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
 
@@ -88,7 +97,9 @@ class Line:
             switches, cas, cables = server.sizes
             text = f"{server.name}: {switches} switches, {cas} CAs, {cables} cables; ready in {server.ready_s:.1f} s"
             clear = "\r\033[K" if self.live else ""
-            click.echo(f"{clear}softib: {printable(text)}", err=True)
+            click.echo(clear, nl=False, err=True)
+            print_fallback(server.status()["sm"])
+            click.echo(f"softib: {printable(text)}", err=True)
             self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:
