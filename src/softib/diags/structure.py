@@ -18,18 +18,13 @@ from softib.diags import grids
 from softib.diags.bisection import Bisection, bisect
 from softib.diags.labels import Labels, read_labels
 from softib.diags.rails import Rails, find_rails
+from softib.diags.ranks import ranks
 from softib.diags.tiers import count_tiers
 from softib.diags.view import FabricView
 from softib.fabric.model import Fabric
 
 __all__ = ["Structure", "recognise", "recognise_view", "summary"]
 
-FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
-MOSTLY = 0.7
-"""Share of a class of switches that must be leaves for the others to be leaves too."""
-SPARE = 0.15
-"""Share of leaves, or of a class of names, up to which switches without hosts may be leaves in reserve."""
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
 
@@ -74,7 +69,9 @@ def recognise(fabric: Fabric) -> Structure:
 def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
     """The same for a view that is at hand."""
     labels = labels or read_labels(view)
-    rank, sideways = _ranks(view, labels)
+    rank, distance = ranks(view, labels)
+    links = view.between_switches
+    sideways = links[rank[view.node_a[links]] == rank[view.node_b[links]]]
     shape = _shape(view, labels, rank, sideways)
     rails = find_rails(view) if shape.kind == "fat-tree" else Rails.none(len(view.names))
     kind = "rail-optimized" if rails.count >= 2 else shape.kind
@@ -86,71 +83,8 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
     return Structure(
         kind=kind, levels=levels, rank=rank, rails=rails.count, units=rails.units, node_rail=rails.of_node, rail_table=rails,
         dims=shape.dims, groups=shape.groups, group=shape.group, leaf=leaf, down_gbps=down, up_gbps=up,
-        oversubscription=ratio, bisection=bisect(view, rank, shape), notes=shape.notes,
+        oversubscription=ratio, bisection=bisect(view, distance, shape), notes=shape.notes,
     )  # fmt: skip
-
-
-def _ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """(rank of each node: distance from the nearest leaf plus 1, rows of ``view.cable`` within one rank)."""
-    n = len(view.names)
-    links = view.between_switches
-    a, b = view.node_a[links], view.node_b[links]
-    _, _, switch_port = view.to_hosts
-    hosts = np.bincount(view.fabric.port_node[switch_port], minlength=n)
-    with_hosts = hosts > 0
-    rank = np.full(n, 127, np.int64)
-    if with_hosts.any():
-        many = hosts >= max(1.0, FEW_HOSTS * float(np.median(hosts[with_hosts])))
-        leaf = many | _like_leaves(labels, many, a, b)
-        rank[leaf | _cabled_like_leaves(view, labels, leaf)] = 1
-    else:
-        rank[np.unique(np.concatenate([a, b]))] = 1
-    while True:
-        before = rank.copy()
-        np.minimum.at(rank, a, rank[b] + 1)
-        np.minimum.at(rank, b, rank[a] + 1)
-        if (rank == before).all():
-            break
-    rank[rank >= 127] = -1
-    rank[view.is_host] = 0
-    return rank.astype(np.int8), links[rank[a] == rank[b]]
-
-
-def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """bool[nodes]: leaves with few hosts or none. Their names are those of leaves, and no link leads to a leaf."""
-    found = np.zeros(len(leaf), bool)
-    for made in labels.classes:
-        if leaf[made.nodes].mean() >= MOSTLY:
-            found[made.nodes] = True
-    found[a[leaf[b]]] = False
-    found[b[leaf[a]]] = False
-    return found
-
-
-def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
-    """bool[nodes]: switches without hosts that have the uplinks of a leaf: as many cables to the same switches as two
-    leaves at least, in port numbers that leaves use for uplinks. Without them an edge switch in reserve is two tiers above
-    the leaves, as a core switch is.
-
-    A row of uplinks is identified by the sum of a fixed random number for each cable's peer node.
-    """
-    f = view.fabric
-    links = view.between_switches
-    ports = np.concatenate([view.port_a[links], view.port_b[links]])
-    owner, peer = f.port_node[ports], f.port_node[f.port_peer[ports]]
-    word = np.random.default_rng(0x1B).integers(1 << 62, size=len(view.names), dtype=np.uint64)
-    row = np.zeros(len(view.names), np.uint64)
-    np.add.at(row, owner, word[peer])
-    rows, count = np.unique(row[leaf & (row > 0)], return_counts=True)
-    number_used = np.zeros(256, bool)
-    number_used[f.port_num[ports[leaf[owner]]]] = True
-    elsewhere = np.bincount(owner, ~number_used[f.port_num[ports]], minlength=len(row)) > 0
-    found = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
-    for made in labels.classes:  # the spine chips of a director reach the same line chips as leaves do, and are many
-        if found[made.nodes].mean() > SPARE and len(made.nodes) > 1:
-            found[made.nodes] = False
-    found &= ~view.is_sharp & view.is_switch
-    return found if found.sum() <= max(1, SPARE * leaf.sum()) else np.zeros(len(row), bool)
 
 
 def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> grids.Shape:

@@ -1,0 +1,133 @@
+"""The rank of every node of a tree: 0 host, 1 leaf, 2 spine, ….
+
+A switch's rank is its distance from the nearest leaf. Two things stand beside the tree, and their distance says nothing: an edge
+switch that hangs on a spine or a core (a management switch with a few hosts), and a director's line chip below which nobody is
+plugged in yet. Both only have links down, as the top of a tree has; they are counted from the top down again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.diags.labels import Labels
+from softib.diags.view import FabricView
+from softib.routing.parts import components
+
+__all__ = ["ranks"]
+
+FEW_HOSTS = 0.34
+"""A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
+MOSTLY = 0.7
+"""Share of a class of switches that must be leaves for the others to be leaves too."""
+SPARE = 0.15
+"""Share of leaves, or of a class of names, up to which switches without hosts may be leaves in reserve."""
+
+
+def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    """Two int8[nodes]: the rank (0 host, 1 leaf, 2 spine, …, -1 without a way to a leaf), and the bare distance, which cuts of
+    a bisection go by: what hangs on the tree is a cut of its own there."""
+    n = len(view.names)
+    links = view.between_switches
+    a, b = view.node_a[links], view.node_b[links]
+    _, _, switch_port = view.to_hosts
+    hosts = np.bincount(view.fabric.port_node[switch_port], minlength=n)
+    with_hosts = hosts > 0
+    rank = np.full(n, 127, np.int64)
+    if with_hosts.any():
+        many = hosts >= max(1.0, FEW_HOSTS * float(np.median(hosts[with_hosts])))
+        leaf = many | _like_leaves(labels, many, a, b)
+        rank[leaf | _cabled_like_leaves(view, labels, leaf)] = 1
+    else:
+        rank[np.unique(np.concatenate([a, b]))] = 1
+    while True:
+        before = rank.copy()
+        np.minimum.at(rank, a, rank[b] + 1)
+        np.minimum.at(rank, b, rank[a] + 1)
+        if (rank == before).all():
+            break
+    rank[rank >= 127] = -1
+    distance = np.where(view.is_host, 0, rank).astype(np.int8)
+    _lower_spare_chips(view, labels, rank, a, b)
+    _lower_spurs(rank, hosts, a, b)
+    rank[view.is_host] = 0
+    return rank.astype(np.int8), distance
+
+
+def _lower_spare_chips(view: FabricView, labels: Labels, rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """Line chips of a director that reach its spine chips and nothing else, to the rank of those of their names' class that
+    have the same cables upwards and switches below."""
+    up, down = np.concatenate([a, b]), np.concatenate([b, a])
+    rises = rank[up] > rank[down]
+    row = _rows(len(rank), down[rises], up[rises])  # cables upwards
+    spare = ~np.isin(np.arange(len(rank)), down[rises]) & (rank >= 3)
+    spare_row = _rows(len(rank), up[rises], down[rises])
+    for made in labels.classes:
+        of = made.nodes
+        used = of[(row[of] > 0) & ~spare[of]]
+        for chip in of[spare[of]]:
+            same = used[(row[used] == spare_row[chip]) & (rank[used] == rank[chip] - 2)]
+            if len(same) >= 2:
+                rank[chip] -= 2
+
+
+def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """Switches above the top of the tree: each of their ranks has hosts, or what hangs on it has, and the tree holds together
+    without them. A chain of them gets lower with every switch, down to a leaf."""
+    top = last = int(rank.max(initial=0))
+    carries = hosts > 0
+    while top >= 3:
+        hang = np.concatenate([a[carries[b] & (rank[b] > top)], b[carries[a] & (rank[a] > top)]])
+        carries[hang[rank[hang] == top]] = True
+        if not carries[rank == top].all() or not _joined(rank, top - 1, a, b):
+            break
+        top -= 1
+    if top < last:
+        above = rank > top
+        rank[above] = np.maximum(1, 2 * top - rank[above])
+
+
+def _joined(rank: np.ndarray, top: int, a: np.ndarray, b: np.ndarray) -> bool:
+    """The leaves reach each other below and at rank ``top``."""
+    keep = (rank[a] <= top) & (rank[b] <= top)
+    return len(np.unique(components(len(rank), a[keep], b[keep])[rank == 1])) == 1
+
+
+def _rows(n: int, owner: np.ndarray, peer: np.ndarray) -> np.ndarray:
+    """uint64[n]: a row of cables by the sum of a fixed random number for each one's peer; 0 = none."""
+    word = np.random.default_rng(0x1B).integers(1 << 62, size=n, dtype=np.uint64)
+    row = np.zeros(n, np.uint64)
+    np.add.at(row, owner, word[peer])
+    return row
+
+
+def _like_leaves(labels: Labels, leaf: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """bool[nodes]: leaves with few hosts or none. Their names are those of leaves, and no link leads to a leaf."""
+    found = np.zeros(len(leaf), bool)
+    for made in labels.classes:
+        if leaf[made.nodes].mean() >= MOSTLY:
+            found[made.nodes] = True
+    found[a[leaf[b]]] = False
+    found[b[leaf[a]]] = False
+    return found
+
+
+def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> np.ndarray:
+    """bool[nodes]: switches without hosts that have the uplinks of a leaf: as many cables to the same switches as two
+    leaves at least, in port numbers that leaves use for uplinks. Without them an edge switch in reserve is two tiers above
+    the leaves, as a core switch is.
+    """
+    f = view.fabric
+    links = view.between_switches
+    ports = np.concatenate([view.port_a[links], view.port_b[links]])
+    owner, peer = f.port_node[ports], f.port_node[f.port_peer[ports]]
+    row = _rows(len(view.names), owner, peer)
+    rows, count = np.unique(row[leaf & (row > 0)], return_counts=True)
+    number_used = np.zeros(256, bool)
+    number_used[f.port_num[ports[leaf[owner]]]] = True
+    elsewhere = np.bincount(owner, ~number_used[f.port_num[ports]], minlength=len(row)) > 0
+    found = ~leaf & (row > 0) & np.isin(row, rows[count >= 2]) & ~elsewhere
+    for made in labels.classes:  # the spine chips of a director reach the same line chips as leaves do, and are many
+        if found[made.nodes].mean() > SPARE and len(made.nodes) > 1:
+            found[made.nodes] = False
+    found &= ~view.is_sharp & view.is_switch
+    return found if found.sum() <= max(1, SPARE * leaf.sum()) else np.zeros(len(row), bool)
