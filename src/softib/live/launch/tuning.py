@@ -6,7 +6,8 @@ they may use. A variable that the user has set stays, and where it is the one th
 its group.
 
 Sources: UCX 1.13 ``ucx_info -c -f`` (UCX_TLS, UCX_NET_DEVICES); OpenMPI 4.1 and 5.0 (MCA parameters ``pml``, ``osc``, ``btl``, ``mtl``);
-MPICH 4.0 README.envvar (MPIR_CVAR_NOLOCAL); fabric(7) of libfabric (FI_PROVIDER).
+MPICH 4.0 README.envvar (MPIR_CVAR_NOLOCAL); fabric(7) and fi_verbs(7) of libfabric
+(FI_PROVIDER, FI_VERBS_DGRAM_NAME_SERVER_PORT).
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ MARK = "SOFTIB_TUNED"
 TRANSPORTS = "rc_v,ud_v,self"
 """Of UCX: reliable connections and datagrams over verbs, and a process with itself. No shared memory, no TCP."""
 
+NAME_SERVER_PORT = "5679"
+"""TCP port of libfabric's name server for datagrams (its own default is 5678). That the preload library knows it by (``cm/name_server.c``),
+so that each node has a server of its own."""
+
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """Variables to set for a program that sees the devices of ``view``, less those that ``environment`` decides."""
@@ -33,6 +38,7 @@ def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
         {"OMPI_MCA_pml": "ucx,cm", "OMPI_MCA_osc": "ucx,pt2pt", "OMPI_MCA_btl": "self", "OMPI_MCA_mtl": "ofi"},
         {"MPIR_CVAR_NOLOCAL": "1"},
         {"FI_PROVIDER": "verbs"},
+        {"FI_VERBS_DGRAM_NAME_SERVER_PORT": NAME_SERVER_PORT},
     )
     found: dict[str, str] = {}
     for group in groups:

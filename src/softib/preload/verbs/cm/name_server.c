@@ -1,0 +1,55 @@
+/*
+ * libfabric's datagram endpoints over verbs find their peers through a name server, one for all processes of a host: the first
+ * one listens on a port (of any address), the others register their names there over localhost (prov/util/src/util_ns.c of
+ * 1.17). Nodes of a fabric share one machine, so they shared one server: a name that two nodes have was told of the first
+ * alone, and its peer waited for ever. On that port, which nobody else uses, any address and localhost are the node's own.
+ */
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+#define PORT "FI_VERBS_DGRAM_NAME_SERVER_PORT" /* softib run sets both */
+#define ADDRESSES "SOFTIB_ADDRESS"
+
+typedef int (*name_fn)(int, const struct sockaddr *, socklen_t);
+
+/* Whether this is the name server's port at `general`; then `own` is the same at the node's first address. */
+static int of_name_server(const struct sockaddr *address, socklen_t length, in_addr_t general, struct sockaddr_in *own)
+{
+    const char *port = getenv(PORT), *text = getenv(ADDRESSES);
+    char first[INET_ADDRSTRLEN];
+    size_t n = text ? strcspn(text, " ,") : 0;
+
+    if (!port || !n || n >= sizeof first || !address || length < sizeof *own || address->sa_family != AF_INET)
+        return 0;
+    memcpy(own, address, sizeof *own);
+    if (ntohs(own->sin_port) != atoi(port) || own->sin_addr.s_addr != htonl(general))
+        return 0;
+    memcpy(first, text, n);
+    first[n] = 0;
+    return inet_pton(AF_INET, first, &own->sin_addr) == 1;
+}
+
+static int with_own(const char *function, int fd, const struct sockaddr *address, socklen_t length, in_addr_t general)
+{
+    name_fn next = (name_fn)dlsym(RTLD_NEXT, function);
+    struct sockaddr_in own;
+
+    if (of_name_server(address, length, general, &own))
+        return next(fd, (const struct sockaddr *)&own, sizeof own);
+    return next(fd, address, length);
+}
+
+PUBLIC int bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+    return with_own("bind", fd, address, length, INADDR_ANY);
+}
+
+PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    return with_own("connect", fd, address, length, INADDR_LOOPBACK);
+}
