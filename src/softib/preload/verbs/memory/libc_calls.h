@@ -15,7 +15,7 @@ static inline void vm_put_errno_back(const int *kept)
 }
 
 /* A declaration: at the end of its block errno is again what it was. */
-#define VM_KEEP_ERRNO __attribute__((cleanup(vm_put_errno_back))) const int kept_errno = errno
+#define VM_KEEP_ERRNO __attribute__((cleanup(vm_put_errno_back), unused)) const int kept_errno = errno
 
 /* The system's socket(2): librspreload's would try an RDMA socket first, and spend a descriptor. */
 static inline int vm_socket(int domain, int type)
