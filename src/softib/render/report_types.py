@@ -111,9 +111,10 @@ class Engine(TypedDict):
     used: bool
     bisection: float | None
     shift: float | None
-    deadlock_free: bool
-    unreachable: int
+    deadlock_free: bool | None
+    unreachable: int | None
     note: str
+    tried: bool
 
 
 class Report(TypedDict):

@@ -52,7 +52,7 @@ def _engines(report: Report, console: Console) -> None:
         if remarks:
             name.append(f" ({', '.join(remarks)})")
         if row.bisection is None or row.shift is None:
-            table.add_row(name, "–", "–", "–", "refused")
+            table.add_row(name, "–", "–", "–", "refused" if row.tried else "not tried")
             continue
         loop = text("none", "green") if row.deadlock_free else text("yes", "bold red")
         table.add_row(name, percent(row.bisection), percent(row.shift), loop, f"{row.unreachable:,}")
