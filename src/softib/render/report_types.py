@@ -77,8 +77,9 @@ class Prediction(TypedDict):
     effective_bisection: EffectiveBisection
     patterns: list[Pattern]
     ring_allreduce_us: dict[str, float]
-    """By bytes a host."""
+    """By bytes of a node, all its rails together."""
     all_to_all_us: dict[str, float]
+    """By bytes of a host port."""
 
 
 class TimedLink(TypedDict):
