@@ -108,11 +108,11 @@ def _row(
     try:
         found = route(graph, name, options)
     except SoftibError as error:
-        return EngineRow(name, name, False, None, None, None, None, *with_names([str(error)], fabric))
+        return EngineRow(name, name, False, None, None, None, None, with_names([str(error)], fabric)[0])
     proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
     bisection, shift = _traffic(fabric, graph, ends, found.lft, seed)
     return EngineRow(name, found.engine, False, bisection, shift, proof.deadlock_free, proof.unreachable,
-                     *with_names(["; ".join(found.notes)], fabric))  # fmt: skip
+                     with_names(["; ".join(found.notes)], fabric)[0])  # fmt: skip
 
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:

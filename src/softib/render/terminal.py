@@ -225,7 +225,10 @@ def _traffic(report: Report, console: Console) -> None:
     console.print(table)
     _engines(report, console)
     node = f"a node of {p.endpoints.rails} host ports" if p.endpoints.rails > 1 else "a host port"
-    for name, whose, times in (("ring allreduce", node, p.allreduce_ps), ("all-to-all", "a host port", p.all_to_all_ps)):
+    for name, whose, times in (
+        ("ring allreduce", node, p.allreduce_ps),
+        ("all-to-all", "a host port", p.all_to_all_ps),
+    ):
         shown = ", ".join(f"{size_text(s)} {whose} {time_text(t)}" for s, t in times.items())
         console.print(text(f"ideal {name}: {shown}", "dim"))
 
