@@ -46,22 +46,24 @@ def build(values: dict[str, Any]) -> Fabric:
         "leaf-spine", leaf[group * leaves + i], p + 1 + j * cables + c, spine[group * spines + j], i * cables + c + 1
     )
     group_a, port_a, group_b, port_b = global_links(g, spines * h)
+    port_a, port_b = _bundled(port_a, g, spines * h), _bundled(port_b, g, spines * h)
     start = leaves * cables + 1
-    b.links("global", spine[group_a * spines + _spine(port_a, g, spines)], start + port_a // spines,
-            spine[group_b * spines + _spine(port_b, g, spines)], start + port_b // spines)  # fmt: skip
+    b.links("global", spine[group_a * spines + port_a % spines], start + port_a // spines,
+            spine[group_b * spines + port_b % spines], start + port_b // spines)  # fmt: skip
     at = np.arange(g * leaves * p)
     host = b.hosts(host_names(len(at)), group=at // (leaves * p))
     b.links("host-leaf", leaf[at // p], at % p + 1, host, 1)
     return b.build()
 
 
-def _spine(port: np.ndarray, groups: int, spines: int) -> np.ndarray:
-    """The spine that global port ``port`` of a group is on.
+def _bundled(port: np.ndarray, groups: int, ports: int) -> np.ndarray:
+    """Global port ``port`` of a group, numbered round by round over the other groups, numbered so that the cables to one group are side by side.
 
-    Consecutive ports, which lead to different groups, are on different spines. So are the cables between two groups, which are
-    ``groups - 1`` ports apart: after each common multiple of that and of the number of spines the turn moves on by one.
+    Side by side means on different spines, which take the ports in turn: what goes from a leaf to one other group has as many ways up as there
+    are cables to that group, or spines.
     """
-    return (port + port // np.lcm(groups - 1, spines)) % spines
+    others = max(1, groups - 1)
+    return port % others * (ports // others) + port // others
 
 
 def _filled(values: dict[str, Any]) -> dict[str, Any]:
