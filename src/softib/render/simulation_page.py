@@ -15,7 +15,7 @@ from softib.render.time_charts import CURVES, heat_over_time, latency_curves, ti
 from softib.render.trace_text import PARTS, WAITS
 
 if TYPE_CHECKING:
-    from softib.analysis.simulated import Simulated
+    from softib.analysis.simulation.run import Simulated
 
 __all__ = ["page"]
 
