@@ -17,8 +17,8 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadlock
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm.ar_options import ArConfig
 from softib.sm.database import Database
+from softib.sm.options.ar import ArConfig
 from softib.sm.table_store import TableStore
 
 __all__ = ["ArManager", "ArStore"]

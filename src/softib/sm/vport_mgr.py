@@ -17,7 +17,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.pkey_mgr import arranged, states
-from softib.sm.report import SweepReport
+from softib.sm.sweep.report import SweepReport
 from softib.sm.vport_table import VPortTable
 
 __all__ = ["VPORT_ATTRIBUTES", "VPortManager", "changed_nodes", "look_for_changes"]

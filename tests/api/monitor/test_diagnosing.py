@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import softib
-from softib.analysis.jobs.files import expand_hostlist, read_jobs
 from softib.analysis.jobs import files as job_files
+from softib.analysis.jobs.files import expand_hostlist, read_jobs
 from tests.diags.cable_rules.observed import observed
 
 TREE: dict[str, Any] = {"radix": 8, "levels": 2}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from softib.live.umad_sm.manager import UmadManager as Loop
     from softib.live.umad_sm.session import Job
     from softib.sm.dry_run import AttributeChange
-    from softib.sm.report import SweepReport
+    from softib.sm.sweep.report import SweepReport
 
 __all__ = ["PlannedChanges", "UmadManager"]
 
@@ -132,7 +132,7 @@ class UmadManager(Suggests):
     def to_json(self) -> dict[str, Any]:
         """Its last sweep, as ``softib sm run --json`` prints it (docs/schemas/sm-run.schema.json)."""
         from softib.render.documents import document
-        from softib.sm.report import SweepReport
+        from softib.sm.sweep.report import SweepReport
 
         report = SweepReport() if self._running is None else self._running.sm.report
         return document(

@@ -14,12 +14,12 @@ from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Transactor
-from softib.sm.answers import by_attribute
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery
 from softib.sm.inventory import pkey_blocks
-from softib.sm.report import SweepReport
+from softib.sm.sweep.discovery import Discovery
+from softib.sm.sweep.report import SweepReport
+from softib.sm.sweep.sorted_answers import by_attribute
 
 __all__ = ["Progress", "Subnet", "read_nodes", "read_subnet"]
 

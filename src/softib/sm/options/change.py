@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from softib.sm.flap_options import number, truth
+from softib.sm.options.flap import number, truth
 
 __all__ = ["CHANGE_OPTIONS", "ChangeConfig", "change_config"]
 

@@ -9,17 +9,17 @@ import numpy as np
 from softib.iba.constants import SmpAttr
 from softib.iba.smp import PortInfo
 from softib.mad.gmp_requests import kind_of
-from softib.sm.capacities import refused_blocks
-from softib.sm.features import GMP_PHASES
 from softib.sm.link_extensions import EXTENSIONS
-from softib.sm.report import attribute_name
 from softib.sm.router_mgr import ROUTER_ATTRIBUTES, TAG_BLOCKS
-from softib.sm.sweep_phases import READING_PHASES
+from softib.sm.sweep.capacities import refused_blocks
+from softib.sm.sweep.features import GMP_PHASES
+from softib.sm.sweep.phases import READING_PHASES
+from softib.sm.sweep.report import attribute_name
+from softib.sm.sweep.wrong_answers import wrong_lids, wrong_tops
 from softib.sm.vport_mgr import VPORT_ATTRIBUTES
-from softib.sm.wrong_answers import wrong_lids, wrong_tops
 
 if TYPE_CHECKING:
-    from softib.sm.sweep import Sweep
+    from softib.sm.sweep.sweep import Sweep
 
 __all__ = ["SweepAnswers"]
 

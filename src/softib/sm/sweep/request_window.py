@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Transactor
-from softib.sm.answers import Answers, by_attribute
-from softib.sm.report import SweepReport
+from softib.sm.sweep.report import SweepReport
+from softib.sm.sweep.sorted_answers import Answers, by_attribute
 
 __all__ = ["RequestWindow"]
 

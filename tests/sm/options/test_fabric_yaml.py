@@ -13,8 +13,8 @@ from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.fabric.topologies.spec_models import Sm
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
-from softib.sm.fabric_yaml import ELSEWHERE, PLAIN, VALUES, read_guids, settings_of
-from softib.sm.qos_options import QosConfig
+from softib.sm.options.fabric_yaml import ELSEWHERE, PLAIN, VALUES, read_guids, settings_of
+from softib.sm.options.qos import QosConfig
 from tests.cli.run import softib
 from tests.live.lab import softib as running  # noqa: F401
 

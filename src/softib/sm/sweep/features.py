@@ -21,12 +21,12 @@ from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
 from softib.sm.link_extensions import LinkExtensions
 from softib.sm.link_policy import LinkPolicyManager
+from softib.sm.options.qos import QosConfig
 from softib.sm.pkey_mgr import PkeyManager
 from softib.sm.qos_mgr import QosManager, needs_qos
-from softib.sm.qos_options import QosConfig
-from softib.sm.report import SweepReport, attribute_name
 from softib.sm.sl_check import sl_troubles
 from softib.sm.stores import Stores
+from softib.sm.sweep.report import SweepReport, attribute_name
 
 __all__ = ["GMP_PHASES", "Features"]
 

@@ -1,6 +1,6 @@
-"""One sweep: a list of phases (:mod:`~softib.sm.sweep_phases`), each of which puts requests into the queue.
+"""One sweep: a list of phases (:mod:`~softib.sm.sweep.phases`), each of which puts requests into the queue.
 
-The next phase is entered when all requests of one are answered or given up; the caller carries them, and :mod:`~softib.sm.sweep_answers` takes
+The next phase is entered when all requests of one are answered or given up; the caller carries them, and :mod:`~softib.sm.sweep.answers` takes
 their answers.
 """
 
@@ -15,12 +15,9 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm import lid_mgr, link_mgr, ucast_mgr
-from softib.sm.capacities import changed_capacities, leave_out_short
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery
 from softib.sm.election import Election
-from softib.sm.features import Features
 from softib.sm.flapping import fallen_links
 from softib.sm.lft_order import LftUpdate
 from softib.sm.lft_plan import plan_change
@@ -28,15 +25,18 @@ from softib.sm.mcast_fdb_top import queue_tops
 from softib.sm.mcast_mgr import McastManager
 from softib.sm.mkeys import hidden
 from softib.sm.pkey_mgr import members_of
-from softib.sm.read_back import ReadBack
-from softib.sm.rediscovery import Rediscovery, Resume
-from softib.sm.report import SHOWN, SweepReport
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
-from softib.sm.sweep_answers import SweepAnswers
+from softib.sm.sweep.answers import SweepAnswers
+from softib.sm.sweep.capacities import changed_capacities, leave_out_short
+from softib.sm.sweep.discovery import Discovery
+from softib.sm.sweep.features import Features
+from softib.sm.sweep.read_back import ReadBack
+from softib.sm.sweep.rediscovery import Rediscovery, Resume
+from softib.sm.sweep.report import SHOWN, SweepReport
+from softib.sm.sweep.wrong_answers import changed_devices, changed_neighbours
 from softib.sm.vport_mgr import VPortManager
-from softib.sm.wrong_answers import changed_devices, changed_neighbours
 
 __all__ = ["Sweep"]
 

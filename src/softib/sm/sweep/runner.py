@@ -10,12 +10,12 @@ from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
 from softib.sm.mastership import Mastership
-from softib.sm.rediscovery import Resume
-from softib.sm.report import PS_PER_S, SweepReport
-from softib.sm.request_window import RequestWindow
 from softib.sm.state import SmEvent, SmState, next_state
-from softib.sm.sweep import Sweep
-from softib.sm.sweep_phases import PHASES
+from softib.sm.sweep.phases import PHASES
+from softib.sm.sweep.rediscovery import Resume
+from softib.sm.sweep.report import PS_PER_S, SweepReport
+from softib.sm.sweep.request_window import RequestWindow
+from softib.sm.sweep.sweep import Sweep
 
 __all__ = ["Phase", "SweepRunner"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from softib.errors import InputError
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
-from softib.sm.ar_options import AR_OPTIONS
-from softib.sm.change_options import CHANGE_OPTIONS
-from softib.sm.congestion_options import CC_OPTIONS
-from softib.sm.flap_options import FLAP_OPTIONS
-from softib.sm.link_options import LINK_OPTIONS
-from softib.sm.qos_options import QOS_OPTIONS
+from softib.sm.options.ar import AR_OPTIONS
+from softib.sm.options.change import CHANGE_OPTIONS
+from softib.sm.options.congestion import CC_OPTIONS
+from softib.sm.options.flap import FLAP_OPTIONS
+from softib.sm.options.link import LINK_OPTIONS
+from softib.sm.options.qos import QOS_OPTIONS
 
 __all__ = ["OPTIONS", "read_options", "read_value"]
 

@@ -17,15 +17,15 @@ from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm import link_mgr
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
-from softib.sm.ar_options import AR_OPTIONS
-from softib.sm.change_options import CHANGE_OPTIONS
 from softib.sm.config import SmConfig
-from softib.sm.congestion_options import CC_OPTIONS, congestion_config
-from softib.sm.flap_options import FLAP_OPTIONS
-from softib.sm.link_options import LINK_OPTIONS, LinkPolicy, LinkRule, link_policy
-from softib.sm.options import OPTIONS, read_options
-from softib.sm.options_left_out import LEFT_OUT
-from softib.sm.qos_options import QOS_OPTIONS, qos_config
+from softib.sm.options.ar import AR_OPTIONS
+from softib.sm.options.change import CHANGE_OPTIONS
+from softib.sm.options.congestion import CC_OPTIONS, congestion_config
+from softib.sm.options.file import OPTIONS, read_options
+from softib.sm.options.flap import FLAP_OPTIONS
+from softib.sm.options.left_out import LEFT_OUT
+from softib.sm.options.link import LINK_OPTIONS, LinkPolicy, LinkRule, link_policy
+from softib.sm.options.qos import QOS_OPTIONS, qos_config
 from softib.sm.subnet_manager import SubnetManager
 from tests.extent import examples
 from tests.sm.asking import Asked, hosts

@@ -12,15 +12,15 @@ from typing import Any
 from softib.errors import InputError, UnreadableFile
 from softib.routing.engine import RouteOptions
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
-from softib.sm.ar_options import AR_OPTIONS, check_ar
-from softib.sm.change_options import CHANGE_OPTIONS
-from softib.sm.congestion_options import CC_OPTIONS, check_cc
-from softib.sm.flap_options import FLAP_OPTIONS
-from softib.sm.link_options import LINK_OPTIONS, parse_link_policy
-from softib.sm.options import OPTIONS, read_value
+from softib.sm.options.ar import AR_OPTIONS, check_ar
+from softib.sm.options.change import CHANGE_OPTIONS
+from softib.sm.options.congestion import CC_OPTIONS, check_cc
+from softib.sm.options.file import OPTIONS, read_value
+from softib.sm.options.flap import FLAP_OPTIONS
+from softib.sm.options.link import LINK_OPTIONS, parse_link_policy
+from softib.sm.options.qos import QOS_OPTIONS
 from softib.sm.partitions import parse_partitions
 from softib.sm.prefix_routes import parse_prefix_routes
-from softib.sm.qos_options import QOS_OPTIONS
 from softib.sm.qos_policy import parse_policy
 
 __all__ = ["GUID_FILES", "ROUTE_KEYS", "check_engine_keys", "check_keys", "read_guids", "route_options", "settings_of"]

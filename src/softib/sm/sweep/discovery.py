@@ -21,7 +21,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.mkeys import MKeys
-from softib.sm.report import SweepReport
+from softib.sm.sweep.report import SweepReport
 
 __all__ = ["Discovery"]
 
@@ -44,7 +44,7 @@ class Discovery:
         self._lids = 0
         self._over = False
         self.distrusted = False
-        """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.rediscovery.Rediscovery` alone.)"""
+        """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.sweep.rediscovery.Rediscovery` alone.)"""
         self._unawaited: set[int] = set()
         self.answering: frozenset[tuple[int, int]] = frozenset()
         """(NodeGUID, portnum) where somebody answered lately: the phase waits for these."""

@@ -34,7 +34,7 @@ class SweepReport:
     ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are (NodeGUID, port behind which
     a second device has it); ``silent_ports`` (port, why): nothing usable behind a live port; ``mute_ports`` and
     ``mute_nodes``: a device that stopped answering; ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
-    (:mod:`~softib.sm.wrong_answers`); ``locked``: ports that hide their M_Key from this manager. Ports are rows of the manager's database, -1 = its own.
+    (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``: ports that hide their M_Key from this manager. Ports are rows of the manager's database, -1 = its own.
     """
 
     nodes: int = 0
