@@ -14,7 +14,7 @@ from softib.workloads import jobs, mpi_jobs, nccl_jobs
 from softib.workloads.hosts import Hosts
 
 if TYPE_CHECKING:
-    from softib.workloads.schedule_messages import Overheads
+    from softib.workloads.schedule.messages import Overheads
 
 __all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "overheads_of", "parts_of", "rows_of"]
 
@@ -73,7 +73,7 @@ def rows_of(job: jobs.Job, hosts: Hosts) -> np.ndarray:
 
 def overheads_of(job: jobs.Trace) -> Overheads:
     """What a trace's messages cost beside the adapter."""
-    from softib.workloads.schedule_messages import Overheads
+    from softib.workloads.schedule.messages import Overheads
 
     return Overheads(
         send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
@@ -242,8 +242,8 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
 
 
 def _trace(job: jobs.Trace, at: Place) -> list[Part]:
-    from softib.workloads.schedule_messages import part_of, place
-    from softib.workloads.traces import read_trace
+    from softib.workloads.schedule.messages import part_of, place
+    from softib.workloads.traces.forms import read_trace
 
     schedule = read_trace(Path(job.file), job.ranks or len(at.rows) * job.ranks_per_host)
     host = place(schedule, at.rows, job.ranks_per_host)
@@ -261,7 +261,7 @@ def _mpi(job: mpi_jobs.Mpi, at: Place) -> list[Part]:
 
 
 def _storage(job: Any, at: Place) -> list[Part]:
-    from softib.workloads import storage
+    from softib.workloads.storage import storage
 
     return storage.storage(job, at) if job.pattern == "storage" else storage.checkpoint(job, at)
 

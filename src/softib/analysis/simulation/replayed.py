@@ -9,8 +9,8 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.sim.loggops import Loggops, loggops
-from softib.workloads.schedule import Schedule, meetings
-from softib.workloads.schedule_messages import Overheads
+from softib.workloads.schedule.messages import Overheads
+from softib.workloads.schedule.schedule import Schedule, meetings
 
 if TYPE_CHECKING:
     from softib.sim.paths import Plane
@@ -35,7 +35,7 @@ class Replayed:
 
 
 def replayed(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Replayed:
-    """Run ``s``. Raises :class:`InputError` as :func:`~softib.workloads.schedule_messages.part_of` does, with rank and operation."""
+    """Run ``s``. Raises :class:`InputError` as :func:`~softib.workloads.schedule.messages.part_of` does, with rank and operation."""
     s.check_values()
     meets = meetings(s)
     first, needs = s.first, s.needs

@@ -78,9 +78,9 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
 def _write(path: Path, folder: Path) -> str:
     """Write the schedule of what stands in ``folder``; a line about it."""
     from softib.live.recording import collective_names, threads_in
-    from softib.workloads.goal import write_goal
-    from softib.workloads.goal_binary import write_binary
-    from softib.workloads.recorded import recorded_schedule
+    from softib.workloads.traces.goal import write_goal
+    from softib.workloads.traces.goal_binary import write_binary
+    from softib.workloads.traces.recorded import recorded_schedule
 
     made = recorded_schedule(str(path), threads_in(folder), collective_names())
     s = made.schedule

@@ -21,7 +21,7 @@ class Replay(Suggests):
     """A program that ran on a fabric: ``operations`` (sends, receives, computations), ``messages``, ``bytes``, ``ranks``, ``simulated_us`` of virtual time, ``wall_s`` taken."""
 
     def __init__(self, fabric: Fabric, found: Replayed, engine: str, wall_s: float):
-        from softib.workloads.schedule import Kind
+        from softib.workloads.schedule.schedule import Kind
 
         self.fabric, self._found, self.engine, self.wall_s = fabric, found, engine, wall_s
         s = found.schedule
@@ -49,7 +49,7 @@ class Replay(Suggests):
 
     def print(self) -> None:
         """As ``softib simulate --layer loggops`` prints it."""
-        from softib.render.simulation_terminal import print_replay
+        from softib.render.simulation.terminal import print_replay
         from softib.render.terminal import console
 
         print_replay(self.to_json(), console())
@@ -75,9 +75,9 @@ def replay(
     from softib.sim.paths import Plane
     from softib.workloads.hosts import hosts_of
     from softib.workloads.patterns import overheads_of, rows_of
-    from softib.workloads.schedule import Schedule
-    from softib.workloads.schedule_messages import place
-    from softib.workloads.traces import read_trace
+    from softib.workloads.schedule.messages import place
+    from softib.workloads.schedule.schedule import Schedule
+    from softib.workloads.traces.forms import read_trace
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)

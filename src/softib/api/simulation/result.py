@@ -179,7 +179,7 @@ class Simulation(Suggests):
 
     def print(self) -> None:
         """As ``softib simulate`` prints it."""
-        from softib.render.simulation_terminal import print_simulation
+        from softib.render.simulation.terminal import print_simulation
         from softib.render.terminal import console
 
         print_simulation(self.to_json(), console())
@@ -245,7 +245,7 @@ class Simulation(Suggests):
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """A self-contained page: figures, loads over time, latencies, causes; with ``path`` written there too. Raises :class:`InputError`."""
-        from softib.render.simulation_page import page
+        from softib.render.simulation.page import page
 
         text = page(self.to_json(), self._latencies(), self._run)
         if path is not None:
