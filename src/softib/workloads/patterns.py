@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError
+from softib.ragged import spread
 from softib.workloads import jobs, mpi_jobs, nccl_jobs
-from softib.workloads.hosts import Hosts
+from softib.workloads.hosts import Hosts, rows_of
 
 if TYPE_CHECKING:
     from softib.workloads.schedule.messages import Overheads
 
-__all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "overheads_of", "parts_of", "rows_of"]
+__all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "overheads_of", "parts_of"]
 
 MAX_MESSAGES = 20_000_000
 """Messages of one workload: some 4 GB of columns and paths."""
@@ -63,12 +64,6 @@ class Place:
     def target(self, text: jobs.HostName | None, default: int = 0) -> int:
         """The row of the host that ``text`` names, or the job's host number ``default``."""
         return int(self.rows[default]) if text is None else self.hosts.row(text)
-
-
-def rows_of(job: jobs.Job, hosts: Hosts) -> np.ndarray:
-    """Rows of the hosts that ``job`` runs on. Raises :class:`InputError` for names of none."""
-    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
-    return np.arange(len(hosts)) if given is None else hosts.chosen(given)
 
 
 def overheads_of(job: jobs.Trace) -> Overheads:
@@ -235,8 +230,7 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
     src, dst, octets = src[keep], dst[keep], np.floor(octets[keep]).astype(np.int64)
     pieces = -(-octets // job.size)
     check_count(int(pieces.sum()), f"the entries of {job.file} in messages of {job.size:,} bytes")
-    row = np.repeat(np.arange(len(src)), pieces)
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    row, nth = spread(pieces)
     size = np.minimum(octets[row] - nth * job.size, job.size)
     return [Part(src[row], dst[row], size, row)]
 

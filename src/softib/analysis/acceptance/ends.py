@@ -13,11 +13,11 @@ from softib.diags.acceptance.schedule import Ends
 from softib.diags.structure import Structure, recognise
 from softib.errors import UnknownName
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_key
 from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
 from softib.routing.parts import components
 from softib.sim.ends import end_ports
-from softib.workloads.hosts import natural_key
 
 __all__ = ["FabricEnds", "ends_of_fabric", "ends_of_hosts"]
 
@@ -101,7 +101,7 @@ def _pods(fabric: Fabric, graph: SwitchGraph, structure: Structure) -> np.ndarra
     top = int(rank.max(initial=0))
     if top < 3:
         return out
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     inside = (rank[owner] < top) & (rank[graph.peer] < top)
     out[graph.switch_node] = components(graph.n_switches, owner[inside], graph.peer[inside])
     return out

@@ -10,6 +10,7 @@ import numpy as np
 
 from softib.analysis.simulation.messages import MAX_SL, with_groups, with_reductions, with_stated_sls
 from softib.errors import InputError, UnknownName
+from softib.fabric.sharp_trees import inside_switches
 from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
 from softib.sim.socket_reads import without_reads
 from softib.workloads.hosts import Hosts, hosts_of
@@ -164,12 +165,7 @@ class Simulated:
     def _inside(self) -> np.ndarray:
         """Ports of the links between switches and their aggregation nodes, where these reduce: inside the switch, and no limit (bool[ports])."""
         f = self.fabric
-        found = np.zeros(f.sizes.ports, bool)
-        if self.messages.reduces.any() and f.sizes.sharps:
-            ports = f.node_base[f.sharp_node] + 1
-            found[ports] = True
-            found[f.port_peer[ports[f.port_peer[ports] >= 0]]] = True
-        return found
+        return inside_switches(f) if self.messages.reduces.any() else np.zeros(f.sizes.ports, bool)
 
 
 def run_layer(layer: str) -> Any:

@@ -73,8 +73,8 @@ def replay(
     from softib.analysis.routed import check_choice, routed
     from softib.analysis.simulation.replayed import replayed
     from softib.sim.paths import Plane
-    from softib.workloads.hosts import hosts_of
-    from softib.workloads.patterns import overheads_of, rows_of
+    from softib.workloads.hosts import hosts_of, rows_of
+    from softib.workloads.patterns import overheads_of
     from softib.workloads.schedule.messages import place
     from softib.workloads.schedule.schedule import Schedule
     from softib.workloads.traces.forms import read_trace

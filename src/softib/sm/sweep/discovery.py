@@ -18,6 +18,7 @@ from softib.errors import LimitError
 from softib.iba.constants import LID_UCAST_MAX, MAX_HOPS, NodeType, PortState, SmpAttr
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.ragged import spread
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.mkeys import MKeys
@@ -205,7 +206,8 @@ class Discovery:
         db = self.db
         base = db.node_base[switches]
         count = db.node_nports[switches].astype(np.int64) + 1
-        ports = np.repeat(base - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        row, portnum = spread(count)
+        ports = base[row] + portnum
         self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports])
 
     def _count_lids(self, more: int) -> None:

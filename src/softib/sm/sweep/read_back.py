@@ -12,6 +12,7 @@ import numpy as np
 from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE, LID_MCAST_MIN, MFT_BLOCK, MFT_PORTS, SmpAttr
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.ragged import spread
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
 from softib.sm.mcast_mgr import POSITIONS, McastManager
@@ -31,13 +32,13 @@ class ReadBack:
         top = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).astype(np.int64)
         self.nodes, self.top = nodes[top > 0], top[top > 0]
         blocks = self.top // LFT_BLOCK + 1
-        self._row, self._block = _spread(blocks)
+        self._row, self._block = spread(blocks)
         self._lft = np.full((len(self._row), LFT_BLOCK), LFT_NO_ROUTE, np.uint8)
         self._have = np.zeros(len(self._row), bool)
         mlids = [g.mlid for g in groups.groups.values() if g.members]
         self.mft_blocks = (max(mlids) - LID_MCAST_MIN) // MFT_BLOCK + 1 if mlids else 0
         positions = -(-(db.node_nports[self.nodes].astype(np.int64) + 1) // MFT_PORTS)
-        self._m_row, within = _spread(positions * self.mft_blocks)
+        self._m_row, within = spread(positions * self.mft_blocks)
         self._m_block, self._m_position = within % max(1, self.mft_blocks), within // max(1, self.mft_blocks)
         self._mft = np.zeros((len(self._m_row), MFT_BLOCK), np.uint16)
         self._m_have = np.zeros(len(self._m_row), bool)
@@ -79,9 +80,3 @@ class ReadBack:
         tables[self._m_row, self._m_block, :, self._m_position] = self._mft
         for i in np.flatnonzero(whole).tolist():
             self.groups.was_read(guids[i], tables[i].reshape(-1, POSITIONS))
-
-
-def _spread(count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(row, number within it) of each of ``count`` requests a row."""
-    row = np.repeat(np.arange(len(count)), count)
-    return row, np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.ragged import inverted
+
 __all__ = ["posting_order"]
 
 
@@ -32,11 +34,10 @@ def _ready(n: int, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, np
     """(rows in the order in which all that they wait for stands before them, what each waits for in the end)."""
     from softib.sim.static_kernels import step_of
 
-    order = np.argsort(needs, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(needs, minlength=n))]).astype(np.int64)
+    first, waiting, _ = inverted(waits, needs, n)
     left = np.bincount(waits, minlength=n).astype(np.int64)
     ready = np.empty(n, np.int64)
-    step_of(first, waits[order].astype(np.int64), left, np.zeros(n, np.int64), ready)
+    step_of(first, waiting, left, np.zeros(n, np.int64), ready)
     return ready, left
 
 

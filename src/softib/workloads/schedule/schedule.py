@@ -10,6 +10,7 @@ from enum import IntEnum
 import numpy as np
 
 from softib.errors import InputError
+from softib.ragged import inverted, spread
 
 __all__ = ["ANY", "Kind", "Schedule", "matched", "meetings"]
 
@@ -86,12 +87,11 @@ class Schedule:
         needs, start = self.needs, self.on_start
         while start.any():
             count = np.where(start, np.diff(self.first)[needs], 1)
-            at = np.repeat(np.where(start, self.first[needs], np.arange(len(needs))), count)
-            step = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
-            follows = np.repeat(start, count)
-            row = at + np.where(follows, step, 0)
-            owner = np.repeat(owner, count)
-            needs, start = np.where(follows, self.needs[row], np.repeat(needs, count)), follows & self.on_start[row]
+            pair, step = spread(count)
+            follows = start[pair]
+            row = np.where(follows, self.first[needs[pair]] + step, pair)
+            owner = owner[pair]
+            needs, start = np.where(follows, self.needs[row], needs[pair]), follows & self.on_start[row]
         return owner, needs
 
     @property
@@ -105,11 +105,9 @@ def _in_a_circle(s: Schedule) -> int:
     from softib.sim.static_kernels import step_of
 
     n = len(s)
-    owner = np.repeat(np.arange(n), np.diff(s.first))
-    order = np.argsort(s.needs, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(s.needs, minlength=n))]).astype(np.int64)
     left = np.diff(s.first).astype(np.int64)
-    step_of(first, owner[order], left, np.zeros(n, np.int64), np.empty(n, np.int64))
+    first, waits, _ = inverted(spread(left)[0], s.needs, n)
+    step_of(first, waits, left, np.zeros(n, np.int64), np.empty(n, np.int64))
     return int(np.argmax(left > 0)) if (left > 0).any() else -1
 
 
