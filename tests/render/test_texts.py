@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from softib.analysis.endpoints import endpoints_of, natural_key
+from softib.analysis.endpoints import endpoints_of
 from softib.analysis.engines import compare_engines
 from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import predict
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_key
 from softib.fabric.topologies.registry import generate
 from softib.render.as_json import report_json, routing_json
 from softib.render.documents import plain
