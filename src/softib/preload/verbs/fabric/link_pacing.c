@@ -54,8 +54,8 @@ static double latency_of(uint32_t port)
     return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (to_switch && s ? s->switch_ns : 0);
 }
 
-/* ns for an octet: of the link behind `egress`, or of a port at its end that drains more slowly (fault slow-port). */
-static double octet_ns(uint32_t egress, double gbps)
+/* ns for a byte: of the link behind `egress`, or of a port at its end that drains more slowly (fault slow-port). */
+static double byte_ns(uint32_t egress, double gbps)
 {
     int32_t peer = sv_shared_fabric.port_peer[egress];
     double drain_ps = peer >= 0 ? sv_shared_fabric.port_drain[peer] : 0, link = gbps > 0 ? 8 / gbps : 0;
@@ -76,7 +76,7 @@ bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsig
         double lane_gbps, gbps = sv_link_gbps(egress[i], &lane_gbps);
 
         path->steps[i] = (struct sv_step){
-            .clock = &clocks[egress[i]], .per_byte = octet_ns(egress[i], gbps) * (1 << SV_LINK_CLOCK_SHIFT), .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
+            .clock = &clocks[egress[i]], .per_byte = byte_ns(egress[i], gbps) * (1 << SV_LINK_CLOCK_SHIFT), .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
         };
         latency += latency_of(egress[i]);
     }
