@@ -79,7 +79,9 @@ def print_fallback(sm: dict[str, Any]) -> None:
     used = sm.get("engine_used")
     if not used or used in sm["engine"].split(","):
         return
-    reasons = [note for note in sm["report"]["notes"] if note.startswith(tuple(f"{e}: " for e in sm["engine"].split(",")))]
+    reasons = [
+        note for note in sm["report"]["notes"] if note.startswith(tuple(f"{e}: " for e in sm["engine"].split(",")))
+    ]
     print_notice(f"tables by {used}, not by {sm['engine']}" + (f" ({'; '.join(reasons)})" if reasons else ""))
 
 

@@ -39,7 +39,9 @@ def test_two_nodes_listen_on_its_port_and_find_their_own(apps):
     running = []
     for node in (A, B):
         command = apps.on(node, sys.executable, "-c", SERVER, NAME_SERVER_PORT, str(next(apps.ports)))
-        running.append(subprocess.Popen(command, env=apps.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        running.append(
+            subprocess.Popen(command, env=apps.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
     told = [one.stdout.readline().split() for one in running]
     for one in running:
         one.communicate(timeout=20)
