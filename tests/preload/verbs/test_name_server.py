@@ -22,14 +22,14 @@ def listen(port):
     s.listen()
     return s
 server = listen(port)
-own = server.getsockname()[0]
+here = server.getsockname()[0]
 reached = socket.create_connection(("127.0.0.1", port)).getpeername()[0]
 try:
     listen(port)
     second = "bound"
 except OSError as error:
     second = errno.errorcode[error.errno]
-print(own, reached, second, listen(other).getsockname()[0], flush=True)
+print(here, reached, second, listen(other).getsockname()[0], flush=True)
 sys.stdin.read()
 """
 
@@ -45,6 +45,6 @@ def test_two_nodes_listen_on_its_port_and_find_their_own(apps):
     told = [one.stdout.readline().split() for one in running]
     for one in running:
         one.communicate(timeout=20)
-    for node, (own, reached, second, elsewhere) in zip((A, B), told, strict=True):
-        assert own == reached == apps.address(node) and second == "EADDRINUSE"
+    for node, (here, reached, second, elsewhere) in zip((A, B), told, strict=True):
+        assert here == reached == apps.address(node) and second == "EADDRINUSE"
         assert elsewhere == "0.0.0.0"  # no other port is touched

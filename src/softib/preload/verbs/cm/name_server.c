@@ -17,39 +17,39 @@
 
 typedef int (*name_fn)(int, const struct sockaddr *, socklen_t);
 
-/* Whether this is the name server's port at `general`; then `own` is the same at the node's first address. */
-static int of_name_server(const struct sockaddr *address, socklen_t length, in_addr_t general, struct sockaddr_in *own)
+/* Whether this is the name server's port at `general`; then `node` is the same at the node's first address. */
+static int of_name_server(const struct sockaddr *address, socklen_t length, in_addr_t general, struct sockaddr_in *node)
 {
     const char *port = getenv(PORT), *text = getenv(ADDRESSES);
     char first[INET_ADDRSTRLEN];
     size_t n = text ? strcspn(text, " ,") : 0;
 
-    if (!port || !n || n >= sizeof first || !address || length < sizeof *own || address->sa_family != AF_INET)
+    if (!port || !n || n >= sizeof first || !address || length < sizeof *node || address->sa_family != AF_INET)
         return 0;
-    memcpy(own, address, sizeof *own);
-    if (ntohs(own->sin_port) != atoi(port) || own->sin_addr.s_addr != htonl(general))
+    memcpy(node, address, sizeof *node);
+    if (ntohs(node->sin_port) != atoi(port) || node->sin_addr.s_addr != htonl(general))
         return 0;
     memcpy(first, text, n);
     first[n] = 0;
-    return inet_pton(AF_INET, first, &own->sin_addr) == 1;
+    return inet_pton(AF_INET, first, &node->sin_addr) == 1;
 }
 
-static int with_own(const char *function, int fd, const struct sockaddr *address, socklen_t length, in_addr_t general)
+static int at_node(const char *function, int fd, const struct sockaddr *address, socklen_t length, in_addr_t general)
 {
     name_fn next = (name_fn)dlsym(RTLD_NEXT, function);
-    struct sockaddr_in own;
+    struct sockaddr_in node;
 
-    if (of_name_server(address, length, general, &own))
-        return next(fd, (const struct sockaddr *)&own, sizeof own);
+    if (of_name_server(address, length, general, &node))
+        return next(fd, (const struct sockaddr *)&node, sizeof node);
     return next(fd, address, length);
 }
 
 PUBLIC int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
-    return with_own("bind", fd, address, length, INADDR_ANY);
+    return at_node("bind", fd, address, length, INADDR_ANY);
 }
 
 PUBLIC int connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    return with_own("connect", fd, address, length, INADDR_LOOPBACK);
+    return at_node("connect", fd, address, length, INADDR_LOOPBACK);
 }
