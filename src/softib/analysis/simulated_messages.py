@@ -60,9 +60,11 @@ def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> 
     :class:`InputError` where no tree joins the hosts."""
     if not made.reductions:
         return made
-    from softib.scenario.aggregation import aggregation_messages
+    from softib.scenario.aggregation import aggregation_messages, placements
     from softib.sim.messages import joined
 
-    for reduction in made.reductions:
-        made = joined(made, aggregation_messages(found.fabric, plane.ends, reduction, streams=layer != "packet"))
+    placed = placements(found.fabric, plane.ends, made.reductions)
+    for reduction, at in zip(made.reductions, placed, strict=True):
+        added = aggregation_messages(found.fabric, plane.ends, reduction, streams=layer != "packet", placed=at)
+        made = joined(made, added)
     return made
