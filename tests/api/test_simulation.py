@@ -132,6 +132,8 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "a socket has none"),
         ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "fluid layer alone"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
+        ("all-to-all:1MB,barrier=yes", {"record": softib.Record(counters=["leaf-1:1"])}, "or counters of their own"),
+        ("shift:4KB,opcode=atomic", {"layer": "packet"}, "an atomic, which takes 8 octets"),
         ("nowhere.yaml", {}, "nowhere.yaml"),
     ],
 )
@@ -139,6 +141,25 @@ def test_a_wrong_question_is_one_line(tree, workload, options, said):
     with pytest.raises(InputError, match=said) as error:
         softib.simulate(tree, workload, **options)
     assert "\n" not in str(error.value)
+
+
+def test_which_of_several_jobs_is_wrong_is_said(tree, tmp_path):
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        "jobs:\n- {pattern: shift, size: 1MB}\n- {pattern: incast, size: 1MB, target: nobody, senders: 2}\n"
+    )
+    with pytest.raises(InputError, match="job 2 of jobs: no host named 'nobody'") as error:
+        softib.simulate(tree, file)
+    assert "\n" not in str(error.value)
+
+
+def test_a_port_that_is_not_there_is_said_before_the_run(tree):
+    def progress(*_):
+        raise AssertionError("it runs")
+
+    record = softib.Record(counters=["leaf-1:1", "leaf-1:99"], progress=progress)
+    with pytest.raises(InputError, match="leaf-1 has no port 99"):
+        softib.simulate(tree, "shift:1MB", layer="packet", record=record)
 
 
 def test_without_a_path_the_question_is_wrong(tmp_path):
@@ -194,3 +215,16 @@ def test_switches_reduce_where_they_have_aggregation_nodes():
     assert softib.simulate(tree, "aggregation:1KB").good
     with pytest.raises(InputError, match="no aggregation node"):
         softib.simulate(softib.generate("fat-tree", radix=4, levels=2), "aggregation:8", layer="packet")
+
+
+def test_jobs_that_reduce_at_once_share_the_nodes(tmp_path):
+    """Two jobs over the same switches: the second has an even part of the tree's operations, so a job of many small ones takes longer than alone."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        "jobs:\n- {pattern: aggregation, size: 64KiB, hosts: [0, 4, 8, 12], name: one}\n"
+        "- {pattern: aggregation, size: 64KiB, hosts: [1, 5, 9, 13], name: two}\n"
+    )
+    both = softib.simulate(tree, file, layer="packet")
+    alone = softib.simulate(tree, "aggregation:64KiB,hosts=0+4+8+12", layer="packet")
+    assert both.good and both.simulated_us > 1.3 * alone.simulated_us

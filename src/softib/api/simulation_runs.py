@@ -28,13 +28,15 @@ class Record:
     """What a run writes down beside its result, and on how many processors it goes. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
     whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``progress`` is called while the run goes on.
-    ``cores``: processors for the packet layer (0: all), with the same result."""
+    ``cores``: processors for the packet layer (0: all), with the same result. ``counters``: ports that :meth:`Simulation.counters` will be asked for, so that one that
+    is not there is said before the run."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
     trace: str | int | None = None
     progress: Progress | None = field(default=None, compare=False)
     cores: int = 1
+    counters: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Runs:
         return run_messages(run, made, self.layer, Ask(), self.record.progress)
 
     def _ask(self, fabric: Any, recorded: bool, apart: bool) -> Ask:
+        from softib.analysis.run_counters import counted_port
         from softib.analysis.simulated import Ask
 
         if not recorded:
@@ -126,6 +129,8 @@ class Runs:
             raise InputError("the static layer has no clock, so nothing changes over time; take layer fluid or packet")
         interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
+        for place in r.counters:
+            counted_port(fabric, place)
         return Ask(bool(r.samples), interval, ports, r.trace, apart)
 
     def _phases(self, fabric: Any) -> Phases:
@@ -140,17 +145,18 @@ class Runs:
                 f"{self.work.name}: an all-to-all with barriers takes all hosts by LID and a size; leave {min(odd)} out"
             )
         r = self.record
-        if r.ports or r.trace is not None or isinstance(r.samples, str):
-            raise InputError(f"{self.work.name}: phases with barriers have no samples, frames or messages of their own")
+        if r.ports or r.trace is not None or isinstance(r.samples, str) or r.counters:
+            raise InputError(
+                f"{self.work.name}: phases with barriers have no samples, frames, messages or counters of their own"
+            )
         return shift_phases(fabric, job.size, progress=self.record.progress)
 
 
 def port_row(fabric: Any, place: str) -> int:
     """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there or has no link."""
-    from softib.fabric.faults.targets import port_at
+    from softib.analysis.run_counters import counted_port
 
-    node, colon, number = place.rpartition(":")
-    port = port_at(fabric, f"{node}[{number}]" if colon and number.isdigit() else place)
+    port = counted_port(fabric, place)
     if fabric.port_num[port] == 0 or fabric.port_peer[port] < 0:
         raise InputError(f"{place} has no cable, so no frame passes it")
     return port
