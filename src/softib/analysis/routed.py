@@ -183,6 +183,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     problems = [*unknown, *problems]
     with steps("proof"):
         graph = graph_of(fabric)
+        fabric = _with_tables(fabric, lft, graph.lft_size - 1)
         lft = lft[:, : graph.lft_size]
         part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes, assumed=DUMPS)
     # From every switch to every address of another end port.
@@ -191,6 +192,14 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
     part.more["switch_routes"] = {"total": total, "arrived": arrived}
     return Routed(fabric, graph, lft, part, proof, even, problems=problems)
+
+
+def _with_tables(fabric: Fabric, lft: np.ndarray, top: int) -> Fabric:
+    """A copy of ``fabric`` whose switches hold ``lft``, up to LID ``top`` (LinearFDBTop): what is simulated on it takes these tables."""
+    fabric = fabric.copy()
+    fabric.lft[:, : lft.shape[1]] = lft
+    SwitchInfo.linear_fdb_top.set(fabric.switch_info, top)
+    return fabric
 
 
 def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
