@@ -228,3 +228,64 @@ def test_jobs_that_reduce_at_once_share_the_nodes(tmp_path):
     both = softib.simulate(tree, file, layer="packet")
     alone = softib.simulate(tree, "aggregation:64KiB,hosts=0+4+8+12", layer="packet")
     assert both.good and both.simulated_us > 1.3 * alone.simulated_us
+
+
+def managed(tmp_path, partitions: str, policy: str = ""):
+    """16 hosts whose manager has a partition file, every SL on the VL of its number, and a QoS policy."""
+    (tmp_path / "partitions.conf").write_text(partitions)
+    (tmp_path / "policy.conf").write_text(policy)
+    lines = [
+        "topology: {kind: fat-tree, radix: 8, levels: 2, hosts: 16}",
+        "sm:",
+        "  partitions: partitions.conf",
+        "  qos: true",
+        '  qos_sl2vl: "0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7"',
+        *(["  qos_policy_file: policy.conf"] if policy else []),
+    ]
+    (tmp_path / "fabric.yaml").write_text("\n".join(lines) + "\n")
+    return softib.load(tmp_path / "fabric.yaml")
+
+
+@pytest.mark.parametrize("layer", ["packet", "fluid"])
+def test_the_sl_is_the_path_records(tmp_path, layer):
+    """The partition's SL, as the administration states it, and its VL; a job's own SL goes before."""
+    fabric = managed(tmp_path, "Default=0x7fff, sl=2 : ALL=full;\n")
+    run = softib.simulate(fabric, "shift:100KB", layer=layer)
+    assert run.busy_ports[0]["vls"] == [2] and not any("no path record" in note for note in run.to_json()["notes"])
+    assert softib.simulate(fabric, "shift:100KB,sl=3", layer=layer).busy_ports[0]["vls"] == [3]
+
+
+def test_a_qos_policy_states_the_sl(tmp_path):
+    policy = "qos-levels\n qos-level\n  name: DEFAULT\n  sl: 5\n end-qos-level\nend-qos-levels\n"
+    fabric = managed(tmp_path, "Default=0x7fff : ALL=full;\n", policy)
+    assert softib.simulate(fabric, "shift:100KB").busy_ports[0]["vls"] == [5]
+
+
+def test_hosts_that_share_no_partition_send_nothing(tmp_path):
+    """Two limited members of a partition have no path (IBA 10.9.3); with the manager's own host, a full member, they have."""
+    fabric = managed(tmp_path, "Default=0x7fff : ALL=limited, SELF=full;\n")
+    assert softib.simulate(fabric, "incast:1KB,senders=3,target=0").good
+    with pytest.raises(InputError, match="no path from host-0002.* to host-0003.* share no partition") as error:
+        softib.simulate(fabric, "shift:1KB,hosts=1-5")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("layer", ["packet", "fluid"])
+def test_tables_of_a_dump_carry_the_traffic(tmp_path, layer):
+    """Loads of links are those of the engine whose tables the dump has, on a fabric that nobody managed and on one that holds other tables."""
+    plain = softib.generate("fat-tree", radix=4, levels=3)
+    work, loads = "permutation:64KB", {}
+    for engine in ("ftree", "minhop"):
+        softib.route(plain, engine=engine).save(tmp_path / engine)
+        loads[engine] = octets(softib.simulate(plain, work, layer=layer, engine=engine))
+    assert loads["ftree"] != loads["minhop"]
+    for fabric in (plain, softib.bring_up(plain, engine="minhop").fabric):
+        run = softib.simulate(fabric, work, layer=layer, lfts=tmp_path / "ftree")
+        assert octets(run) == loads["ftree"]
+    if layer == "packet":
+        assert any("no path record stated an SL" in note for note in run.to_json()["notes"])
+
+
+def octets(run):
+    """Words sent by each port."""
+    return {(row["node"], row["port"]): row["port_xmit_data"] for row in run.ports.iter_rows(named=True)}
