@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.errors import InputError
+from softib.errors import InputError, SoftibError
 from softib.sim.messages import PATH_SL
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SL", "with_groups", "with_reductions", "with_stated_sls"]
 
 MAX_SL = 15
+MOST_ENDS = 600
+"""End ports of a running fabric whose administration is asked for all paths between them (some seconds)."""
 
 
 def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
@@ -28,10 +31,22 @@ def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
     config = found.config
     if found.subnet is not None and config is not None and (config.partitions is not None or config.qos_policy):
         return _with_path_records(found, plane, made)
+    if found.path_sl is None and found.ask_sls is not None:
+        found = replace(found, path_sl=_asked(found, found.ask_sls))
     if found.path_sl is None:
         # Without partitions, policy or an engine's SLs the administration states SL 0; nobody does where nobody manages.
         return made if found.subnet is None else replace(made, sl=np.maximum(made.sl, 0).astype(np.int8))
     return _with_table(found, plane, made)
+
+
+def _asked(found: Routed, ask: Callable[[], np.ndarray]) -> np.ndarray | None:
+    """What the administration of a running fabric says of all pairs, where these are few enough; None where it does not say."""
+    if len(found.graph.end_lid) > MOST_ENDS:
+        return None
+    try:
+        return ask()
+    except SoftibError:
+        return None
 
 
 def _with_path_records(found: Routed, plane: Plane, made: Messages) -> Messages:
