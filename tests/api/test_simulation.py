@@ -265,7 +265,7 @@ def test_hosts_that_share_no_partition_send_nothing(tmp_path):
     """Two limited members of a partition have no path (IBA 10.9.3); with the manager's own host, a full member, they have."""
     fabric = managed(tmp_path, "Default=0x7fff : ALL=limited, SELF=full;\n")
     assert softib.simulate(fabric, "incast:1KB,senders=3,target=0").good
-    with pytest.raises(InputError, match="no path from host-0002.* to host-0003.* share no partition") as error:
+    with pytest.raises(InputError, match=r"no path from host-0002.* to host-0003.* share no partition") as error:
         softib.simulate(fabric, "shift:1KB,hosts=1-5")
     assert "\n" not in str(error.value)
 

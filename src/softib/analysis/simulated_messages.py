@@ -32,14 +32,14 @@ def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
     if found.subnet is not None and config is not None and (config.partitions is not None or config.qos_policy):
         return _with_path_records(found, plane, made)
     if found.path_sl is None and found.ask_sls is not None:
-        found = replace(found, path_sl=_asked(found, found.ask_sls))
+        found = replace(found, path_sl=_queried(found, found.ask_sls))
     if found.path_sl is None:
         # Without partitions, policy or an engine's SLs the administration states SL 0; nobody does where nobody manages.
         return made if found.subnet is None else replace(made, sl=np.maximum(made.sl, 0).astype(np.int8))
     return _with_table(found, plane, made)
 
 
-def _asked(found: Routed, ask: Callable[[], np.ndarray]) -> np.ndarray | None:
+def _queried(found: Routed, ask: Callable[[], np.ndarray]) -> np.ndarray | None:
     """What the administration of a running fabric says of all pairs, where these are few enough; None where it does not say."""
     if len(found.graph.end_lid) > MOST_ENDS:
         return None

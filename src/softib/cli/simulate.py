@@ -128,7 +128,11 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         return _replay(fabric, workload, given)
     sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
     record = softib.Record(
-        samples=sampled, ports=given["ports"], trace=given["trace"], progress=Progress(), cores=given["cores"],
+        samples=sampled,
+        ports=given["ports"],
+        trace=given["trace"],
+        progress=Progress(),
+        cores=given["cores"],
         counters=given["counters"],
     )
     found = softib.simulate(

@@ -28,11 +28,11 @@ def path_record_sls(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.n
     found = np.full(len(source), NO_RECORD, np.int16)
     for begin in range(0, len(source), AT_ONCE):
         part = slice(begin, min(begin + AT_ONCE, len(source)))
-        found[part] = _asked(up, source[part], target[part])
+        found[part] = _queried(up, source[part], target[part])
     return found
 
 
-def _asked(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _queried(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     n, lid = len(source), up.fabric.lid
     head = SaHeader.pack(
         base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=SA_CLASS_VERSION, method=int(SaMethod.GET),

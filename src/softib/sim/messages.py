@@ -138,7 +138,10 @@ class Messages:
             ((self.dst < 0) | (self.dst >= ends), f"has a destination that the fabric has not ({ends:,} end ports)"),
             (self.size < 1, "has no octet; sizes are 1 and more"),
             (self.size > MAX_MESSAGE, "is larger than 2 GiB, the most that a queue pair sends at once"),
-            ((self.opcode == Opcode.ATOMIC) & (self.size != ATOMIC_OCTETS), "is an atomic, which takes 8 octets; write size 8"),
+            (
+                (self.opcode == Opcode.ATOMIC) & (self.size != ATOMIC_OCTETS),
+                "is an atomic, which takes 8 octets; write size 8",
+            ),
             ((self.start_ps < 0) | (self.delay_ps < 0), "starts before time 0"),
             ((self.sl < PATH_SL) | (self.sl > 15), "has an SL that is none; SLs are 0 to 15"),
             (~(self.rate_gbps >= 0), "has a negative rate"),

@@ -147,9 +147,7 @@ def test_jobs_in_different_switches_share_nothing():
 
 def test_each_job_takes_the_tree_with_the_fewest():
     fabric = generate("fat-tree", radix=4, levels=2, generation="HDR", aggregation_nodes=True)
-    bring_up(
-        fabric, config=config_of(read_options("aggregation TRUE\naggregation_trees 2\n")[0] | {"engine": "ftree"})
-    )
+    bring_up(fabric, config=config_of(read_options("aggregation TRUE\naggregation_trees 2\n")[0] | {"engine": "ftree"}))
     rows = hosts_of(fabric).end
     placed = placements(fabric, end_ports(fabric), [Reduction(rows, 8, job=i) for i in range(3)])
     assert [at.tree.tree for at in placed] == [0, 1, 0] and [at.sharers for at in placed] == [2, 1, 2]
