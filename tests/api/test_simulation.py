@@ -52,6 +52,17 @@ def test_where_no_link_is_busy_none_is_the_cause():
     )
 
 
+def test_one_hosts_link_is_no_matter_of_routing(tree):
+    """What one host sends at its link's rate fills every link of its path: no other path would carry more."""
+    run = softib.simulate(tree, "bandwidth:256KB,source=0,target=9,iterations=8")
+    inside = [
+        port
+        for port in run.busy_ports
+        if port["load"] > 0.9 and port["port"].startswith(("leaf", "spine")) and "host" not in port["peer"]
+    ]
+    assert inside and all("1 host, whose own link" in port["cause"] and not port["changes"] for port in inside)
+
+
 def test_what_if_runs_it_again(hot):
     assert hot.engine == "ftree" and hot.what_if.engine == "minhop"
     assert hot.to_json()["what_if"]["change"] == "engine=minhop"

@@ -23,6 +23,10 @@ SEEN = {
     "pause_frames_received": "pause frames stopped it", "tail_drops": "frames dropped at its full queue", "ecn_marked": "frames marked",
 }  # fmt: skip
 """Figures of an Ethernet port that its cause mentions."""
+OF_ONE_SENDER: tuple[str, str, tuple[str, ...]] = (
+    "traffic of 1 host, whose own link is no faster: that is the limit", "nothing in the fabric: a second adapter or a faster link of the host", (),
+)  # fmt: skip
+"""Cause, help and changes of a link between switches that carries what one host sends."""
 CROWD = 1.5
 """Messages under way at a time, on average, from which on senders are in each other's way."""
 
@@ -85,7 +89,12 @@ def _busy(run: Simulated, port: int) -> BusyPort:
     first = rows[int(np.argmax(which == top[0]))]
     hop = int(entries[int(np.argmax(which == top[0]))] - laid.first[first]) + 1
     at_once = float(run.took_ps[rows].clip(0).sum()) / max(run.outcome.end_ps, 1)
-    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), (at_once, m.job[rows]))
+    senders = np.unique(a)
+    fast_enough = len(senders) == 1 and run.plane.gbps[port] >= run.plane.gbps[run.plane.ends[senders[0]]]
+    if fast_enough and _between_switches(run, port) and run.load[port] >= BUSY:
+        cause, remedy, changes = OF_ONE_SENDER
+    else:
+        cause, remedy, changes = _cause(run, port, len(senders), len(np.unique(b)), (at_once, m.job[rows]))
     flows, n_flows = flows_through(run, port)
     victims = victims_of(run, port) if run.load[port] >= BUSY else None
     return BusyPort(
@@ -93,6 +102,12 @@ def _busy(run: Simulated, port: int) -> BusyPort:
         float(run.octets[port]), len(unique), pairs, hop, int(laid.first[first + 1] - laid.first[first]),
         tuple(np.unique(laid.port[on] & 15).tolist()), cause, remedy, changes, tuple(flows), n_flows, victims,
     )  # fmt: skip
+
+
+def _between_switches(run: Simulated, port: int) -> bool:
+    """Is the link of ``port`` one between switches?"""
+    f = run.fabric
+    return bool((f.switch_of_node[f.port_node[[port, f.port_peer[port]]]] >= 0).all())
 
 
 def _hashed(run: Simulated, port: int) -> BusyPort:
