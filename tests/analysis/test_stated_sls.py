@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from softib.analysis.routed import from_engine
-from softib.analysis.simulated_messages import with_stated_sls
+from softib.analysis.simulation.messages import with_stated_sls
 from softib.errors import PeerError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.topologies.registry import generate

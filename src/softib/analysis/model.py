@@ -56,7 +56,7 @@ class RoutingPart:
 
     ``tables`` is the engine that made the tables in the end, where ``engine`` fell back to it.
     ``credit_loop`` is None or the cycle as (node, portnum, vl). ``unreachable`` counts CA→CA and CA→switch pairs that do not arrive, ``loops`` those of them that run in circles,
-    ``switch_unreachable`` switch→switch pairs (None = not judged). ``hops`` is {hops: CA→CA pairs}.
+    ``ports_without_lid`` cabled ports of channel adapters that have no LID (they are in no pair), ``switch_unreachable`` switch→switch pairs (None = not judged). ``hops`` is {hops: CA→CA pairs}.
     ``more`` are further figures for ``--json``, ``facts`` the same for people.
     """
 
@@ -69,6 +69,7 @@ class RoutingPart:
     hops: dict[int, int]
     switch_unreachable: int | None = None
     tables: str = ""
+    ports_without_lid: int = 0
     notes: list[str] = field(default_factory=list)
     facts: list[tuple[str, str]] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)
@@ -81,8 +82,8 @@ class RoutingPart:
 
     @property
     def good(self) -> bool:
-        """Every pair arrives and no credit loop can form."""
-        return self.deadlock_free and self.unreachable == 0
+        """Every host port has a LID, every pair arrives and no credit loop can form."""
+        return self.deadlock_free and self.unreachable == 0 and self.ports_without_lid == 0
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ def routing_json(r: RoutingPart) -> dict[str, Any]:
         "hops": {str(h): n for h, n in sorted(r.hops.items())},
         "tables": r.tables or r.engine,
         "loops": r.loops,
+        "ports_without_lid": r.ports_without_lid,
         "switch_unreachable": r.switch_unreachable,
         "origin": r.origin,
         "notes": r.notes,
