@@ -68,7 +68,8 @@ class Workload:
             except (InputError, LimitError) as error:
                 if len(self.jobs) == 1:
                     raise
-                raise type(error)(f"job {number + 1} of {self.name}: {error}") from None
+                kind = LimitError if isinstance(error, LimitError) else InputError  # others take other arguments
+                raise kind(f"job {number + 1} of {self.name}: {error}") from None
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:
             raise LimitError(f"{self.name} has {total:,} messages; a workload has at most {MAX_MESSAGES:,}")
