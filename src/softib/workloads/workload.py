@@ -118,13 +118,15 @@ def read(source: Workload | str | os.PathLike[str]) -> Workload:
 
 
 def parse(text: str) -> Workload:
-    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``: a pattern, its size, its options.
+    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``: a pattern, its size, its options.
 
     Raises :class:`UnknownName` for a pattern or option that does not exist (with the near ones), :class:`InputError` for a value.
     """
     from softib.workloads.jobs import PATTERNS
 
-    pattern, _, rest = text.partition(":")
+    pattern, colon, rest = text.partition(":")
+    if "," in pattern:  # options alone: mpi-barrier,ranks=4
+        pattern, colon, rest = text.partition(",")
     pattern = pattern.strip()
     if pattern not in PATTERNS:
         hint = "" if _WORD.fullmatch(pattern) else f" (a file of jobs ends in {' or '.join(SUFFIXES)})"
@@ -132,7 +134,7 @@ def parse(text: str) -> Workload:
     given: dict[str, Any] = {}
     for number, piece in enumerate(rest.split(",") if rest else []):
         key, equals, value = (s.strip() for s in piece.partition("="))
-        if not equals and number == 0:
+        if not equals and number == 0 and colon == ":":
             key, value = "file" if pattern in OF_FILES else "size", key
         elif not equals:
             raise InputError(f"{text}: {piece.strip()!r} is no option; write such as {pattern}:2MB,seed=1")
