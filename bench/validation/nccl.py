@@ -49,9 +49,10 @@ PUBLISHED = {
 }  # fmt: skip
 """Where a fit without a dataset begins, and what stays where no other dataset says more: NCCL's own constants, and osu_mbw_mr of one adapter."""
 RELEASE = "2.8"
-POWERS = ((4, 1.5), (8, 1.3))
-"""A fit's two passes: the power with which an error over its bar counts, and the bars beyond which it counts no more: a row that no mechanism explains must not draw the
-others. The first is smooth and finds the region; in the second a row far within its bar counts nothing, for the bar is what is asked of it."""
+POWER = 6
+"""With which an error over its bar counts in a fit: a row far within its bar counts little, for the bar is what is asked of it."""
+MOST = 1.5
+"""Bars beyond which an error counts no more: a row that no mechanism explains must not draw the others."""
 _LINE = re.compile(r"^ +(\d+) +\d+ +float +sum +([\d.]+) +([\d.]+) +([\d.]+) ")
 _LARGER = {
     ("A-ABCI-A(4xHDR)", 4): "*inter_anode__job04*.nccl", ("A-ABCI-A(4xHDR)", 8): "*inter_anode__job08*.nccl",
@@ -109,21 +110,16 @@ def error(r: Row) -> float:
 
 
 def fit(start: Section, without: str = "") -> Section:
-    """Parameters :data:`FITTED` with the smallest sum of errors over their bars (:data:`POWERS`), by trying factors on one after another."""
-    for power, most in POWERS:
-        start = _fit(start, without, power, most)
-    return start
-
-
-def _fit(values: Section, without: str, power: int, most: float) -> Section:
-    cost = _cost(values, without, power, most)
+    """Parameters :data:`FITTED` with the smallest sum of errors over their bars (:data:`POWER`, :data:`MOST`), by trying factors on one after another."""
+    values = start
+    cost = _cost(values, without)
     step = 0.2
     while step > 0.004:
         better = False
         for name in FITTED:
             for factor in (1 + step, 1 / (1 + step)):
                 tried = values.with_values(**{name: _within(name, values[name] * factor)})
-                if (found := _cost(tried, without, power, most)) < cost - 1e-9:
+                if (found := _cost(tried, without)) < cost - 1e-9:
                     values, cost, better = tried, found, True
         step = step if better else step / 2
     return values
@@ -133,8 +129,8 @@ def _within(name: str, value: float) -> float:
     return min(value, 1.0) if name == "nic_share" else value
 
 
-def _cost(values: Section, without: str, power: int, most: float) -> float:
-    return float(sum(min(abs(error(r)) / r.bar, most) ** power for r in rows(values) if r.dataset != without))
+def _cost(values: Section, without: str) -> float:
+    return float(sum(min(abs(error(r)) / r.bar, MOST) ** POWER for r in rows(values) if r.dataset != without))
 
 
 def leave_one_out() -> dict[str, list[Row]]:

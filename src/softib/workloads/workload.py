@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -113,8 +114,18 @@ def read(source: Workload | str | os.PathLike[str]) -> Workload:
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file
 
+        if Path(text).suffix not in SUFFIXES:
+            _refuse_traces(Path(text))
         return read_file(Path(text))
     return parse(text)
+
+
+def _refuse_traces(path: Path) -> None:
+    """Raise :class:`InputError` for a trace of a form that is not read, which would be no YAML."""
+    from softib.workloads.traces import refuse
+
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        refuse(path, file.read(64))
 
 
 def parse(text: str) -> Workload:
