@@ -71,7 +71,11 @@ PERFTEST = (
 def commands(rounds: int, octets: int) -> dict[str, list[str]]:
     mpi = lambda what, ranks: [*MPIRUN[:-1], str(ranks), "softib", "run", "--", "./p", what, str(rounds), str(octets)]
     port = 20000 + os.getpid() % 10000
-    pair = lambda words: ["sh", "-c", PERFTEST.format(f"{words} -F -s {octets >> 1} -n {max(2 * rounds, LEAST)} -p {port}")]
+    pair = lambda words: [
+        "sh",
+        "-c",
+        PERFTEST.format(f"{words} -F -s {octets >> 1} -n {max(2 * rounds, LEAST)} -p {port}"),
+    ]
     return {
         "ring of 4, polls": mpi("ring", 4), "ring of 2, polls": mpi("ring", 2), "pingpong of 2, polls": mpi("pingpong", 2),
         "pingpong of 4, polls": mpi("pingpong", 4), "allreduce of 4, polls": mpi("allreduce", 4), "allreduce of 2, polls": mpi("allreduce", 2),

@@ -63,7 +63,10 @@ def test_a_newer_generation_that_is_slower_has_its_cause():
     found = softib.compare(tree(), "all-to-all:256", networks=["HDR", "NDR"], layer="fluid")
     took = {name: run.simulated_us for name, run in found.runs.items()}
     assert took["EDR"] < took["HDR"] < took["NDR"]
-    assert found.notes[0].startswith("HDR, NDR slower than EDR here") and "90, 130, 200 ns (EDR, HDR, NDR)" in found.notes[0]
+    assert (
+        found.notes[0].startswith("HDR, NDR slower than EDR here")
+        and "90, 130, 200 ns (EDR, HDR, NDR)" in found.notes[0]
+    )
 
 
 def test_a_newer_generation_that_is_faster_needs_none(compared):

@@ -151,8 +151,14 @@ TAIL = "}\nrank 1 {\n}\n"
         (HEAD + "test 0 for 1\n" + TAIL, "it counts to 0"),
         (HEAD + "get 8b from 1 ct 0 tag 0\n" + TAIL, "a get of Portals"),
         (HEAD + f"l1: calc {10**19}\n" + TAIL, "given.goal:3: rank 0, l1: calc 10000000000000000000 is more than"),
-        (HEAD + f"s: send {10**24}b to 1\n" + TAIL, "given.goal:3: rank 0, s: size 1000000000000000000000000 is more than 1,099,511,627,776"),
-        (HEAD + f"a: calc {2 * 10**15}\nb: calc {4 * 10**14}\nb requires a\n" + TAIL, "rank 0, b: computes, with what its rank computes before it, longer than 27 days"),
+        (
+            HEAD + f"s: send {10**24}b to 1\n" + TAIL,
+            "given.goal:3: rank 0, s: size 1000000000000000000000000 is more than 1,099,511,627,776",
+        ),
+        (
+            HEAD + f"a: calc {2 * 10**15}\nb: calc {4 * 10**14}\nb requires a\n" + TAIL,
+            "rank 0, b: computes, with what its rank computes before it, longer than 27 days",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(content, wrong):

@@ -69,7 +69,9 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
     """
     s.check()
     if (large := s.size > MAX_MESSAGE).any():
-        raise InputError(f"{s.name}: {s.where(int(np.argmax(large)))}: more than 2 GiB, the most that a queue pair sends at once")
+        raise InputError(
+            f"{s.name}: {s.where(int(np.argmax(large)))}: more than 2 GiB, the most that a queue pair sends at once"
+        )
     receive_of = matched(s)
     ports = host[:, None] if rails is None else rails
     sends = _sends_of(s, host, cost, ports.shape[1])

@@ -92,7 +92,9 @@ def part_of(run: Run, detail: str = "auto") -> Part:
     if detail == "auto":
         detail = "chunks" if _transfers(run) <= CHUNKED and _largest(run) <= MOST_OCTETS else "flows"
     elif detail == "chunks" and _largest(run) > MOST_OCTETS:
-        raise InputError(f"nccl-{run.collective}: a rank sends {_largest(run):,} octets to another, which is more than one message; take detail=flows")
+        raise InputError(
+            f"nccl-{run.collective}: a rank sends {_largest(run):,} octets to another, which is more than one message; take detail=flows"
+        )
     if _over_trees(run):
         return _tree_part(run)
     return _launched(run, chunk_part(run)) if detail == "chunks" else flow_part(run)
