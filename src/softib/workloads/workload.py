@@ -122,7 +122,7 @@ def read(source: Workload | str | os.PathLike[str]) -> Workload:
 
 def _refuse_traces(path: Path) -> None:
     """Raise :class:`InputError` for a trace of a form that is not read, which would be no YAML."""
-    from softib.workloads.traces import refuse
+    from softib.workloads.traces.forms import refuse
 
     with contextlib.suppress(OSError), path.open("rb") as file:
         refuse(path, file.read(64))
