@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from bench.validation import data
 from bench.validation.row import Row
 from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.law import predicted_us
@@ -32,7 +33,7 @@ from softib.workloads.parameters import Section, section
 
 __all__ = ["CLUSTERS", "FITTED", "bar_of", "fit", "held_out", "leave_one_out", "measured_in", "rows"]
 
-SHARED = Path(os.environ.get("SOFTIB_SHARED", Path(__file__).parents[3] / "shared"))
+SHARED = Path(os.environ.get("SOFTIB_SHARED", data.SHARED))
 CLUSTERS = {
     "N1-AzureNDv4-2x8A100": ("ndv4", ""),
     "N3-DGXA100x2": ("dgx-a100", "ring"),
