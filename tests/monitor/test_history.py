@@ -69,6 +69,50 @@ def test_hours_are_joined_and_old_ones_removed(tmp_path):
     assert 24 * 3 <= history.observations().intervals <= 27 * 3
 
 
+def test_a_clock_that_is_set_back_loses_no_round(tmp_path):
+    """Rounds of an hour that was joined already: read at once, and joined with the others later."""
+    of = ports()
+    first = History(tmp_path)
+    for i in range(3):
+        first.append(of, interval(BEGIN + i * 600 * 10**9))
+    first.append(of, interval(BEGIN + HOUR_NS))
+    again = History(tmp_path)  # an hour earlier, says its clock
+    for i in range(3):
+        again.append(of, interval(BEGIN + i * 600 * 10**9 + 10**9))
+    assert History(tmp_path).observations().intervals == 7
+    again.append(of, interval(BEGIN + HOUR_NS + 10**9))
+    assert History(tmp_path).observations().intervals == 8
+    assert len(list((tmp_path / "hours").glob("*.parquet"))) == 1
+
+
+def test_one_process_writes_a_history(tmp_path):
+    """Two would count each fall twice: a host that started again once would look like a cable that fell twice."""
+    first = History(tmp_path)
+    first.claim(ports())
+    with pytest.raises(InputError, match="another process keeps its history here"):
+        History(tmp_path).claim(ports())
+    first.release()
+    History(tmp_path).claim(ports())
+
+
+def test_a_history_is_of_one_fabric(tmp_path):
+    history = History(tmp_path)
+    history.append(ports(6), interval(BEGIN))
+    History(tmp_path).claim(ports(20))  # it has grown
+    other = ports(6)
+    other = ObservedPorts(
+        other.node_guid + np.uint64(1000),
+        other.portnum,
+        other.switch,
+        other.node,
+        other.lid,
+        other.peer,
+        other.rate_gbps,
+    )
+    with pytest.raises(InputError, match="is of another fabric"):
+        History(tmp_path).claim(other)
+
+
 def test_a_crash_between_joining_and_removing_counts_nothing_twice(tmp_path):
     history, of = History(tmp_path), ports()
     history.append(of, interval(BEGIN))

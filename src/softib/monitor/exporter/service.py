@@ -44,6 +44,8 @@ class ExporterService:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.history, self.notice = every_s, scheme, window_s, history, notice
         self.watch = Watch(opened, pace, keep=1)
+        if history is not None:
+            history.claim(self.watch.ports)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._text, self._text_of = b"", -1
@@ -88,6 +90,8 @@ class ExporterService:
         for thread in self._threads:
             thread.join(30)
         self.watch.opened.close()
+        if self.history is not None:
+            self.history.release()
 
     @property
     def started(self) -> bool:
