@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from softib.diags.cable_rules.bit_errors import needed_seconds
@@ -9,6 +10,7 @@ from softib.diags.cable_rules.case import Case, line_rate, signalling_rate
 from softib.diags.cable_rules.judge import judge
 from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.finding import Severity
+from softib.diags.observations import Observations, ObservedPorts
 from tests.diags.cable_rules.observed import codes, observed, ports, row, tables
 
 HOUR = 3600.0
@@ -95,6 +97,30 @@ def test_a_switch_that_starts_again_is_one_information() -> None:
     down = {"state": [{}, dict.fromkeys(("h0[1]", "h1[1]", "spine[1]"), 1.0)]}
     unknown += tuple((1, f"leaf-0[{p}]") for p in (1, 2, 3))
     assert codes(judge(observed(300, fall, {}, unknown=unknown, level=down))) == ["switch-gone"]
+
+
+def test_a_leaf_without_power_takes_its_hosts_along() -> None:
+    """Four hosts behind it cannot be reached either, and tell nothing: its two spines are all that can. (Half of its neighbours never told that they lost it.)"""
+    guid = np.array([1, 2, 3, 4, *[10] * 6, 20, 21], np.uint64)
+    portnum = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 1, 1], np.int32)
+    peer = np.array([4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9], np.int32)
+    names = ("h1", "h2", "h3", "h4", *["leaf"] * 6, "spine-1", "spine-2")
+    made = ObservedPorts(guid, portnum, guid >= 10, names, np.arange(1, 13, dtype=np.int32), peer, np.full(12, 400.0))
+    begin = np.zeros((2, 12), np.int64) + np.array([[0], [300 * 10**9]])
+    known = np.array([guid >= 20, guid >= 20])
+    rose = np.array([guid >= 20, np.zeros(12, bool)]).astype(np.uint64)
+    state = np.where(known, 1.0, np.nan)
+    o = Observations(
+        made,
+        begin,
+        begin + 300 * 10**9,
+        {"link_downed_counter": rose},
+        {"link_downed_counter": known},
+        {"state": state},
+    )
+    found = judge(o)
+    assert codes(found) == ["switch-gone"] and str(found[0].where[0]) == "leaf"
+    assert "2 of its 6 neighbours (4 told nothing)" in found[0].message
 
 
 def test_fec_margin_is_judged_before_packets_are_lost() -> None:
@@ -203,6 +229,27 @@ def test_a_module_that_is_hot_or_has_become_warmer() -> None:
     level = {"module_temperature_c": [{"h0[1]": 40, "h1[1]": 69, "h2[1]": 71}, {"h0[1]": 51, "h1[1]": 69, "h2[1]": 71}]}
     found = judge(observed(60, {}, {}, level=level))
     assert sorted(str(f.where[0]) for f in found if f.code == "hot-module") == ["h0[1]", "h2[1]"]
+
+
+def test_modules_that_all_become_warmer_accuse_none_of_them() -> None:
+    """The room, or a job that begins: one information about all, and a warning for the one that rose by the limit more than the others."""
+    hosts = ("h0[1]", "h1[1]", "h2[1]", "h3[1]")
+    level = {"module_temperature_c": [dict.fromkeys(hosts, 40.0), {**dict.fromkeys(hosts, 52.0), "h3[1]": 63.0}]}
+    found = {f.code: f for f in judge(observed(60, {}, {}, level=level))}
+    assert found["modules-warmer"].severity == Severity.INFO and found["modules-warmer"].evidence["rise_c"] == 12
+    assert [str(f.where[0]) for f in judge(observed(60, {}, {}, level=level)) if f.code == "hot-module"] == ["h3[1]"]
+    level["module_temperature_c"][1] = dict.fromkeys(hosts, 72.0)
+    assert codes(judge(observed(60, {}, {}, level=level))) == ["modules-warmer"]
+
+
+def test_a_fan_of_a_switch_is_one_finding() -> None:
+    leaf, rest = (
+        ("leaf-0[1]", "leaf-0[2]", "leaf-0[3]"),
+        ("leaf-1[1]", "leaf-1[2]", "leaf-1[3]", "spine[1]", "spine[2]"),
+    )
+    before = dict.fromkeys((*leaf, *rest), 45.0)
+    found = judge(observed(60, {}, {}, level={"module_temperature_c": [before, before | dict.fromkeys(leaf, 58.0)]}))
+    assert codes(found) == ["hot-modules"] and str(found[0].where[0]) == "leaf-0"
 
 
 def test_cables_of_one_batch_are_one_finding() -> None:
