@@ -192,6 +192,14 @@ def test_a_switch_port_that_takes_nothing_is_named_where_nothing_behind_it_is_bu
     assert codes(found) == ["slow-receiver"] and str(found[0].where[0]) == "spine[1]"
 
 
+def test_a_port_whose_link_fell_says_nothing_of_the_whole_interval() -> None:
+    """leaf-1[1] was full until its host started again: half busy, while spine[2] waited longer than that (story hot-spot of seed 17060 on rails-504)."""
+    traffic = waiting({"leaf-0[3]": 0.7, "spine[2]": 0.65}, {"leaf-0[3]": 0.3, "spine[2]": 0.34, "leaf-1[1]": 0.55})
+    assert codes(judge(observed(300, traffic), tables())) == ["slow-receiver"]
+    traffic["link_downed_counter"] = {"leaf-1[1]": 1}
+    assert codes(judge(observed(300, traffic, unknown=((0, "h2[1]"),)), tables())) == []
+
+
 @pytest.mark.parametrize(("waits", "named"), [(0.045, []), (0.005, ["spine[1]"])])
 def test_a_port_that_sends_and_waits_in_bursts_is_what_others_wait_for(waits: float, named: list[str]) -> None:
     """spine[2] has something to send for as long as leaf-0[3] waits, partly sending and partly waiting below the limit: traffic. Where it has not, spine[1] drains nothing."""

@@ -33,7 +33,7 @@ CONGESTED_SLOW_LINK = code(
 PACKETS_DISCARDED = code(
     "packets-discarded", Severity.WARNING, "a port throws packets away because they waited too long",
     "look at what is behind the port: it takes nothing, or too slowly for HOQLife")  # fmt: skip
-WAIT, DATA = "port_xmit_wait", "port_xmit_data"
+WAIT, DATA, DOWNED = "port_xmit_wait", "port_xmit_data", "link_downed_counter"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
 """Intervals that are looked at, those with the most waiting."""
@@ -101,6 +101,12 @@ def _blocked(case: Case) -> np.ndarray:
     return np.asarray(case.column(HOQ) >= case.limits["hoq_discards"])
 
 
+def _fell(case: Case, k: int) -> np.ndarray:
+    """Ports whose link fell in interval ``k``, as either end counted (bool[n])."""
+    here, peer = case.column(DOWNED)[k] > 0, case.ports.peer
+    return np.asarray(here | np.where(peer >= 0, here[np.maximum(peer, 0)], False))
+
+
 class _Interval:
     """One interval: the waiting ports, each followed to what it waits for."""
 
@@ -114,7 +120,8 @@ class _Interval:
     ):
         self.case, self.found, self.k = case, found, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
-        self.sent_known = case.known(DATA)[k]
+        # What sent nothing while its link was down may have been full while it was up: it told nothing of the whole interval.
+        self.told = case.known(DATA)[k] & ~_fell(case, k)
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
 
@@ -153,7 +160,7 @@ class _Interval:
             hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
-            if not roots and onwards and self.sent_known[onwards].all():
+            if not roots and onwards and self.told[onwards].all():
                 share = self.busy[row] / (self.busy[row] + self.wait[row])
                 roots = {(row, FAST if share >= self.case.limits["saturated"] else STUCK)}
         self.kinds[row] = sorted(roots)
