@@ -233,7 +233,9 @@ def test_two_files_without_a_port_in_common_are_one_line(tmp_path):
     """perfquery of two devices: nothing rose that anybody could tell, and that is no clean bill of health."""
     tree = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2)).fabric
     tree.save(tmp_path / "tree.ibnetdiscover")
-    lids = [int(lid) for lid, portnum in zip(tree.ports["lid"], tree.ports["port"], strict=True) if lid and portnum == 1][:2]
+    lids = [
+        int(lid) for lid, portnum in zip(tree.ports["lid"], tree.ports["port"], strict=True) if lid and portnum == 1
+    ][:2]
     for i, lid in enumerate(lids):
         file = tmp_path / f"{i}.out"
         file.write_text(f"# Port counters: Lid {lid} port 1\nSymbolErrorCounter:....0\n")

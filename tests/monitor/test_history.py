@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import softib
 from softib.diags.manager_health import ManagerRound
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, UnreadableFile
@@ -46,6 +47,43 @@ def test_what_is_kept_is_what_was_seen(tmp_path):
     assert (~seen.known["symbol_error_counter"]).sum() == 5 and np.isnan(seen.level["state"][:, 3]).all()
     assert (seen.end_ns - seen.begin_ns == 10**9).all()
     assert history.observations(since_ns=BEGIN + 3 * 10**9).intervals == 2
+
+
+def test_of_a_large_history_the_last_rounds_are_read(tmp_path, monkeypatch):
+    """Thirty days of a large fabric fit into no memory: the last rounds do, and a line says which."""
+    history, of = History(tmp_path), ports()
+    for i in range(10):
+        history.append(of, interval(BEGIN + i * 10**9))
+    assert softib.observe(tmp_path).problems == ()
+    monkeypatch.setattr("softib.api.observing.ROWS", 20)
+    seen = softib.observe(tmp_path)
+    assert seen.observations.intervals == 3 and "the last 3 of 10 rounds, from 2024-10-04 00:00:07 UTC on" in str(
+        seen.problems[0]
+    )
+    seen = softib.observe(tmp_path, since=BEGIN / 1e9 + 2, until=BEGIN / 1e9 + 4)
+    assert seen.observations.intervals == 3 and seen.problems == ()
+    with pytest.raises(UnreadableFile, match="no round of that time"):
+        softib.observe(tmp_path, until=5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"), [("90m", 5400), ("6h", 21600), ("3d", 259200), ("1970-01-01T00:01", None), ("9999999d", None)]
+)
+def test_times_of_the_command_line(text, ago):
+    from softib.cli.diagnose import _clock
+
+    told = _clock("--since", text)
+    assert told == pytest.approx(time.time() - ago, abs=5) if ago else told in (60.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["3x", "nand", "-5h", "1e9d", "yesterday", ""])
+def test_a_time_that_is_none_is_one_line(text):
+    import click
+
+    from softib.cli.diagnose import _clock
+
+    with pytest.raises(click.BadParameter, match="90m, 6h or 3d"):
+        _clock("--since", text)
 
 
 def test_questions_in_sql(tmp_path):

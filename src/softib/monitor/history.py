@@ -235,6 +235,17 @@ class History:
         intervals = [interval_of(columns, part) for part in parts]
         return observations_of(self._all_ports(), intervals)
 
+    def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
+        """(clock time from which on the last rounds between two times have no more than ``rows`` ports together, how many rounds those are, how many there are). At least one round."""
+        found = self.connect().execute(
+            "select round_ns, count(*) n from intervals where round_ns >= ? and round_ns <= ? group by round_ns order by round_ns", [since_ns, until_ns]
+        ).fetchnumpy()  # fmt: skip
+        times, n = np.asarray(found["round_ns"], np.int64), np.asarray(found["n"], np.int64)
+        if not len(times):
+            raise UnreadableFile(f"{self.folder}: no round of that time in it")
+        fit = max(1, int((np.cumsum(n[::-1]) <= rows).sum()))
+        return int(times[-fit]), fit, len(times)
+
     def times(self) -> np.ndarray:
         """Ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
         rows = self.connect().execute("select distinct round_ns from intervals order by round_ns").fetchnumpy()
