@@ -215,6 +215,19 @@ def test_a_link_slower_than_its_peers_is_told_apart_from_a_hot_spot() -> None:
         observed(60, waiting(dict.fromkeys(way, 0.7), dict.fromkeys((*way, "leaf-1[1]"), 0.24)), of=made), tables()
     )
     assert codes(found) == ["congested-slow-link"]
+    assert "runs at 100 Gb/s, its peers at" in next(f for f in found if f.code == "congested-slow-link").message
+
+
+@pytest.mark.parametrize(("best", "says"), [(100.0, []), (400.0, ["congested-slow-link"])])
+def test_an_older_adapter_at_its_full_rate_is_a_hot_spot_and_no_slow_link(best: float, says: list[str]) -> None:
+    """h2 is of an older generation than its leaf and the other hosts: PortInfo says what both ends support. All of a switch slow (no peer is faster) is told as well."""
+    made = ports(100.0 if says else 400.0)
+    made.rate_gbps[[row("leaf-1[1]"), row("h2[1]")]] = 100.0
+    way = ("h0[1]", "leaf-0[3]", "spine[2]")
+    level = {"best_gbps": [{"leaf-1[1]": best, "h2[1]": best}]}
+    traffic = waiting(dict.fromkeys(way, 0.7), {**dict.fromkeys(way, 0.24), "leaf-1[1]": 0.98 if says else 0.245})
+    found = judge(observed(60, traffic, of=made, level=level), tables())
+    assert codes(found) == says and ("congestion-hot-spot" in [f.code for f in found]) != bool(says)
 
 
 def test_who_knocks_on_whose_partition() -> None:

@@ -210,11 +210,11 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
         f"; {len(branches)} ports of switches and {len(victims)} of hosts wait behind it" if branches or victims else ""
     )
     lasted = f"in {span_text(seconds)}"
-    usual = _usual_rate(case, row)
-    if root.kind == FAST and rate < SLOWER * usual:
+    could, whose = _could(case, row)
+    if root.kind == FAST and rate < SLOWER * could:
         made: Finding = finding(CONGESTED_SLOW_LINK, case.ends(row),
-                                f"{case.link(row)} runs at {rate:.0f} Gb/s, its peers at {usual:.0f}, and is {root.busy:.0%} busy {lasted}{behind}",
-                                evidence | {"peers_gbps": usual})  # fmt: skip
+                                f"{case.link(row)} runs at {rate:.0f} Gb/s, {whose} at {could:.0f}, and is {root.busy:.0%} busy {lasted}{behind}",
+                                evidence | {"peers_gbps": could})  # fmt: skip
         return Suspicion(made, row, 0.95)
     if root.kind == FAST:
         made = finding(
@@ -229,6 +229,13 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
                    f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits {root.waited:.0%} of the time "
                    f"{lasted} and is {root.busy:.0%} busy{behind}", evidence)  # fmt: skip
     return Suspicion(made, end, 0.95)
+
+
+def _could(case: Case, row: int) -> tuple[float, str]:
+    """What the link could run at, and who says so: both ends where PortInfo told what they support (an adapter of an older generation is no fault), else its peers."""
+    told = case.level("best_gbps")[:, row]
+    told = told[~np.isnan(told)]
+    return (float(told[-1]), "both ends could") if len(told) else (_usual_rate(case, row), "its peers")
 
 
 def _usual_rate(case: Case, row: int) -> float:
