@@ -198,6 +198,9 @@ def test_a_port_whose_link_fell_says_nothing_of_the_whole_interval() -> None:
     assert codes(judge(observed(300, traffic), tables())) == ["slow-receiver"]
     traffic["link_downed_counter"] = {"leaf-1[1]": 1}
     assert codes(judge(observed(300, traffic, unknown=((0, "h2[1]"),)), tables())) == []
+    del traffic["link_downed_counter"]  # it had fallen before, and came up again in this interval
+    level = {"state": [{"leaf-1[1]": 1.0}, {"leaf-1[1]": 4.0}]}
+    assert codes(judge(observed(300, {}, traffic, level=level), tables())) == []
 
 
 @pytest.mark.parametrize(("waits", "named"), [(0.045, []), (0.005, ["spine[1]"])])

@@ -20,6 +20,7 @@ import numpy as np
 from softib.diags.cable_rules.case import Case, Suspicion, rule, signalling_rate, span_text
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
+from softib.iba.constants import PortState
 
 SLOW_RECEIVER = code(
     "slow-receiver", Severity.WARNING, "a port drains slower than its link, so that others wait behind it",
@@ -101,9 +102,11 @@ def _blocked(case: Case) -> np.ndarray:
     return np.asarray(case.column(HOQ) >= case.limits["hoq_discards"])
 
 
-def _fell(case: Case, k: int) -> np.ndarray:
-    """Ports whose link fell in interval ``k``, as either end counted (bool[n])."""
-    here, peer = case.column(DOWNED)[k] > 0, case.ports.peer
+def _was_down(case: Case, k: int) -> np.ndarray:
+    """Ports whose link fell in interval ``k``, as either end counted, or was down when it began or ended (bool[n])."""
+    state = case.level("state")[max(k - 1, 0) : k + 1]
+    here = (case.column(DOWNED)[k] > 0) | (state < PortState.ACTIVE).any(axis=0)
+    peer = case.ports.peer
     return np.asarray(here | np.where(peer >= 0, here[np.maximum(peer, 0)], False))
 
 
@@ -121,7 +124,7 @@ class _Interval:
         self.case, self.found, self.k = case, found, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
         # What sent nothing while its link was down may have been full while it was up: it told nothing of the whole interval.
-        self.told = case.known(DATA)[k] & ~_fell(case, k)
+        self.told = case.known(DATA)[k] & ~_was_down(case, k)
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
 
