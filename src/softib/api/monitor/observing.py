@@ -1,0 +1,131 @@
+"""What is observed of a fabric over time: rounds of counters from one that runs or is behind a umad device, or what files and a Prometheus server told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from softib.api.shown import Suggests
+from softib.errors import InputError
+
+if TYPE_CHECKING:
+    from softib.api.running.running import RunningFabric
+    from softib.diags.manager_health import ManagerRound
+    from softib.diags.observations import Observations
+    from softib.fabric.formats.base import Problem
+    from softib.monitor.history import History
+
+__all__ = ["Observed", "observe"]
+
+ROWS = 4_000_000
+"""Ports times rounds of a history that are read at once: about 300 octets each."""
+
+
+LAST_NS = 2**63 - 1
+
+
+class Observed(Suggests):
+    """What was observed. ``observations`` is the table that rules judge (:class:`softib.diags.observations.Observations`); ``problems`` are records of files that could not be
+    read, or devices that a discovery could not use."""
+
+    def __init__(
+        self, observations: Observations, problems: Sequence[Problem | str] = (), rounds: Sequence[dict[str, Any]] = (),
+        managers: Sequence[ManagerRound] = (),
+    ):  # fmt: skip
+        self.observations = observations
+        self.problems: tuple[Problem | str, ...] = tuple(problems)
+        self.rounds: tuple[dict[str, Any], ...] = tuple(rounds)
+        """Of each round: ``mads`` sent, ``seconds``, ``ports`` that were read, ``silent`` devices."""
+        self.managers: tuple[ManagerRound, ...] = tuple(managers)
+        """What each round showed of the master subnet manager (:class:`softib.diags.manager_health.ManagerRound`); empty of files that tell nothing of it."""
+
+    def __repr__(self) -> str:
+        seen = self.observations
+        return f"<Observed: {len(seen.ports)} ports over {seen.intervals} intervals>"
+
+
+def observe(
+    *sources: str | os.PathLike[str] | RunningFabric, rounds: int = 2, every: float = 1.0, fabric: str | None = None,
+    since: float | None = None, until: float | None = None, on_round: Callable[[dict[str, Any]], None] = lambda one: None,
+) -> Observed:  # fmt: skip
+    """Counters over time of one source, or of two files and more.
+
+    A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart. Files: ibdiagnet's .db_csv of different times; output of perfquery and
+    ibqueryerrors, with ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that scrapes ``softib exporter``, asked for the last ``rounds`` × ``every`` seconds; ``fabric`` gives HCAs their NodeGUIDs.
+    A directory: the history that ``softib exporter --history`` keeps, between the clock times ``since`` and ``until`` (seconds since 1970); of more than 4 million ports and rounds the last that are fewer, and
+    ``problems`` says so.
+
+    Raises :class:`InputError` where it is none of these, :class:`PeerError` where nobody answers.
+    """
+    names = [os.fspath(s) if isinstance(s, str | os.PathLike) else s.name for s in sources]
+    if not names:
+        raise InputError(
+            "observe wants a running fabric, umad:DEVICE, two files of different times, or a Prometheus server"
+        )
+    if rounds < 2:
+        raise InputError(f"rounds={rounds}: what rose needs two readings; give 2 or more")
+    if len(names) > 1:
+        from softib.monitor.files import observations_of_files
+
+        return Observed(*observations_of_files(names, fabric))
+    one = names[0]
+    if one.startswith(("http://", "https://")):
+        from softib.monitor.prometheus import observations_of_server
+
+        return Observed(observations_of_server(one, rounds, every, fabric))
+    if os.path.isdir(one):
+        from softib.monitor.history import History
+
+        return _kept(History(one), since, until)
+    return _rounds(one, rounds, every, on_round)
+
+
+def _kept(history: History, since: float | None, until: float | None) -> Observed:
+    """What the history has of that time, or the last of it that fits into memory."""
+    from datetime import UTC, datetime
+
+    begin, end = (
+        (0 if since is None else min(int(since * 1e9), LAST_NS)),
+        (LAST_NS if until is None else min(int(until * 1e9), LAST_NS)),
+    )
+    first, fit, all_of = history.last_rounds(ROWS, begin, end)
+    problems = []
+    if fit < all_of:
+        when = datetime.fromtimestamp(first / 1e9, UTC)
+        problems.append(
+            f"{history.folder}: the last {fit:,} of {all_of:,} rounds, from {when:%Y-%m-%d %H:%M:%S} UTC on; since and until choose others"
+        )
+    managers = [r for r in history.manager_rounds() if first <= r.time_ns <= end]
+    return Observed(history.observations(first, end), problems, managers=managers)
+
+
+def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str, Any]], None]) -> Observed:
+    import time
+
+    from softib.monitor.opening import is_live, open_source
+    from softib.monitor.watch import Watch
+
+    if not is_live(source) and os.path.exists(source):
+        raise InputError(f"{source}: one file is one reading; give a second, later one")
+    opened = open_source(source)
+    lines: list[dict[str, Any]] = []
+    try:
+        watch = Watch(opened, keep=rounds)
+        for i in range(rounds):
+            began = time.monotonic()
+            r = watch.step()
+            lines.append(
+                {
+                    "mads": r.mads,
+                    "seconds": r.duration_s,
+                    "ports": int(r.reading.answered.sum()),
+                    "silent": len(r.silent),
+                }
+            )
+            on_round(lines[-1])
+            if i + 1 < rounds:
+                time.sleep(max(0.0, began + every - time.monotonic()))
+        return Observed(watch.observations, watch.poller.problems, lines, tuple(watch.manager.rounds))
+    finally:
+        opened.close()
