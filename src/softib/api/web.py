@@ -67,16 +67,17 @@ def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:
     import time
     from datetime import UTC, datetime
 
-    lock, made = threading.Lock(), [float("-inf"), ""]
+    lock, last_s, text = threading.Lock(), float("-inf"), ""
 
     def page() -> str:
         from softib.api.operations import report
 
+        nonlocal last_s, text
         with lock:
-            if time.monotonic() - float(made[0]) > REPORT_S:
+            if time.monotonic() - last_s > REPORT_S:
                 text = report(source).to_html(when=datetime.now(UTC), command="softib serve", live=MAP)
-                made[:] = [time.monotonic(), text]
-            return str(made[1])
+                last_s = time.monotonic()
+            return text
 
     return page
 
