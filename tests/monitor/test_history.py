@@ -55,7 +55,7 @@ def test_of_a_large_history_the_last_rounds_are_read(tmp_path, monkeypatch):
     for i in range(10):
         history.append(of, interval(BEGIN + i * 10**9))
     assert softib.observe(tmp_path).problems == ()
-    monkeypatch.setattr("softib.api.observing.ROWS", 20)
+    monkeypatch.setattr("softib.api.monitor.observing.ROWS", 20)
     seen = softib.observe(tmp_path)
     assert seen.observations.intervals == 3 and "the last 3 of 10 rounds, from 2024-10-04 00:00:07 UTC on" in str(
         seen.problems[0]
