@@ -78,10 +78,10 @@ class Access:
 
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                own = message.get("headers", [])
-                mine = {name for name, _ in own}
+                given = message.get("headers", [])
+                mine = {name for name, _ in given}
                 more = [(name, value) for name, value in HEADERS if name not in mine]
-                message = {**message, "headers": [*own, *more, *cookie]}
+                message = {**message, "headers": [*given, *more, *cookie]}
             await send(message)
 
         await self.app(scope, receive, with_headers)

@@ -124,7 +124,7 @@ class _Interval:
         self.case, self.found, self.k = case, found, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
         # What sent nothing while its link was down may have been full while it was up: it told nothing of the whole interval.
-        self.told = case.known(DATA)[k] & ~_was_down(case, k)
+        self.sent_known = case.known(DATA)[k] & ~_was_down(case, k)
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
 
@@ -163,7 +163,7 @@ class _Interval:
             hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
-            if not roots and onwards and self.told[onwards].all():
+            if not roots and onwards and self.sent_known[onwards].all():
                 share = self.busy[row] / (self.busy[row] + self.wait[row])
                 roots = {(row, FAST if share >= self.case.limits["saturated"] else STUCK)}
         self.kinds[row] = sorted(roots)
@@ -236,9 +236,9 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
 
 def _could(case: Case, row: int) -> tuple[float, str]:
     """What the link could run at, and who says so: both ends where PortInfo told what they support (an adapter of an older generation is no fault), else its peers."""
-    told = case.level("best_gbps")[:, row]
-    told = told[~np.isnan(told)]
-    return (float(told[-1]), "both ends could") if len(told) else (_usual_rate(case, row), "its peers")
+    stated = case.level("best_gbps")[:, row]
+    stated = stated[~np.isnan(stated)]
+    return (float(stated[-1]), "both ends could") if len(stated) else (_usual_rate(case, row), "its peers")
 
 
 def _usual_rate(case: Case, row: int) -> float:

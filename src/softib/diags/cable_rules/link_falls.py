@@ -86,11 +86,11 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     down = _down(case)
     nodes, size = np.unique(of, return_counts=True)
     place = np.searchsorted(nodes, of)
-    told = case.known(DOWNED)[:, at]
+    known = case.known(DOWNED)[:, at]
     for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
         count = np.bincount(place[one_sided[k]], minlength=len(nodes))
         # Of neighbours that told something: hosts behind a switch without power cannot be reached either.
-        heard = np.bincount(place[told[k]], minlength=len(nodes))
+        heard = np.bincount(place[known[k]], minlength=len(nodes))
         all_of_few = (count == heard) & (count >= 2) & (heard < size)
         many = (count >= case.limits["group_least"]) & (count >= heard / 2)
         for n in np.flatnonzero(many | all_of_few).tolist():
@@ -99,7 +99,7 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
             explained[k, mine] = True
             explained[k, peer[mine]] = True
             row = int(peer[mine[0]])
-            lost = bool(down[mine[told[k, place == n]]].mean() > 0.5)
+            lost = bool(down[mine[known[k, place == n]]].mean() > 0.5)
             silent_too = f" ({int(size[n] - heard[n])} told nothing)" if size[n] > heard[n] else ""
             name = str(case.node_location(row))
             text = (f"{name}: {int(count[n])} of its {int(size[n])} neighbours{silent_too} lost their link to it at once, and it told nothing itself: it "
