@@ -83,7 +83,10 @@ class Runs:
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
-        lfts = self.lfts if changes is None else None
+        by_manager = engine is not None or bool(
+            manager_settings(changes or {})
+        )  # a dump holds no AR groups, no CC tables
+        lfts = None if by_manager and changes is not None else self.lfts
         found: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
         named = found.part.tables or found.part.engine
         options: dict[str, Any] = {
