@@ -73,7 +73,7 @@ class Failure(TypedDict):
 
 
 class SwitchRoutes(TypedDict):
-    """Paths between switches' own LIDs, which engines of OpenSM may leave out."""
+    """Routes from every switch to every address of another end port."""
 
     total: int
     arrived: int
