@@ -52,6 +52,14 @@ def test_where_no_link_is_busy_none_is_the_cause():
     )
 
 
+def test_a_link_that_is_as_busy_as_its_hosts_own_is_not_the_limit():
+    """Three switches in a ring, one flow on each cable: no tables send a host's data faster than its own link does."""
+    ring = softib.generate("ring", switches=3, hosts_per_switch=1)
+    found = softib.simulate(ring, "permutation:1MB", layer="fluid")
+    assert found.busy_ports and all("own links are the limit" in port["help"] for port in found.busy_ports[:3])
+    assert not found.remedies
+
+
 def test_what_if_runs_it_again(hot):
     assert hot.engine == "ftree" and hot.what_if.engine == "minhop"
     assert hot.to_json()["what_if"]["change"] == "engine=minhop"

@@ -10,8 +10,9 @@ from softib.iba.perf import PortCounters
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.simulated import Simulated
+    from softib.fabric.model import Fabric
 
-__all__ = ["as_perfquery", "port_counters"]
+__all__ = ["as_perfquery", "named_port", "port_counters"]
 
 HEX = {"counter_select": 4, "counter_select2": 2}
 """Fields that perfquery prints as hexadecimal digits, so many."""
@@ -20,11 +21,16 @@ WIDTH = 33
 """Columns up to the value (libibmad's dump)."""
 
 
+def named_port(fabric: Fabric, place: str) -> int:
+    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there."""
+    node, colon, number = place.rpartition(":")
+    return port_at(fabric, f"{node}[{number}]" if colon and number.isdigit() else place)
+
+
 def port_counters(run: Simulated, place: str) -> dict[str, int]:
     """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value. Raises :class:`InputError` for a port that is not
     there."""
-    node, colon, number = place.rpartition(":")
-    port = port_at(run.fabric, f"{node}[{number}]" if colon and number.isdigit() else place)
+    port = named_port(run.fabric, place)
     row, fields = run.outcome.counters[port], PortCounters.fields
     counted = {
         n: min(int(row[n]), f.mask) if n in COUNTER_NAMES else 0 for n, f in fields.items() if not n.startswith("_")

@@ -28,12 +28,14 @@ Progress = Callable[[int, int, int], None]
 class Record:
     """What a run writes down beside its result, and on how many processors it goes. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
-    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``progress`` is called while the run goes on.
+    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be
+    asked about; a name that is none is refused before the run. ``progress`` is called while the run goes on.
     ``cores``: processors for the packet layer (0: all), with the same result."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
     trace: str | int | None = None
+    counters: Sequence[str] = ()
     progress: Progress | None = field(default=None, compare=False)
     cores: int = 1
 
@@ -115,11 +117,14 @@ class Runs:
         return run_messages(run, made, self.layer, Ask(), self.record.progress)
 
     def _ask(self, fabric: Any, recorded: bool, apart: bool) -> Ask:
+        from softib.analysis.simulation.counters import named_port
         from softib.analysis.simulation.watched import Ask
 
         if not recorded:
             return Ask(jobs_apart=apart)
         r = self.record
+        for name in r.counters:
+            named_port(fabric, name)
         if (r.ports or r.trace is not None) and self.layer != "packet":
             raise InputError(f"the {self.layer} layer has no packets to write down; take layer packet")
         if (r.ports or r.trace is not None) and self.network != "infiniband":
@@ -149,10 +154,9 @@ class Runs:
 
 def port_row(fabric: Any, place: str) -> int:
     """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there or has no link."""
-    from softib.fabric.faults.targets import port_at
+    from softib.analysis.simulation.counters import named_port
 
-    node, colon, number = place.rpartition(":")
-    port = port_at(fabric, f"{node}[{number}]" if colon and number.isdigit() else place)
+    port = named_port(fabric, place)
     if fabric.port_num[port] == 0 or fabric.port_peer[port] < 0:
         raise InputError(f"{place} has no cable, so no frame passes it")
     return port

@@ -83,8 +83,9 @@ class Prediction(TypedDict):
     effective_bisection: EffectiveBisection
     patterns: list[Pattern]
     ring_allreduce_us: dict[str, float]
-    """By bytes a host."""
+    """By bytes of a node, all its rails together."""
     all_to_all_us: dict[str, float]
+    """By bytes of a host port."""
 
 
 class TimedLink(TypedDict):
@@ -119,9 +120,10 @@ class Engine(TypedDict):
     used: bool
     bisection: float | None
     shift: float | None
-    deadlock_free: bool
-    unreachable: int
+    deadlock_free: bool | None
+    unreachable: int | None
     note: str
+    tried: bool
 
 
 class Report(TypedDict):

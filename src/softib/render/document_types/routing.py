@@ -106,6 +106,8 @@ class Routing(TypedDict):
     balance: Balance
     switch_routes: NotRequired[SwitchRoutes]
     """Only of tables that were read from a file."""
+    ports_without_lid: NotRequired[int]
+    """Only of a report: cabled ports of channel adapters that have no LID, and so are in no pair."""
 
 
 class Route(Routing):
