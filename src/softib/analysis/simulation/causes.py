@@ -87,7 +87,7 @@ def _busy(run: Simulated, port: int) -> BusyPort:
     first = rows[int(np.argmax(which == top[0]))]
     hop = int(entries[int(np.argmax(which == top[0]))] - laid.first[first]) + 1
     at_once = float(run.took_ps[rows].clip(0).sum()) / max(run.outcome.end_ps, 1)
-    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), at_once, _own_links(run, rows))
+    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), at_once, _host_links(run, rows))
     flows, n_flows = flows_through(run, port)
     victims = victims_of(run, port) if run.load[port] >= BUSY else None
     return BusyPort(
@@ -134,7 +134,7 @@ def _mean_of_others(run: Simulated, port: int) -> float:
     return float(run.load[others].mean()) if len(others) else 0.0
 
 
-def _own_links(run: Simulated, messages: np.ndarray) -> float:
+def _host_links(run: Simulated, messages: np.ndarray) -> float:
     """Load of the busier one of the two hosts' own links, of the one of ``messages`` where it is least."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
@@ -143,10 +143,10 @@ def _own_links(run: Simulated, messages: np.ndarray) -> float:
 
 
 def _cause(
-    run: Simulated, port: int, sources: int, targets: int, at_once: float, own: float
+    run: Simulated, port: int, sources: int, targets: int, at_once: float, hosts: float
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``own``:
-    see :func:`_own_links`."""
+    """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``hosts``:
+    see :func:`_host_links`."""
     whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
     if run.load.max() < HARDLY:
         return _hardly_busy(run, whose)
@@ -180,7 +180,7 @@ def _cause(
     mean = _mean_of_others(run, port)
     if run.load[port] < FULL and run.load.max() >= FULL:
         return f"{whose}: it is not full", "nothing here: another port is the limit", ()
-    if own >= AS_BUSY * run.load[port]:
+    if hosts >= AS_BUSY * run.load[port]:
         return f"{whose}: it is no busier than their own links", "nothing here: the hosts' own links are the limit", ()
     if len(others) and run.load[port] > UNEVEN * mean:
         return (
