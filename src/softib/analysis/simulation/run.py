@@ -63,13 +63,20 @@ def simulated(
     made = with_groups(found, plane, made, layer)
     if ask.jobs_apart:
         made = replace(made, sl=(made.job % (MAX_SL + 1)).astype(np.int8))
-    fallback = tuple(found.part.notes) if found.part.tables not in ("", found.part.engine) else ()
     frame = Simulated(
-        plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), fallback=fallback
+        plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), of_tables=_of_tables(found)
     )
     if workload.faults:
         return _failing(frame, found, made, ask, progress)
     return run_messages(frame, made, layer, ask, progress)
+
+
+def _of_tables(found: Routed) -> tuple[str, ...]:
+    """What a run has to say of its tables."""
+    part = found.part
+    fallback = part.notes if part.tables not in ("", part.engine) else ()
+    absent = part.ports_without_lid
+    return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
 
 
 def _failing(
@@ -87,7 +94,7 @@ def _failing(
     if more := on_other_ports(failures.outcome, wanted):
         failures = run_failing(found, like.workload, made, more, shown)
     outcome = failures.outcome
-    return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=failures)
+    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *outcome.notes], failures=failures)
 
 
 _NOTHING: Any = None
@@ -123,7 +130,7 @@ def run_messages(
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=None)
+    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *outcome.notes], failures=None)
 
 
 def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:

@@ -42,7 +42,8 @@ class JobTimes:
 @dataclass
 class Simulated:
     """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
-    ``failures``: what failed meanwhile, and what the manager did; ``fallback``: why another engine than the one that was asked for made the tables."""
+    ``failures``: what failed meanwhile, and what the manager did; ``of_tables``: why another engine than the one that was asked for made the tables,
+    and which hosts they do not know."""
 
     plane: Plane
     hosts: Hosts
@@ -55,7 +56,7 @@ class Simulated:
     notes: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     failures: FailureRun | None = None
-    fallback: tuple[str, ...] = ()
+    of_tables: tuple[str, ...] = ()
 
     @property
     def fabric(self) -> Fabric:
