@@ -233,9 +233,7 @@ def changed_tables() -> None:
     from softib.routing.proven_tables import ProvenTables
 
     graph, lft = three_level(32)
-    down = (
-        np.repeat(np.arange(graph.n_switches), np.diff(graph.first)) > graph.peer
-    )  # leaves, spines and cores are numbered upwards
+    down = graph.link_switch > graph.peer  # leaves, spines and cores are numbered upwards
     ends = np.arange(8)
     same(credit_loops.can_loop(graph, lft, down, ends), credit_loops.has_credit_loop(graph, lft))
     compare(

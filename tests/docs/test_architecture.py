@@ -66,3 +66,22 @@ def test_every_package_of_the_table_exists():
     for name in rows:
         at = [PACKAGES / name, PACKAGES / f"{name}.py", PACKAGES / "live" / name, PACKAGES / "live" / f"{name}.py"]
         assert any(p.exists() for p in at), name
+
+
+def modules_of_rows(page: str) -> list[tuple[str, str]]:
+    """(package, module or folder) of each name in small letters in the table of packages; verbs of the command line are none."""
+    table = page[page.index("## Packages") : page.index("### `live`")]
+    rows = re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", table, re.M)
+    verbs = {"report", "check", "route"}
+    return [(p, n.rstrip("/")) for p, text in rows for n in re.findall(r"`([a-z_]+/?)`", text) if n not in verbs]
+
+
+def test_every_module_of_the_table_is_in_its_package():
+    named = modules_of_rows(PAGE)
+    assert len(named) > 60
+    absent = [
+        (package, name)
+        for package, name in named
+        if not any(p.is_dir() or p.suffix == ".py" for p in (PACKAGES / package).rglob(f"{name}*") if p.stem == name)
+    ]
+    assert not absent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "softib"
 MADS = {"mad", "mads", "smp", "frame"}
 """What arrays and bytes of MADs are called."""
+SUBSCRIPT = re.compile(rf"\b({'|'.join(sorted(MADS))})\[")
+"""Only a file that has one is parsed."""
 
 
 def number(node: ast.expr | None) -> int:
@@ -20,7 +23,7 @@ def number(node: ast.expr | None) -> int:
 def raw_offsets(source: str) -> list[tuple[int, str]]:
     """(line, text) of each ``mad[3]``, ``batch.mad[:, 8:16]`` and their kin."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if SUBSCRIPT.search(source) else ():
         if not isinstance(node, ast.Subscript):
             continue
         name = getattr(node.value, "attr", getattr(node.value, "id", ""))

@@ -87,6 +87,7 @@ def top_down(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
+    """GUIDs of at most ``most`` of ``switches`` as text."""
     names = [f"{int(g):#018x}" for g in graph.switch_guid[switches[:most]]]
     return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
 

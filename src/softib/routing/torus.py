@@ -46,10 +46,12 @@ class Torus:
 
     @property
     def radix(self) -> np.ndarray:
+        """int32[dimensions]: switches of a ring."""
         return np.array(self.config.radix, np.int32)
 
     @property
     def wraps(self) -> np.ndarray:
+        """bool[dimensions]: is it a ring, not a line?"""
         return np.array(self.config.wraps, np.bool_)
 
 

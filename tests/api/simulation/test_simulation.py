@@ -312,6 +312,17 @@ def test_tables_of_a_dump_carry_the_traffic(tmp_path, layer):
         assert any("no path record stated an SL" in note for note in run.to_json()["notes"])
 
 
+def test_what_if_beside_a_dump_keeps_its_tables(tmp_path):
+    """Another generation has the dump's tables; what a manager has to write (groups of adaptive routing) has those of the manager, and says so."""
+    plain = softib.generate("fat-tree", radix=4, levels=3)
+    softib.route(plain, engine="minhop").save(tmp_path / "minhop")
+    more = {"layer": "packet", "lfts": tmp_path / "minhop"}
+    run = softib.simulate(plain, "permutation:64KB", what_if="generation=XDR", **more)
+    assert run.what_if.engine == run.engine == "file" and octets(run.what_if) == octets(run)
+    run = softib.simulate(plain, "permutation:64KB", what_if="engine=ftree,ar=on", **more)
+    assert [run.variants[k].engine for k in ("engine=ftree,ar=on", "engine=ftree", "ar=on")] == ["ftree"] * 3
+
+
 def octets(run):
     """Words sent by each port."""
     return {(row["node"], row["port"]): row["port_xmit_data"] for row in run.ports.iter_rows(named=True)}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.simulation.flows import Flow, Victims, flows_through, victims_of
-from softib.analysis.simulation.run import Simulated
+from softib.analysis.simulation.simulated import Simulated
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 

@@ -9,7 +9,7 @@ from softib.fabric.faults.targets import port_at
 from softib.iba.perf import PortCounters
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
     from softib.fabric.model import Fabric
 
 __all__ = ["as_perfquery", "named_port", "port_counters"]

@@ -10,7 +10,7 @@ import numpy as np
 from softib.sim.paths import packets_of, wire_octets
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
 
 __all__ = ["Flow", "Victims", "alone_ps", "flows_through", "victims_of"]
 

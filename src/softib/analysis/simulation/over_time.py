@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
     from softib.fabric.model import Fabric
     from softib.sim.samples import Samples
 

@@ -10,7 +10,7 @@ from softib.sim.messages import Opcode
 from softib.workloads.parameters import section
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
 
 __all__ = ["ASSUMED", "processor_share"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
 
 __all__ = ["PERCENTILES", "job_percentiles_ps", "jobs_alone", "request_figures"]
 

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from softib.analysis.simulation.causes import BusyPort
     from softib.analysis.simulation.flows import Victims
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
     from softib.api.simulation.result import Simulation
     from softib.sim.fluid_phases import Phases
 

@@ -17,7 +17,7 @@ from softib.errors import InputError, UnknownName
 if TYPE_CHECKING:
     import polars
 
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
 
 __all__ = ["Simulation"]
 

@@ -12,7 +12,8 @@ from softib.errors import InputError
 
 if TYPE_CHECKING:
     from softib.analysis.routed import Routed
-    from softib.analysis.simulation.run import Ask, Simulated
+    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.watched import Ask
     from softib.sim.fluid_phases import Phases
     from softib.workloads.workload import Workload
 
@@ -83,7 +84,10 @@ class Runs:
         settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
         if settings:
             result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
-        lfts = self.lfts if changes is None else None
+        by_manager = engine is not None or bool(
+            manager_settings(changes or {})
+        )  # a dump holds no AR groups, no CC tables
+        lfts = None if by_manager and changes is not None else self.lfts
         found: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
         named = found.part.tables or found.part.engine
         options: dict[str, Any] = {
@@ -108,14 +112,15 @@ class Runs:
 
     def alone(self, run: Simulated, job: int) -> Simulated:
         """One job of ``run`` without the others, on the same tables."""
-        from softib.analysis.simulation.run import Ask, run_messages
+        from softib.analysis.simulation.run import run_messages
+        from softib.analysis.simulation.watched import Ask
 
         made = run.messages.only(run.messages.job == job)
         return run_messages(run, made, self.layer, Ask(), self.record.progress)
 
     def _ask(self, fabric: Any, recorded: bool, apart: bool) -> Ask:
         from softib.analysis.simulation.counters import named_port
-        from softib.analysis.simulation.run import Ask
+        from softib.analysis.simulation.watched import Ask
 
         if not recorded:
             return Ask(jobs_apart=apart)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softib.analysis.simulation.run import message_row
+from softib.analysis.simulation.watched import message_row
 from softib.errors import InputError
 from softib.sim.packet.timeline import timeline
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
     from softib.api.simulation.runs import Record
     from softib.sim.packet.log import PacketLog
     from softib.sim.packet.timeline import Flight, Hop

@@ -62,6 +62,7 @@ def put_float(out, at, value):
 
 @inner
 def put_head(out, at, name, labels, begin, end):
+    """``name``, ``labels[begin:end]`` and a space at ``at`` of ``out``. Returns where it ends."""
     for i in range(len(name)):
         out[at + i] = name[i]
     at += len(name)
@@ -103,6 +104,7 @@ def write_gauges(out, at, name, labels, offsets, rows, values):
 
 @inner
 def put_text(out, at, text):
+    """``text`` at ``at`` of ``out``. Returns where it ends."""
     for i in range(len(text)):
         out[at + i] = text[i]
     return at + len(text)

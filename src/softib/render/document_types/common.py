@@ -65,6 +65,8 @@ class Finding(TypedDict):
 
 
 class LeafRatio(TypedDict):
+    """A leaf and its oversubscription: Gb/s towards hosts and upwards."""
+
     leaf: str
     host_gbps: float
     up_gbps: float
@@ -73,6 +75,8 @@ class LeafRatio(TypedDict):
 
 
 class NarrowestPart(TypedDict):
+    """Hosts behind few cables: ``hosts`` of ``of``, what their cables carry in Gb/s, and that in percent of what the hosts can send."""
+
     name: str
     hosts: int
     of: int
@@ -159,6 +163,8 @@ class Check(TypedDict):
 
 
 class Change(TypedDict):
+    """One thing that differs between two fabrics; ``before`` and ``after`` depend on its kind."""
+
     kind: str
     where: list[str]
     before: Any
@@ -178,6 +184,8 @@ class Diff(TypedDict):
 
 
 class Wrote(TypedDict):
+    """How much a file has that was written."""
+
     switches: int
     cas: int
     links: int
@@ -196,6 +204,8 @@ class Convert(TypedDict):
 
 
 class Parameter(TypedDict):
+    """A parameter of a kind of topology."""
+
     name: str
     form: str
     default: Any
@@ -204,6 +214,8 @@ class Parameter(TypedDict):
 
 
 class Kind(TypedDict):
+    """A kind of topology that softib generates; ``source``: the paper."""
+
     kind: str
     doc: str
     source: str
@@ -218,6 +230,8 @@ class Generate(TypedDict):
 
 
 class Lack(TypedDict):
+    """One thing that a machine needs for some part of softib; ``mend``: what would install it."""
+
     name: str
     state: Literal["ok", "absent", "missing"]
     what: str

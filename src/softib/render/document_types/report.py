@@ -38,6 +38,8 @@ class BringUp(TypedDict):
 
 
 class LoadedLink(TypedDict):
+    """A link and its load: 1 is exactly full when every host sends at full rate."""
+
     place: str
     peer: str
     load: float
@@ -61,6 +63,8 @@ class Pattern(TypedDict):
 
 
 class EffectiveBisection(TypedDict):
+    """Random pairs between two halves: ``relative`` of their own link, the standard deviation of its samples' means (``spread``), and the sum of all flows in Gb/s."""
+
     relative: float
     limit: float | None
     """What the wiring allows random pairs."""
@@ -71,6 +75,8 @@ class EffectiveBisection(TypedDict):
 
 
 class Prediction(TypedDict):
+    """What traffic will do on the routed fabric; times in µs."""
+
     hosts: int
     rails: int
     seed: int
@@ -83,6 +89,8 @@ class Prediction(TypedDict):
 
 
 class TimedLink(TypedDict):
+    """A link, the bytes that the matrix puts on it, and the least time that they take."""
+
     place: str
     peer: str
     bytes: float

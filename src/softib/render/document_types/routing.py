@@ -32,6 +32,8 @@ class Pairs(TypedDict):
 
 
 class AllPairs(TypedDict):
+    """Pairs by what they are: channel adapters and port 0 of switches."""
+
     ca_ca: Pairs
     ca_switch: Pairs
     switch_switch: Pairs
@@ -52,6 +54,8 @@ class TierLoad(TypedDict):
 
 
 class Balance(TypedDict):
+    """How evenly paths of all-to-all traffic are spread over links."""
+
     paths_most: int
     paths_mean: float
     unused_links: int
@@ -59,6 +63,8 @@ class Balance(TypedDict):
 
 
 class Failure(TypedDict):
+    """A pair that a packet does not get between, and what happens to it."""
+
     kind: str
     switch: str
     to: str
@@ -67,6 +73,8 @@ class Failure(TypedDict):
 
 
 class SwitchRoutes(TypedDict):
+    """Routes from every switch to every address of another end port."""
+
     total: int
     arrived: int
 

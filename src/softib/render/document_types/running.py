@@ -120,6 +120,8 @@ class Verbs(TypedDict):
 
 
 class Mads(TypedDict):
+    """MADs since the fabric began to run."""
+
     answered: int
     forwarded: int
     timed_out: int

@@ -15,7 +15,7 @@ from softib.render.simulation.time_charts import CURVES, heat_over_time, latency
 from softib.render.simulation.trace import PARTS, WAITS
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.run import Simulated
+    from softib.analysis.simulation.simulated import Simulated
 
 __all__ = ["page"]
 

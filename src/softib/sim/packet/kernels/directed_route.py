@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from softib.iba.constants import MgmtClass
+from softib.iba.constants import DR_DIRECTION, MgmtClass
 from softib.iba.mad_offsets import (
     CLASS_AT,
     DR_DLID_AT,
@@ -23,6 +23,8 @@ from softib.sim.packet.tables import (
 )  # fmt: skip
 
 SUBN_DR = int(MgmtClass.SUBN_DR)
+DIRECTION = DR_DIRECTION >> 8
+"""In the first byte of the status: the SMP is on its way back (IBA 14.2.2)."""
 
 
 @inner
@@ -41,7 +43,7 @@ def permissive(m, at):
 def passes_on(m):
     """Must a directed SMP that came to a switch go on? Its way out has hops left, or its way back."""
     hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
-    if m[STATUS_AT] & 0x80:
+    if m[STATUS_AT] & DIRECTION:
         return at > 1
     return at < hops
 
@@ -51,7 +53,7 @@ def next_hop(n, m, came_in):
     """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is where it shall be; -2: its path
     leads nowhere (IBA 14.2.2). Moves the hop pointer and writes the return path."""
     hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
-    if m[STATUS_AT] & 0x80:
+    if m[STATUS_AT] & DIRECTION:
         if at <= 1:
             m[HOP_POINTER_AT] = 0
             return np.int64(-1)
@@ -76,7 +78,7 @@ def first_hop(n, m, port):
     """The port by which a directed SMP leaves the node of ``port`` that sends it (-1: it is for that node; -2: its path leads nowhere).
     An answer goes back where it came from."""
     hops = np.int64(m[HOP_COUNT_AT])
-    if m[STATUS_AT] & 0x80:
+    if m[STATUS_AT] & DIRECTION:
         m[HOP_POINTER_AT] = hops
         num = np.int64(m[RETURN_PATH_AT + hops])
     else:
