@@ -170,6 +170,11 @@ class SubnetManager:
     def reconfigure(self, config: SmConfig) -> None:
         """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
         self._mastership.config = config
+        election = self._mastership.election
+        election.priority, election.sm_key = (
+            config.priority,
+            config.sm_key,
+        )  # what SMInfo says, and by what it judges others
         self.sa_manager.reconfigure(config)
         self.request_sweep()
 
