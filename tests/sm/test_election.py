@@ -139,6 +139,20 @@ def test_a_priority_that_is_read_anew_counts(low):
     assert masters(s) == ["b" if low == "a" else "a"]
 
 
+def test_a_standby_that_is_given_a_higher_priority_takes_over_at_once():
+    """Nobody sweeps a quiet subnet: trap 144 with ChangeFlags bit 3 tells the master (IBA 14.2.5.1), which asks for SMInfo and hands over."""
+    s = several(a=4, b=2)
+    s.start("a")
+    s.run(1)
+    s.start("b")
+    s.sm["a"].request_sweep()
+    s.run(3)
+    assert masters(s) == ["a"] and s.state("b") == "STANDBY"
+    s.sm["b"].reconfigure(replace(s.sm["b"].config, priority=9))
+    s.run(3)
+    assert masters(s) == ["b"] and led_by(s, "b")
+
+
 def test_another_key_takes_no_part():
     s = several(a=1, b=9)
     s.sm["b"].config = SmConfig(priority=9, sm_key=77)
