@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.analysis.acceptance_stories import Lab, tally
+from tests.analysis.acceptance.stories import Lab, tally
 
 FABRICS = (
     ("fat tree, 250 hosts, 3 tiers", {"kind": "fat-tree", "radix": 10, "levels": 3}),

@@ -302,8 +302,8 @@ def codec() -> None:
 
 def goal_text() -> None:
     """GOAL text of 64 ranks in a ring, 100 rounds: a byte at a time by a kernel against the reader of lines."""
-    from softib.workloads import goal
-    from softib.workloads.goal_text import read_columns
+    from softib.workloads.traces import goal
+    from softib.workloads.traces.goal_text import read_columns
 
     lines = ["num_ranks 64"]
     for rank in range(64):

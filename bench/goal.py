@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.workloads.schedule import Kind, Schedule
+from softib.workloads.schedule.schedule import Kind, Schedule
 
 NEIGHBOURS = 4
 OPERATIONS = 1 + 2 * NEIGHBOURS
@@ -70,9 +70,9 @@ def timed(what: str, work: Callable[[], Any], operations: int, shown: bool = Tru
 def once(operations: int, seed: int, text: bool, shown: bool) -> float:
     """One trace written, read and run; seconds of CPU time for reading and running."""
     import softib
-    from softib.workloads.goal import write_goal
-    from softib.workloads.goal_binary import write_binary
-    from softib.workloads.traces import read_trace
+    from softib.workloads.traces.forms import read_trace
+    from softib.workloads.traces.goal import write_goal
+    from softib.workloads.traces.goal_binary import write_binary
 
     side = 32 if operations > 100_000 else 4
     made = trace(operations, side, seed)

@@ -11,9 +11,9 @@ import time
 import numpy as np
 
 from softib.sim.recorded_events import Event, RecordedThread
-from softib.workloads.goal import write_goal
-from softib.workloads.goal_binary import write_binary
-from softib.workloads.recorded import recorded_schedule
+from softib.workloads.traces.goal import write_goal
+from softib.workloads.traces.goal_binary import write_binary
+from softib.workloads.traces.recorded import recorded_schedule
 
 RANKS, SEND = 4, 2
 

@@ -23,8 +23,8 @@ from own_fabric import own_fabric
 from record import MPIRUN
 from softib.live.recording import threads_in
 from softib.sim.recorded_events import Event, RecordedThread
-from softib.workloads.goal import write_goal
-from softib.workloads.recorded import recorded_schedule
+from softib.workloads.traces.goal import write_goal
+from softib.workloads.traces.recorded import recorded_schedule
 
 FABRIC = "name: paced\ngeneration: SDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
 OCTETS, LARGE = 16 << 20, 1 << 20

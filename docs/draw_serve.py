@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 from tests.render.browser import Browser  # noqa: E402
 
 import softib  # noqa: E402
-from softib.analysis.job_files import read_jobs  # noqa: E402
-from softib.analysis.jobs import JobLinks, place_jobs  # noqa: E402
+from softib.analysis.jobs.files import read_jobs  # noqa: E402
+from softib.analysis.jobs.links import JobLinks, place_jobs  # noqa: E402
 from softib.analysis.pipeline import quietly  # noqa: E402
 from softib.analysis.routed import routed  # noqa: E402
 from softib.monitor.fabric_ports import optics, ports_of, rows_of  # noqa: E402

@@ -14,36 +14,36 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import is_typeddict
 
 from softib.fabric.topologies.schema import fabric_schema
-from softib.render import (
-    acceptance_types,
-    document_types,
-    manager_types,
-    report_types,
-    routing_types,
-    running_types,
-    simulation_types,
+from softib.render.document_types import (
+    acceptance,
+    common,
+    manager,
+    report,
+    routing,
+    running,
+    simulation,
 )
 from softib.render.documents import VERSIONS, schema_id
 from softib.workloads.file import workload_schema
 
 FOLDER = Path(__file__).with_name("schemas")
 TYPES = {
-    **document_types.DOCUMENTS, **running_types.RUNNING_DOCUMENTS,
-    **manager_types.MANAGER_DOCUMENTS, **acceptance_types.ACCEPTANCE_DOCUMENTS,
-    "route": routing_types.Route, "report": report_types.Report,
-    "simulate": simulation_types.Simulate, "replay": simulation_types.Replay,
-    "compare": simulation_types.Compare,
-    "sweep": simulation_types.Sweep,
+    **common.DOCUMENTS, **running.RUNNING_DOCUMENTS,
+    **manager.MANAGER_DOCUMENTS, **acceptance.ACCEPTANCE_DOCUMENTS,
+    "route": routing.Route, "report": report.Report,
+    "simulate": simulation.Simulate, "replay": simulation.Replay,
+    "compare": simulation.Compare,
+    "sweep": simulation.Sweep,
 }  # fmt: skip
 
 for _module in (
-    acceptance_types,
-    document_types,
-    manager_types,
-    report_types,
-    routing_types,
-    running_types,
-    simulation_types,
+    acceptance,
+    common,
+    manager,
+    report,
+    routing,
+    running,
+    simulation,
 ):
     for _type in vars(_module).values():
         if is_typeddict(_type):

@@ -18,7 +18,7 @@ from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of
 from softib.workloads.mpi.hosted import rails_of
 from softib.workloads.parameters import Section
-from softib.workloads.schedule_messages import part_of
+from softib.workloads.schedule.messages import part_of
 
 __all__ = ["allreduce_us", "bandwidth_mb_s", "latency_us", "plane", "sharp_us"]
 

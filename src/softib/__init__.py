@@ -30,34 +30,34 @@ from softib.errors import (
 )
 
 if TYPE_CHECKING:
-    from softib.api.accepting import Acceptance, accept
-    from softib.api.attach import Attachment
-    from softib.api.baselines import Baseline, baseline
+    from softib.api.acceptance.accepting import Acceptance, accept
+    from softib.api.acceptance.baselines import Baseline, baseline
     from softib.api.changes import Changes
-    from softib.api.comparing import Comparison, compare
-    from softib.api.diagnosing import Jobs, diagnose, jobs_on
-    from softib.api.exporting import Exporter
     from softib.api.fabric import Fabric, generate, load, running, topologies
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
-    from softib.api.managing import PlannedChanges, UmadManager
-    from softib.api.managing_several import UmadManagers
-    from softib.api.observing import Observed, observe
+    from softib.api.manager.managing import PlannedChanges, UmadManager
+    from softib.api.manager.several import UmadManagers
+    from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
+    from softib.api.monitor.exporting import Exporter
+    from softib.api.monitor.observing import Observed, observe
+    from softib.api.monitor.top_view import TopView
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
-    from softib.api.replaying import Replay, replay
     from softib.api.results import Prediction, Report
     from softib.api.routing import Remedy, Routing
-    from softib.api.running import RunningFabric, running_fabrics
-    from softib.api.scaling import scaling
-    from softib.api.serving import Server
-    from softib.api.simulating import Record, simulate
-    from softib.api.simulation import Simulation
-    from softib.api.starting import Starter, up
-    from softib.api.sweeping import Sweep, sweep
-    from softib.api.top_view import TopView
+    from softib.api.running.attach import Attachment
+    from softib.api.running.running import RunningFabric, running_fabrics
+    from softib.api.running.serving import Server
+    from softib.api.running.starting import Starter, up
+    from softib.api.simulation.comparing import Comparison, compare
+    from softib.api.simulation.replaying import Replay, replay
+    from softib.api.simulation.result import Simulation
+    from softib.api.simulation.scaling import scaling
+    from softib.api.simulation.simulating import Record, simulate
+    from softib.api.sweep.sweeping import Sweep, sweep
     from softib.api.web import serve
 
 __version__ = "0.1.0"
@@ -65,31 +65,31 @@ __version__ = "0.1.0"
 _LAZY = {
     **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
     **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
-    **dict.fromkeys(("PlannedChanges", "UmadManager"), "managing"),
-    "UmadManagers": "managing_several",
+    **dict.fromkeys(("PlannedChanges", "UmadManager"), "manager.managing"),
+    "UmadManagers": "manager.several",
     **dict.fromkeys(("Prediction", "Report"), "results"),
     **dict.fromkeys(("Remedy", "Routing"), "routing"),
-    **dict.fromkeys(("Replay", "replay"), "replaying"),
-    **dict.fromkeys(("RunningFabric", "running_fabrics"), "running"),
-    **dict.fromkeys(("Starter", "up"), "starting"),
-    "Attachment": "attach",
-    **dict.fromkeys(("Acceptance", "accept"), "accepting"),
-    **dict.fromkeys(("Baseline", "baseline"), "baselines"),
-    "scaling": "scaling",
-    "Server": "serving",
+    **dict.fromkeys(("Replay", "replay"), "simulation.replaying"),
+    **dict.fromkeys(("RunningFabric", "running_fabrics"), "running.running"),
+    **dict.fromkeys(("Starter", "up"), "running.starting"),
+    "Attachment": "running.attach",
+    **dict.fromkeys(("Acceptance", "accept"), "acceptance.accepting"),
+    **dict.fromkeys(("Baseline", "baseline"), "acceptance.baselines"),
+    "scaling": "simulation.scaling",
+    "Server": "running.serving",
     "serve": "web",
-    "Exporter": "exporting",
-    **dict.fromkeys(("Observed", "observe"), "observing"),
+    "Exporter": "monitor.exporting",
+    **dict.fromkeys(("Observed", "observe"), "monitor.observing"),
     "on_compiling": "progress",
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
-    **dict.fromkeys(("Comparison", "compare"), "comparing"),
-    "TopView": "top_view",
-    **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "diagnosing"),
-    **dict.fromkeys(("Record", "simulate"), "simulating"),
-    "Simulation": "simulation",
-    **dict.fromkeys(("Sweep", "sweep"), "sweeping"),
+    **dict.fromkeys(("Comparison", "compare"), "simulation.comparing"),
+    "TopView": "monitor.top_view",
+    **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
+    **dict.fromkeys(("Record", "simulate"), "simulation.simulating"),
+    "Simulation": "simulation.result",
+    **dict.fromkeys(("Sweep", "sweep"), "sweep.sweeping"),
     "Drawing": "graph",
     "Findings": "findings",
 }

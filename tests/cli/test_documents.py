@@ -109,7 +109,7 @@ def test_a_key_that_nobody_declared_is_found():
 def test_accept_and_baseline_documents_are_what_their_schemas_say(tmp_path):
     """Of measurements that were made up: no program is started."""
     import softib as library
-    from softib.api.accepting import judged, where_to_measure
+    from softib.api.acceptance.accepting import judged, where_to_measure
     from softib.api.progress import unwatched
     from softib.diags.acceptance.measurements import Failure, Measurements
 

@@ -70,6 +70,7 @@ def test_a_wrong_wish_ends_with_2(tree, more, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run("simulate", tree, "shift:64KB", *more)
     assert done.code == 2 and "Traceback" not in done.err and done.err.strip()
+    assert not done.out  # nothing ran that could be lost
 
 
 @pytest.mark.parametrize("workload", ["permutaton:1MB", "shift:0", "incast:1MB,senders=99", "none.yaml"])
@@ -96,8 +97,15 @@ def test_a_run_that_cannot_complete_ends_with_1(tree, monkeypatch):
 
 
 def test_unreadable_targets_are_one_line(tree, tmp_path):
-    done = run("simulate", tree, "shift:64KB", "--html", str(tmp_path / "no" / "where.html"))
-    assert done.code == 2 and len(done.complaints) == 1
+    for verb in ("simulate", "compare"):
+        done = run(verb, tree, "shift:64KB", "--html", str(tmp_path / "no" / "where.html"))
+        assert done.code == 2 and len(done.complaints) == 1 and "there is no folder" in done.err
+
+
+def test_a_report_makes_one_folder_and_no_two(tree, tmp_path):
+    """A page has a folder of its own; two that are missing are rather a misspelt path."""
+    done = run("report", tree, "--html", str(tmp_path / "no" / "where" / "page.html"))
+    assert done.code == 2 and not (tmp_path / "no").exists() and done.out == ""
 
 
 def test_networks_are_compared(tree, tmp_path):

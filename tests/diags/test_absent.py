@@ -62,6 +62,17 @@ def test_a_dead_leaf_is_named_and_its_ports_on_all_spines() -> None:
     assert {str(p) for p in switch.where} == {f"spine-{i}[5]" for i in range(1, 9)}
 
 
+def test_a_leaf_cut_from_all_spines_is_no_absent_switch() -> None:
+    """Its ports on the spines are free, but it is there: the isolated part names it."""
+    fabric = generate("fat-tree", radix=12, levels=2)
+    leaf = fabric.find_node("leaf-6")
+    for port in fabric.ports_of(leaf):
+        peer = int(fabric.port_peer[port])
+        if peer >= 0 and fabric.is_switch[fabric.port_node[peer]]:
+            remove_cable(fabric, fabric.port_name(int(port)))
+    assert {f.code for f in check(fabric)} == {"isolated-part"}
+
+
 def test_an_absent_host_is_told_with_the_free_port_of_its_leaf() -> None:
     clean = generate("fat-tree", radix=16, levels=2)
     (found,) = check(without_nodes(clean, [clean.find_node("host-0020")]))

@@ -22,8 +22,8 @@ def test_every_picture_is_on_the_page_and_every_example_used():
 
 def test_the_schedule_is_recursive_doubling():
     """Every rank exchanges 4096 octets with the rank that differs in bit k, in step k."""
-    from softib.workloads.goal import read_goal
-    from softib.workloads.schedule import Kind
+    from softib.workloads.schedule.schedule import Kind
+    from softib.workloads.traces.goal import read_goal
 
     path = ROOT / "examples" / "questions" / "allreduce-16.goal"
     goal = read_goal(path, path.read_bytes())

@@ -13,7 +13,7 @@ OF_ALL = {"docs", "fabrics"}
 
 def test_folders_are_packages_of_src():
     folders = {p.parent.relative_to(TESTS) for p in TESTS.rglob("test_*.py")}
-    strays = sorted(str(f) for f in folders if f.parts[0] not in OF_ALL and not (PACKAGES / f).is_dir())
+    strays = sorted(str(f) for f in folders if f.parts and f.parts[0] not in OF_ALL and not (PACKAGES / f).is_dir())
     assert not strays
 
 

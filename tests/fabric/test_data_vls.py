@@ -72,7 +72,7 @@ def test_an_engine_uses_no_vl_that_a_link_has_not(engine, count):
 def test_fifteen_lanes_share_a_link_by_their_weights():
     """15 hosts, each on its own SL and VL, under saturation of one port: a fifteenth each (an arbitration table of 8 entries could not)."""
     from softib.sm.config import config_of
-    from softib.sm.options import read_options
+    from softib.sm.options.file import read_options
 
     fabric = generate("fat-tree", radix=32, levels=1, hosts=16, generation="EDR")
     set_data_vls(fabric, 15)

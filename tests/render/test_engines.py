@@ -40,6 +40,16 @@ def test_a_ring_shows_which_engine_can_deadlock():
     assert rows["updn"].deadlock_free
 
 
+def test_engines_that_take_long_are_named_as_not_tried():
+    """A torus of 144 switches: its shortest paths make credit loops, which dfsssp and lash break by a long search."""
+    report = report_of(generate("torus", dims=[12, 12], hosts_per_switch=1))
+    rows = {r.engine: r for r in rows_of(report)}
+    assert set(rows) == set(ENGINES) - set(NEEDS)
+    assert {name for name, row in rows.items() if not row.tried} == {"dfsssp", "lash"}
+    assert "softib route --engine lash" in rows["lash"].note
+    assert rows["nue"].bisection and rows["dor"].bisection
+
+
 def test_the_hint_names_an_engine_only_where_it_is_safe_and_better():
     fabric = generate("fat-tree", radix=12, levels=3)
     report = report_of(fabric)

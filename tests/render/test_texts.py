@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from softib.analysis.endpoints import endpoints_of, natural_key
+from softib.analysis.endpoints import endpoints_of
 from softib.analysis.engines import compare_engines
 from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import predict
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_key
 from softib.fabric.topologies.registry import generate
 from softib.render.as_json import report_json, routing_json
 from softib.render.documents import plain
@@ -152,3 +153,14 @@ def test_the_same_engine_has_the_same_figures_in_both_tables():
     used = next(r for r in rows if r.used)
     assert used.bisection == report.prediction.bisection_relative
     assert used.shift == report.prediction.pattern("shift").relative
+
+
+def test_ports_without_a_lid_stand_beside_the_pairs_without_a_path():
+    """No pair of theirs is counted as one without a path: 0 alone would say that everybody reaches everybody."""
+    report = report_of(tree())
+    assert report.ports_without_lid == 0
+    report.graph = with_lids(tree(hosts=3))  # the last four hosts have no address
+    tile = next(t for t in tiles(report) if t.label == "Pairs without a path")
+    assert report.ports_without_lid == 4
+    assert "4 cabled host ports have none" in tile.note and tile.tone == "bad"
+    assert report_json(report)["routing"]["ports_without_lid"] == 4

@@ -24,7 +24,7 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.groups import deliveries_of
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig, config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from softib.workloads.hosts import hosts_of
 from tests.sim.packet.fabrics import chain, congestion, no_lifetimes, star, tree, up
 from tests.sim.packet.lab import drained

@@ -24,7 +24,7 @@ from softib.sim.packet.engine import execute
 from softib.sim.packet.parallel import merged
 from softib.sim.packet.stepping import PacketSteps
 from softib.sm.config import config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from softib.workloads.hosts import hosts_of
 from tests.sim.packet.fabrics import congestion
 from tests.sim.packet.lab import drained

@@ -14,7 +14,7 @@ from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet.engine import run
 from softib.sim.packet.options import PacketOptions
 from softib.sm.config import config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 
 COUNTED = ("port_xmit_data", "port_xmit_pkts", "port_rcv_data", "port_rcv_pkts")
 

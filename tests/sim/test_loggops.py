@@ -10,7 +10,7 @@ import pytest
 import softib
 from softib.errors import InputError
 from softib.sim.loggops import matches
-from softib.workloads.goal import read_goal
+from softib.workloads.traces.goal import read_goal
 
 
 @pytest.fixture(scope="module")

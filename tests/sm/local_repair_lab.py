@@ -7,7 +7,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba import ar
 from softib.iba.constants import LFT_NO_ROUTE, PortState
 from softib.sm.config import config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from softib.sm.subnet_manager import SubnetManager
 from tests.sm.wire import settle
 

@@ -13,7 +13,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.sharp import QPCConfig, TreeConfig
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from softib.sm.subnet_manager import SubnetManager
 from tests.sm.wire import settle
 

@@ -13,7 +13,7 @@ from softib.iba import ar
 from softib.iba.ar import ARInfo
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from softib.sm.subnet_manager import SubnetManager
 from tests.sm.wire import settle
 

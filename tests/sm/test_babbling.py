@@ -11,9 +11,9 @@ from softib.iba.notice import Notice, TrapPortThreshold
 from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
-from softib.sm.fabric_yaml import check_keys
-from softib.sm.flap_options import FlapConfig
-from softib.sm.options import read_options
+from softib.sm.options.fabric_yaml import check_keys
+from softib.sm.options.file import read_options
+from softib.sm.options.flap import FlapConfig
 from tests.sm.hostile import HostileWire, S
 
 

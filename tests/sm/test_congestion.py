@@ -12,7 +12,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba import cc
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.sm.config import SmConfig, config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from softib.sm.subnet_manager import SubnetManager
 from tests.live.internal_sm.runs import one_pass
 from tests.live.serving import PRELOAD, Serving

@@ -12,7 +12,7 @@ from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo, PortInfoExtended
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import config_of
-from softib.sm.link_options import parse_link_policy
+from softib.sm.options.link import parse_link_policy
 
 ENABLED, ACTIVE = 1, 2
 """Columns of ``port_mlnx_speed``."""

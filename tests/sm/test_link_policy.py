@@ -14,7 +14,7 @@ from softib.iba.constants import PortState
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig, config_of
-from softib.sm.link_options import parse_link_policy
+from softib.sm.options.link import parse_link_policy
 from softib.sm.subnet_manager import SubnetManager
 
 W4, W1, EDR, HDR = 2, 1, 2, 4

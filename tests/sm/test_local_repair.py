@@ -14,7 +14,7 @@ from softib.iba.constants import Method, MgmtClass, SmpAttr
 from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
 from softib.sm.config import config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from tests.sm.local_repair_lab import fate, managed, reaches
 from tests.sm.wire import settle
 

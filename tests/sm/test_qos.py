@@ -13,12 +13,12 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.routing.engine import Routing
-from softib.sm import sweep
 from softib.sm.config import SmConfig, config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
+from softib.sm.options.qos import KINDS, QosConfig
 from softib.sm.partitions import parse_partitions
-from softib.sm.qos_options import KINDS, QosConfig
 from softib.sm.subnet_manager import SubnetManager
+from softib.sm.sweep import sweep
 from tests.live.internal_sm.runs import one_pass
 from tests.live.serving import PRELOAD, Serving
 from tests.sm.wire import settle

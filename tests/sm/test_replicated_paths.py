@@ -10,7 +10,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import SmpAttr
 from softib.sm.absent_ends import EndLocations
-from softib.sm.qos_options import PortQos, QosConfig
+from softib.sm.options.qos import PortQos, QosConfig
 from softib.sm.replication.path_records import absent, read_absent, read_sls, sl_octets
 from softib.sm.replication.segments import cut, joined
 from softib.sm.sl_history import GivenSls, SlHistory

@@ -6,7 +6,7 @@ import numpy as np
 
 from softib.sim.messages import messages
 from softib.workloads.hosts import hosts_of
-from softib.workloads.schedule_messages import Overheads, part_of, place
+from softib.workloads.schedule.messages import Overheads, part_of, place
 
 
 def on_hosts(s, fabric, rows, each=1, **cost):

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from softib.errors import InputError
+from softib.fabric.sharp_trees import inside_switches
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -107,11 +108,7 @@ def price_of(book: CostBook, fabric: Fabric, network: str) -> Price:
     """What ``fabric``, built of ``network``, costs: adapters by ports of hosts that are linked, switches by their linked ports, cables by their length.
     Aggregation nodes are inside their switches. A cable without a known length counts as the shortest."""
     f = fabric
-    inside = np.zeros(f.sizes.ports, bool)
-    aggregation = f.node_base[f.sharp_node] + 1
-    inside[aggregation] = True
-    inside[f.port_peer[aggregation[f.port_peer[aggregation] >= 0]]] = True
-    used = (f.port_peer >= 0) & ~inside
+    used = (f.port_peer >= 0) & ~inside_switches(f)
     switch = f.switch_of_node[f.port_node] >= 0
     low = high = 0.0
     missing: list[str] = []

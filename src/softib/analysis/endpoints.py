@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_key
 from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
-from softib.workloads.hosts import natural_key
 
-__all__ = ["Endpoints", "endpoints_of", "natural_key"]
+__all__ = ["Endpoints", "endpoints_of"]
 
 MAX_RAILS = 16
 """A first word that more ports share names a kind of adapter (``MT4123 …``), not a host."""

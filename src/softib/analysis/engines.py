@@ -22,8 +22,13 @@ __all__ = ["EngineRow", "compare_engines"]
 
 
 QUICK = ("minhop", "updn", "dnup", "ftree")
-MOST_SWITCHES = 128
-"""Switches up to which every engine is tried: dfsssp takes 3 s on 192 switches of a cyclic fabric. Above, :data:`QUICK`."""
+MOST_SWITCHES = 640
+"""Switches up to which every engine is tried but those of :data:`BREAK_LOOPS`: nue takes 2 s on 248. Above, :data:`QUICK`."""
+BREAK_LOOPS = ("dfsssp", "lash")
+"""They share shortest paths out over VLs until none has a credit loop: 24 s and more on a torus of 512 switches, a second where shortest
+paths make none."""
+MOST_WITH_LOOPS = 128
+"""Switches up to which :data:`BREAK_LOOPS` are tried where shortest paths make credit loops: dfsssp takes 3 s on 192."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class EngineRow:
 
     ``tables`` is the engine that really made the tables (another where this one fell back), ``used`` marks the row of the
     tables that the report is about (``engine`` is ``file`` where they come from one), ``note`` says why an engine refused,
-    or what it fell back to.
+    or what it fell back to. ``tried`` is false for an engine that takes long on a fabric of this size: its note says so.
     """
 
     engine: str
@@ -43,6 +48,7 @@ class EngineRow:
     deadlock_free: bool | None
     unreachable: int | None
     note: str = ""
+    tried: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
@@ -67,16 +73,33 @@ def compare_engines(
     bisection, shift = predicted or _traffic(fabric, graph, ends, lft, seed)
     rows = [EngineRow(part.engine, part.tables or part.engine, True, bisection, shift, part.deadlock_free,
                       part.unreachable, "; ".join(part.notes))]  # fmt: skip
-    rows += [_row(name, fabric, graph, ends, options, seed) for name in _tried(graph, options) if name != part.engine]
+    for name in _ready(options):
+        if name == part.engine:
+            continue
+        loops = not next((r.deadlock_free for r in rows if r.engine == "minhop"), True)
+        if _takes_long(name, graph.n_switches, loops):
+            rows.append(_not_tried(name, graph.n_switches))
+        else:
+            rows.append(_row(name, fabric, graph, ends, options, seed))
     order = [*ENGINES, part.engine]
     return sorted(rows, key=lambda r: (-(r.bisection or 0.0), not r.used, order.index(r.engine)))
 
 
-def _tried(graph: SwitchGraph, options: RouteOptions | None) -> list[str]:
-    """Engines that have what they need, and are worth their time."""
-    quick = graph.n_switches > MOST_SWITCHES
-    ready = [name for name in ENGINES if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
-    return [name for name in ready if not quick or name in QUICK]
+def _ready(options: RouteOptions | None) -> list[str]:
+    """Engines that have what they need; minhop, which tells whether shortest paths make credit loops, is the first."""
+    return [name for name in ENGINES if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
+
+
+def _takes_long(name: str, switches: int, loops: bool) -> bool:
+    """Would engine ``name`` take longer than the rest of a report? ``loops``: shortest paths make credit loops."""
+    if name in BREAK_LOOPS and loops:
+        return switches > MOST_WITH_LOOPS
+    return switches > MOST_SWITCHES and name not in QUICK
+
+
+def _not_tried(name: str, switches: int) -> EngineRow:
+    note = f"not tried: takes long on {switches:,} switches; softib route --engine {name} does it"
+    return EngineRow(name, name, False, None, None, None, None, note, tried=False)
 
 
 def _row(
@@ -85,11 +108,11 @@ def _row(
     try:
         found = route(graph, name, options)
     except SoftibError as error:
-        return EngineRow(name, name, False, None, None, None, None, *with_names([str(error)], fabric))
+        return EngineRow(name, name, False, None, None, None, None, with_names([str(error)], fabric)[0])
     proof = verify(graph, found.lft, found.path_sl, found.sl2vl)
     bisection, shift = _traffic(fabric, graph, ends, found.lft, seed)
     return EngineRow(name, found.engine, False, bisection, shift, proof.deadlock_free, proof.unreachable,
-                     *with_names(["; ".join(found.notes)], fabric))  # fmt: skip
+                     with_names(["; ".join(found.notes)], fabric)[0])  # fmt: skip
 
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.base import Problem
 from softib.fabric.model import Fabric
+from softib.iba.devices import is_aggregation_node
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from softib.analysis.engines import EngineRow
     from softib.analysis.prediction import Prediction
     from softib.analysis.traffic import Traffic
@@ -128,6 +129,17 @@ class Report:
     def name(self) -> str:
         """Name of the fabric, or its source."""
         return self.fabric.name or self.source
+
+    @property
+    def ports_without_lid(self) -> int:
+        """Cabled ports of channel adapters (SHARP aggregation nodes apart) without a LID: no pair of theirs is in ``routing.unreachable``."""
+        f, g = self.fabric, self.graph
+        if g is None:
+            return 0
+        hosts = ~f.is_switch & ~is_aggregation_node(f.node_desc)
+        ports = np.flatnonzero(f.linked & hosts[f.port_node])
+        known = f.port(g.end_node.astype(np.int64), g.end_portnum.astype(np.int64))
+        return int((~np.isin(ports, known)).sum())
 
     def by_severity(self) -> dict[Severity, int]:
         """Findings by severity, worst first."""

@@ -165,7 +165,7 @@ def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: Endpoi
     gbps = port_gbps(fabric)
     known = gbps[gbps > 0]
     gbps = np.where(gbps > 0, gbps, known.min() if len(known) else 1.0)
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     link = gbps[fabric.node_base[graph.switch_node[owner]] + graph.out_port]
     end = gbps[fabric.node_base[graph.end_node] + graph.end_portnum]
     return Network.build(graph, lft, ends.row, link, end)

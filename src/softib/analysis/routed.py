@@ -141,7 +141,7 @@ def from_engine(
     """
     from softib.scenario.bring_up import bring_up
     from softib.sm.config import config_of
-    from softib.sm.fabric_yaml import check_engine_keys, settings_of
+    from softib.sm.options.fabric_yaml import check_engine_keys, settings_of
 
     check_engine_keys(result.extra.get("sm", {}))
     section = {**result.extra.get("sm", {}), **{k: v for k, v in (guid_files or {}).items() if v is not None}}

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.analysis.endpoints import natural_key
 from softib.diags.tiers import UNTIERED, count_tiers, tier_name
 from softib.diags.view import components
+from softib.fabric.natural_order import natural_rank
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["MAX_BOXES", "Tiers", "tiers_of"]
@@ -72,7 +72,7 @@ def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
     """Connected parts that remain without tier ``top`` (the pods of a tree): smallest switch of the part, by switch."""
     if top < 3:
         return np.zeros(graph.n_switches, np.int64)
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     inside = (tier[owner] < top - 1) & (tier[graph.peer] < top - 1)
     return components(graph.n_switches, owner[inside], graph.peer[inside])
 
@@ -80,12 +80,11 @@ def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
 def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> list[np.ndarray]:
     """Switches of each tier from left to right: leaves by part and name, above them by where their links lead."""
     part = _parts(graph, tier, top)
-    rank = np.empty(len(names), np.int64)
-    rank[sorted(range(len(names)), key=lambda s: (natural_key(names[s]), s))] = np.arange(len(names))
+    rank = natural_rank(names)
     first_rank = np.full(len(names) + 1, len(names), np.int64)
     np.minimum.at(first_rank, part, rank)
     position = np.zeros(len(names))
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     out = []
     for t in range(int(tier.max(initial=-1)) + 1):
         mine = np.flatnonzero(tier == t)

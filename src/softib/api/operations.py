@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from softib.analysis.routed import Routed
-    from softib.api.diagnosing import Jobs
-    from softib.api.running import RunningFabric
+    from softib.api.monitor.diagnosing import Jobs
+    from softib.api.running.running import RunningFabric
     from softib.routing.graph import SwitchGraph
 
 __all__ = ["bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"]

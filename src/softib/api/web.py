@@ -46,7 +46,7 @@ def serve(
     served = _served(source, every, notice, steps)
     if jobs is not None:
         served.jobs = os.fspath(jobs)
-        from softib.analysis.job_files import read_jobs
+        from softib.analysis.jobs.files import read_jobs
 
         read_jobs(served.jobs)
     if history is not None:

@@ -7,6 +7,7 @@ import click
 from softib.cli import completing
 from softib.cli.output import (
     Steps,
+    check_writable,
     checked_engines,
     print_json,
     print_notice,
@@ -43,6 +44,8 @@ def command(
     """
     import softib
 
+    if html:
+        check_writable(html)
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )

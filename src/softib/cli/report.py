@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
 from softib.cli.output import (
     Steps,
+    check_writable,
     checked_engines,
     print_json,
     print_notice,
@@ -70,7 +70,7 @@ def command(
     import softib
 
     if html:
-        _check_target(html)
+        check_writable(html, makes_folder=True)
         when, line = _stamp()  # fail before the work
     steps = Steps()
     fabric = softib.load(
@@ -106,16 +106,3 @@ def _stamp() -> tuple[datetime, str]:
     except (ValueError, OverflowError, OSError):
         raise InputError(f"SOURCE_DATE_EPOCH={epoch}: give seconds since 1970, such as 1700000000") from None
     return when, shlex.join(["softib", *sys.argv[1:]])
-
-
-def _check_target(html: str) -> None:
-    """Fail before the work, not after it."""
-    from softib.errors import InputError
-
-    path = Path(html)
-    if path.is_dir():
-        raise InputError(f"{html}: this is a directory; give the name of a file")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{html}: cannot write there: {error.strerror or error}") from None

@@ -11,6 +11,7 @@ from softib.cli import completing
 from softib.cli.output import (
     SHOW_S,
     Steps,
+    check_writable,
     checked_engines,
     print_json,
     print_notice,
@@ -121,6 +122,9 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         return swept(source, workload, {"ibnl": ibnl, "node_name_map": node_name_map}, given)
     if bool(given["pcap"]) != bool(given["ports"]):
         raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
+    for path in (given["pcap"], given["parquet"], given["html"]):
+        if path:
+            check_writable(path)
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
     )
@@ -128,7 +132,12 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         return _replay(fabric, workload, given)
     sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")
     record = softib.Record(
-        samples=sampled, ports=given["ports"], trace=given["trace"], progress=Progress(), cores=given["cores"]
+        samples=sampled,
+        ports=given["ports"],
+        trace=given["trace"],
+        counters=given["counters"],
+        progress=Progress(),
+        cores=given["cores"],
     )
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],

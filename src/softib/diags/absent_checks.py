@@ -47,11 +47,10 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
-    cabled = np.bincount(view.fabric.port_node[view.fabric.port_cable >= 0], minlength=len(view.names)) > 0
-    dead = bool(
-        (view.is_switch & ~cabled).any()
-    )  # a listed switch without links leaves such ports: it has a finding of its own
-    for row in free_rows(view, c.structure.rank, explained.union(known.tolist())) if not dead else ():
+    apart = _free_ports_of_lone_switches(c)
+    for row in free_rows(view, c.structure.rank, explained.union(known.tolist())):
+        if len(row) <= apart:
+            continue
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
@@ -60,6 +59,21 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
                       f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a switch were not there",
                       {"ports": numbers, "switches": holders})  # fmt: skip
     yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
+
+
+def _free_ports_of_lone_switches(c: Context) -> int:
+    """Free ports of the switch that has most of them, of those that are cabled to no other switch: that switch may belong on what is free elsewhere,
+    and has a finding of its own."""
+    f, is_switch = c.view.fabric, c.view.is_switch
+    cabled = f.port_cable >= 0
+    peer = np.maximum(f.port_peer, 0)
+    to_switch = cabled & (f.port_peer >= 0) & is_switch[f.port_node[peer]] & (f.port_node[peer] != f.port_node)
+    nodes = len(c.view.names)
+    lone = is_switch & (np.bincount(f.port_node[to_switch], minlength=nodes) == 0)
+    if is_switch.sum() < 2 or not lone.any():
+        return 0
+    free = f.node_nports - np.bincount(f.port_node[cabled], minlength=nodes)
+    return int(free[lone].max())
 
 
 def _between(c: Context, a: Absent) -> str:

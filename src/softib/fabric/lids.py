@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.iba.constants import LID_UCAST_MAX, PortState
+from softib.iba.constants import PortState
+from softib.iba.lids import may_stand
 from softib.iba.smp import SwitchInfo
 
 if TYPE_CHECKING:
@@ -19,16 +20,7 @@ def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
     """``(ports, which)``: the rows of all end ports, and bool[ports] of those whose LIDs are unicast, aligned to their LMC and
     nobody else's (of several owners of one LID the first keeps it)."""
     ports = fabric.end_ports()
-    lid, size = fabric.lid[ports].astype(np.int64), 1 << fabric.lmc[ports].astype(np.int64)
-    good = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
-    rows = np.flatnonzero(good)
-    owner = np.repeat(rows, size[rows])
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(size[rows]) - size[rows], size[rows])
-    _, first = np.unique(lid[owner] + within, return_index=True)
-    is_first = np.zeros(len(owner), bool)
-    is_first[first] = True
-    good[owner[~is_first]] = False
-    return ports, good
+    return ports, may_stand(fabric.lid[ports], fabric.lmc[ports])
 
 
 def common_lmc(fabric: Fabric) -> int:

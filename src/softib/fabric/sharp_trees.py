@@ -12,7 +12,7 @@ from softib.iba.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, TreeCon
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["ABSENT", "ROOT", "SharpTree", "sharp_trees"]
+__all__ = ["ABSENT", "ROOT", "SharpTree", "inside_switches", "sharp_trees"]
 
 ROOT, ABSENT = -1, -2
 """Of ``SharpTree.parent``: a node without a parent, a node that is not in the tree."""
@@ -29,6 +29,15 @@ class SharpTree:
     osts: int
     buffers: int
     payload: int
+
+
+def inside_switches(fabric: Fabric) -> np.ndarray:
+    """bool[ports]: ports of the links between switches and their aggregation nodes, which are inside the switch: no cable, and no limit."""
+    found = np.zeros(fabric.sizes.ports, bool)
+    ports = fabric.node_base[fabric.sharp_node] + 1
+    found[ports] = True
+    found[fabric.port_peer[ports[fabric.port_peer[ports] >= 0]]] = True
+    return found
 
 
 def sharp_trees(fabric: Fabric) -> list[SharpTree]:

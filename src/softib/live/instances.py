@@ -184,7 +184,9 @@ def find(name: str | None) -> Instance:
     names = [s.name for s in here]
     if name is None:
         if len(here) > 1:
-            raise InputError(f"{len(here)} fabrics are running ({', '.join(names[:20])}); name one of them")
+            raise InputError(
+                f"{len(here)} fabrics are running ({', '.join(names[:20])}); name one of them, as in 'softib status {names[0]}' or 'softib run --fabric {names[0]}'"
+            )
         return here[0]
     if name not in names:
         raise UnknownName("running fabric", name, names)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.analysis.job_files import ScheduledJob
+from softib.analysis.jobs.files import ScheduledJob
 from softib.diags.observations import ObservedPorts
 from softib.diags.view import adapter_of
 from softib.monitor.exporter.ratios import wait_ratio

@@ -168,12 +168,5 @@ class PacedGets:
                 rows = queue.take(t.room)
                 if len(rows):
                     t.submit(batch[rows], rows)
-            outbox, deadline_ps = t.send(now_ps)
-            t.postpone(clock_ps() - now_ps)
-            if len(outbox):
-                inbox = self.wire.exchange(outbox)
-                self.pacing.took(len(outbox), clock_ps() - now_ps)
-            elif t.busy:
-                ready = self.wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
-                inbox = self.wire.exchange() if ready else None
+            inbox = self.pacing.exchange(self.wire, now_ps)
         return queue.silent

@@ -74,7 +74,9 @@ def report_json(report: Report) -> dict[str, Any]:
         "report",
         **_common(report),
         bring_up=None if report.bring_up is None else {**report.bring_up.numbers, "notes": report.bring_up.notes},
-        routing=None if report.routing is None else routing_json(report.routing),
+        routing=None
+        if report.routing is None
+        else {**routing_json(report.routing), "ports_without_lid": report.ports_without_lid},
         prediction=prediction_json(report.prediction),
         traffic=traffic_json(report.traffic),
         engines=[row.to_json() for row in report.engines],

@@ -73,7 +73,7 @@ def bundles(
     findings: Iterable[Finding],
 ) -> list[Bundle]:
     """Cables between different boxes as lines, faulty first, then by load. ``load`` is by switch link (relative)."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     row = np.flatnonzero(np.arange(len(owner)) < graph.reverse)
     a, b = tiers.box[owner[row]], tiers.box[graph.peer[row]]
     keep = a != b

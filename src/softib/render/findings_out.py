@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +20,7 @@ from softib.diags.baseline import fingerprint
 from softib.diags.check import CODES
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.base import Problem
+from softib.render.documents import plain
 
 __all__ = ["FORMATS", "to_csv", "to_junit", "to_sarif"]
 
@@ -95,7 +95,7 @@ def _result(report: Report, f: Finding, rule: int) -> dict[str, Any]:
     return {
         "ruleId": f.code, "ruleIndex": rule, "level": LEVELS[f.severity], "message": {"text": _clean(f.message)},
         "locations": [location], "partialFingerprints": {"softib/v1": fingerprint(f)},
-        "properties": {"advice": f.advice, "evidence": _plain(f.evidence)},
+        "properties": {"advice": f.advice, "evidence": plain(f.evidence)},
     }  # fmt: skip
 
 
@@ -110,21 +110,6 @@ def _notification(p: Problem) -> dict[str, Any]:
 def _uri(path: str) -> str:
     """A reference by RFC 3986; ``:`` of a first segment would be a scheme."""
     return quote(path.encode("utf-8", "surrogateescape"), safe="/-._~")
-
-
-def _plain(value: Any) -> Any:
-    """Only what JSON has: NumPy's scalars and arrays as Python's, NaN and infinity as null."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, set | frozenset):
-        return sorted(_plain(v) for v in value)
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def to_junit(report: Report) -> str:

@@ -97,7 +97,7 @@ def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
     at_port = np.full(f.sizes.ports, -1.0)
     if load is not None and report.graph is not None:
         g = report.graph
-        owner = np.repeat(np.arange(g.n_switches), np.diff(g.first))
+        owner = g.link_switch
         at_port[f.node_base[g.switch_node[owner]] + g.out_port] = load
     hundredths = np.where(at_port < 0, -1, np.round(100 * at_port)).astype(np.int64)
     return {

@@ -28,6 +28,10 @@ __all__ = [
 ]
 
 
+TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
+"""What is said of tables that no engine made just now."""
+
+
 @dataclass(frozen=True)
 class Tile:
     """One figure at the top: ``tone`` is ``good``, ``warn``, ``bad`` or empty."""
@@ -87,10 +91,11 @@ def tiles(report: Report) -> list[Tile]:
     ]
     if report.routing is not None:
         r = report.routing
-        lost = r.unreachable
-        out.append(
-            Tile("Pairs without a path", f"{lost:,}", f"routed by {r.tables or r.engine}", "bad" if lost else "good")
-        )
+        lost, absent = r.unreachable, report.ports_without_lid
+        note = TABLES_OF.get(r.engine) or f"routed by {r.tables or r.engine}"
+        if absent:
+            note = f"of the ports that have a LID; {absent:,} cabled host ports have none; {note}"
+        out.append(Tile("Pairs without a path", f"{lost:,}", note, "bad" if lost or absent else "good"))
         out.append(Tile("Credit loops", "none" if r.deadlock_free else "yes",
                         "" if r.deadlock_free else "deadlock is possible", "good" if r.deadlock_free else "bad",
                         term="credit loop"))  # fmt: skip

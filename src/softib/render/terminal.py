@@ -52,7 +52,7 @@ def _engines(report: Report, console: Console) -> None:
         if remarks:
             name.append(f" ({', '.join(remarks)})")
         if row.bisection is None or row.shift is None:
-            table.add_row(name, "–", "–", "–", "refused")
+            table.add_row(name, "–", "–", "–", "refused" if row.tried else "not tried")
             continue
         loop = text("none", "green") if row.deadlock_free else text("yes", "bold red")
         table.add_row(name, percent(row.bisection), percent(row.shift), loop, f"{row.unreachable:,}")
@@ -224,8 +224,12 @@ def _traffic(report: Report, console: Console) -> None:
         table.add_row(q.name, text(q.text), percent(q.relative), percent(q.worst), f"{q.most:,.0f}")
     console.print(table)
     _engines(report, console)
-    for name, times in (("ring allreduce", p.allreduce_ps), ("all-to-all", p.all_to_all_ps)):
-        shown = ", ".join(f"{size_text(s)} a host {time_text(t)}" for s, t in times.items())
+    node = f"a node of {p.endpoints.rails} host ports" if p.endpoints.rails > 1 else "a host port"
+    for name, whose, times in (
+        ("ring allreduce", node, p.allreduce_ps),
+        ("all-to-all", "a host port", p.all_to_all_ps),
+    ):
+        shown = ", ".join(f"{size_text(s)} {whose} {time_text(t)}" for s, t in times.items())
         console.print(text(f"ideal {name}: {shown}", "dim"))
 
 

@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from softib.analysis.job_files import ScheduledJob
+from softib.analysis.jobs.files import ScheduledJob
 from softib.monitor.job_rates import JobRow, job_rows
 from softib.monitor.ranking import ORDERS, PortRow, ranked
 from softib.monitor.watch import Watch

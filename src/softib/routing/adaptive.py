@@ -125,7 +125,7 @@ def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndar
     """int64[n, 3]: switches a, b, c where a route of ``lft`` goes down from a to b and then up to c."""
     n = graph.n_switches
     peer_of = np.full((n, 256), -1, np.int32)
-    owner = np.repeat(np.arange(n), np.diff(graph.first))
+    owner = graph.link_switch
     peer_of[owner, graph.out_port] = graph.peer
     rows, found = np.arange(n)[:, None], []
     for first in range(0, min(lft.shape[1], graph.max_lid + 1), LIDS_AT_ONCE):

@@ -70,7 +70,7 @@ def can_loop(graph: SwitchGraph, lft: np.ndarray, down: np.ndarray, ends: np.nda
 
 def _allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
     """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     local = np.arange(len(graph.peer)) - graph.first[owner]
     word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
     any_link, down_link = (np.zeros((graph.n_switches, _bitset_size(graph, 1)), np.uint64) for _ in range(2))
@@ -81,12 +81,15 @@ def _allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
 
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
     """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row is the b-th link of the switch it leads to."""
-    lids, ends = destinations(graph)
+    return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
+
+
+def _depend(graph: SwitchGraph, routes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """``(used, needs)`` of :func:`~softib.routing.verify_kernels.depend` for ``routes``."""
     used = np.zeros(len(graph.peer), np.bool_)
     needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
-    lft = np.ascontiguousarray(lft, np.uint8)
-    depend(links_of(graph), routes_of(graph, lft, lids, ends), used, needs)
-    return needs
+    depend(links_of(graph), routes, used, needs)
+    return used, needs
 
 
 def waiting_channels(
@@ -119,9 +122,7 @@ def waits_of(
 
 
 def _on_one_vl(graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> Waits:
-    used = np.zeros(len(graph.peer), np.bool_)
-    needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
-    depend(links_of(graph), routes_of(graph, lft, lids, ends, at), used, needs)
+    used, needs = _depend(graph, routes_of(graph, lft, lids, ends, at))
     return Waits(*_lists(graph, needs, 1), used, 1)
 
 
@@ -148,7 +149,7 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
 
 def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel]:
     """The channels (link × ``vls`` + VL) of ``cycle`` by switch, egress port and VL."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
 
 

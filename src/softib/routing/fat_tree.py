@@ -106,7 +106,7 @@ def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
             f"{len(below)} switch(es) are farther from the top than the switches with compute nodes (rank {levels - 1}): "
             f"{_guid(graph, below[0])} has rank {rank[below[0]]}"
         )
-    owner = np.repeat(np.arange(n), np.diff(graph.first)).astype(np.int64)
+    owner = graph.link_switch
     pair, size = np.unique(owner * n + graph.peer, return_counts=True)
     low, high = pair // n, pair % n
     for name, away in (("up", -1), ("down", 1)):
@@ -140,7 +140,7 @@ def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
     """Switches from the top down: a level by (earliest switch above, NodeGUID), so that the planes of a tree come in
     the same order under every parent, and the leaves of one subtree stay together."""
     n = graph.n_switches
-    owner = np.repeat(np.arange(n), np.diff(graph.first))
+    owner = graph.link_switch
     place = np.zeros(n, np.int64)
     done: list[np.ndarray] = []
     count = 0

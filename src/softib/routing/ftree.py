@@ -112,7 +112,7 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     row_of = np.empty(len(ends), np.int32)
     row_of[rows] = np.arange(len(ends), dtype=np.int32)
     leaf, keep = _with_missing(graph, tree, row_of)
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     up = tree.place[graph.peer] < tree.place[owner]
     load = np.zeros(len(graph.peer), np.int64)
     chain = np.full((len(ends), int(tree.rank.max(initial=0)) + 1), -1, np.int32)

@@ -78,6 +78,11 @@ class SwitchGraph:
     node_desc: np.ndarray | None = None  # uint8[nodes, 64] NodeDescriptions by the caller's node
 
     @property
+    def link_switch(self) -> np.ndarray:
+        """int64[links]: the switch that each link leaves; ``peer`` is the one that it leads to."""
+        return np.repeat(np.arange(self.n_switches), np.diff(self.first))
+
+    @property
     def lft_size(self) -> int:
         """Columns of a table that covers ``max_lid``, a whole number of blocks of 64."""
         return (self.max_lid // 64 + 1) * 64

@@ -44,7 +44,7 @@ def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
 
 def merged(graph: SwitchGraph) -> np.ndarray:
     """int32[links]: the first of the parallel cables between the same two switches."""
-    owner = np.repeat(np.arange(graph.n_switches, dtype=np.int64), np.diff(graph.first))
+    owner = graph.link_switch
     _, first, which = np.unique(owner * graph.n_switches + graph.peer, return_index=True, return_inverse=True)
     return first[which].astype(np.int32)
 

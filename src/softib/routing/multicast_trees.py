@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from softib.ragged import spread
 from softib.routing.adaptive import could_deadlock
 from softib.routing.credit_loops import sl2vl_table, waiting_channels
 from softib.routing.cycle_kernels import core
@@ -50,7 +51,7 @@ class MulticastTrees:
     def __init__(self, graph: SwitchGraph, routing: Routing, able: np.ndarray, sls: tuple[int, ...] = (0,)):
         self.graph, self.routing, self.able, self.sls = graph, routing, able, sls
         self.note = ""
-        self.source_of = np.repeat(np.arange(graph.n_switches, dtype=np.int32), np.diff(graph.first))
+        self.source_of = graph.link_switch.astype(np.int32)
 
     def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
         """int32[switches]: the link (row of the graph) by which each switch is reached from the root of a tree that holds ``members`` (int32[k],
@@ -193,10 +194,10 @@ class MulticastTrees:
         at = g.peer[into]
         begin = np.searchsorted(at, np.arange(g.n_switches + 1))
         degree = np.diff(begin)
-        first = np.repeat(into, degree[at])
+        row, steps = spread(degree[at])
+        first = into[row]
         # The links that leave a switch are the other directions of those that lead to it.
-        steps = np.arange(len(first)) - np.repeat(np.cumsum(degree[at]) - degree[at], degree[at])
-        second = g.reverse[into[np.repeat(begin[at], degree[at]) + steps]].astype(np.int64)
+        second = g.reverse[into[begin[at[row]] + steps]].astype(np.int64)
         bends = second != g.reverse[first]
         first, second = first[bends], second[bends]
         if vls == 1:

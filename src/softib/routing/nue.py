@@ -49,7 +49,7 @@ def _routed(
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     weight = np.zeros(len(graph.peer), np.int64)
     sls = np.zeros((1, len(graph.end_lid)), np.uint8)
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     part = components(graph.n_switches, owner, graph.peer)
     sources = np.bincount(part[cas > 0], minlength=graph.n_switches)[part].astype(np.int32)
     c, order = channels(graph), _channel_order(graph, outward, owner)
@@ -79,7 +79,7 @@ def _tree_state(graph: SwitchGraph) -> Any:
 def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Breadth-first trees from the switch of each part nearest to all CAs: depth of each switch, switches from the root on
     (int[n]), and the trees' links (bool[links], both directions)."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     part = components(graph.n_switches, owner, graph.peer)
     total = np.empty(graph.n_switches, np.int64)
     distance_to_cas(min_hops(graph).hops, cas, total)
@@ -95,7 +95,7 @@ def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.
 
 def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.ndarray) -> np.ndarray:
     """The tree without the branches that end on switches without CAs: only packets between CAs need a way out."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     wanted = cas > 0
     up = np.flatnonzero(tree & (depth[graph.peer] < depth[owner]))
     for level in range(int(depth.max(initial=0)), 0, -1):

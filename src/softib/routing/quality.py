@@ -104,7 +104,7 @@ def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, se
 
 def _tiers(graph: SwitchGraph, paths: np.ndarray, worst: int) -> tuple[Tier, ...]:
     height = heights(graph)
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     step = np.stack([height[owner], height[graph.peer]], axis=1)
     tiers = []
     for low, high in np.unique(step, axis=0):

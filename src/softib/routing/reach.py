@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.ragged import spread
 from softib.routing.graph import SwitchGraph
 from softib.routing.parts import components
 from softib.routing.verify_kernels import Links, Routes, arrivals
@@ -32,7 +33,7 @@ def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
 
 def connected_pairs(graph: SwitchGraph) -> int:
     """Pairs of a CA and another end port's LID in the same part of the fabric."""
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     part = components(graph.n_switches, owner, graph.peer)
     cas = np.bincount(part, cas_of(graph), minlength=graph.n_switches)
     there = np.bincount(part[graph.end_switch], 1 << graph.end_lmc.astype(np.int64), minlength=graph.n_switches)
@@ -51,7 +52,7 @@ def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: 
 def port_map(graph: SwitchGraph) -> np.ndarray:
     """What each switch's port leads to, int32[n, 256]: link row, ``-2 - end`` of an end port, or -1 for nothing."""
     at = np.full((graph.n_switches, 256), -1, np.int32)
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     at[owner, graph.out_port] = np.arange(len(owner))
     at[graph.end_switch, graph.end_port] = -2 - np.arange(len(graph.end_lid))
     at[:, 255] = -1
@@ -61,8 +62,7 @@ def port_map(graph: SwitchGraph) -> np.ndarray:
 def destinations(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
     """Every LID of every end port, ascending: ``(lid int32, end int32)``."""
     copies = 1 << graph.end_lmc.astype(np.int64)
-    end = np.repeat(np.arange(len(copies)), copies)
-    offset = np.arange(len(end)) - np.repeat(np.cumsum(copies) - copies, copies)
+    end, offset = spread(copies)
     return (graph.end_lid[end] + offset).astype(np.int32), end.astype(np.int32)
 
 

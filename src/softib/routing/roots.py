@@ -38,7 +38,7 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
     spines(hops, weight, found)
     total = np.empty(graph.n_switches, np.int64)
     distance_to_cas(hops, weight, total)
-    owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    owner = graph.link_switch
     beaten = owner[found[graph.peer] & (total[graph.peer] < total[owner])]
     found[beaten] = False
     return np.flatnonzero(found).astype(np.int32)

@@ -18,11 +18,13 @@ def links_table(graph: SwitchGraph) -> LegalHops:
     return LegalHops(graph.first, graph.peer, graph.out_port, np.empty(0, np.bool_), none, none.view(np.bool_))
 
 
-def cables_of_ends(graph: SwitchGraph) -> np.ndarray:
-    """int32[ends]: place of each CA port among those of its switch, by egress port; a switch's own port is the first."""
+def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.ndarray:
+    """int32[ends]: place of each CA port among those of its switch; a switch's own port is the first. CA ports stand by egress port, or by
+    ``place`` (int64[256], of each egress port) and then by egress port."""
     cable = np.zeros(len(graph.end_lid), np.int32)
+    port_place = np.arange(256) if place is None else place
     cas = np.flatnonzero(~graph.end_is_switch)
-    cas = cas[np.lexsort((graph.end_port[cas], graph.end_switch[cas]))]
+    cas = cas[np.lexsort((graph.end_port[cas], port_place[graph.end_port[cas]], graph.end_switch[cas]))]
     _, start, size = np.unique(graph.end_switch[cas], return_index=True, return_counts=True)
     cable[cas] = np.arange(len(cas)) - np.repeat(start, size)
     return cable

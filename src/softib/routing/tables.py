@@ -71,7 +71,7 @@ def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
     n = graph.n_switches
     place = np.empty(n, np.int32)
     place[order] = np.arange(n, dtype=np.int32)
-    owner = np.repeat(np.arange(n), np.diff(graph.first))
+    owner = graph.link_switch
     down = place[graph.peer] > place[owner]
     hops, is_down = np.empty((n, n), np.uint8), np.empty((n, n), np.bool_)
     all_hops(graph.first, graph.peer, down, hops)

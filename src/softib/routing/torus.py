@@ -152,19 +152,14 @@ def _cables_by_order(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | No
         return None
     place = np.full(256, 255, np.int64)
     place[config.port_order] = np.arange(len(config.port_order))
-    cable = cables_of_ends(graph)
-    cas = np.flatnonzero(~graph.end_is_switch)
-    cas = cas[np.lexsort((graph.end_port[cas], place[graph.end_port[cas]], graph.end_switch[cas]))]
-    _, start, size = np.unique(graph.end_switch[cas], return_index=True, return_counts=True)
-    cable[cas] = np.arange(len(cas)) - np.repeat(start, size)
-    return cable
+    return cables_of_ends(graph, place)
 
 
 def vl_map(graph: SwitchGraph, torus: Torus) -> np.ndarray:
     """uint8[n, ports + 1, ports + 1, 16]: VL by switch, input, output and SL."""
     n, ports = graph.n_switches, int(graph.switch_nports.max(initial=0)) + 1
     axis = np.full((n, ports), -1, np.int8)  # -1: a CA, the switch itself, or nothing
-    owner = np.repeat(np.arange(n), np.diff(graph.first))
+    owner = graph.link_switch
     moved = torus.position[graph.peer] != torus.position[owner]
     good = (torus.position[owner, 0] >= 0) & (torus.position[graph.peer, 0] >= 0) & (moved.sum(axis=1) == 1)
     axis[owner[good], graph.out_port[good]] = moved[good].argmax(axis=1)

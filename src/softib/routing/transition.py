@@ -189,7 +189,7 @@ def transition_loop(
     cycle = find_cycle(start, targets)
     if cycle is None:
         return None
-    owner, vls = np.repeat(np.arange(graph.n_switches), np.diff(graph.first)), change.vls
+    owner, vls = graph.link_switch, change.vls
     return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle.tolist()]
 
 

@@ -22,8 +22,8 @@ from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 from softib.sm.config import SmConfig
-from softib.sm.report import SweepReport
 from softib.sm.subnet_manager import SubnetManager
+from softib.sm.sweep.report import SweepReport
 
 __all__ = ["BringUp", "Progress", "bring_up"]
 

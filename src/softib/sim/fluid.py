@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.ragged import inverted, spread
 from softib.sim.fluid_order import asks_first, message_gaps, queue_pairs, same_direction
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.outcome import NEVER, Outcome
@@ -203,10 +204,7 @@ def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The dependencies the other way round: ``(first, to, completion)``."""
     if not len(m.needs):
         return np.zeros(len(m) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)
-    waits = np.repeat(np.arange(len(m)), np.diff(m.first))
-    order = np.argsort(m.needs, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(m.needs, minlength=len(m)))])
-    to = waits[order]
+    first, to, order = inverted(spread(np.diff(m.first))[0], m.needs, len(m))
     return first, to, (m.src[to] == m.src[m.needs[order]]).astype(np.uint8)
 
 

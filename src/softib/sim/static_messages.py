@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.ragged import inverted, spread
 from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER, Outcome
 from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
@@ -52,11 +53,9 @@ def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
     from softib.sim.static_kernels import step_of
 
     n = len(m)
-    waits = np.repeat(np.arange(n), np.diff(m.first))
-    order = np.argsort(m.needs, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(m.needs, minlength=n))])
     step, left = np.zeros(n, np.int64), np.diff(m.first)
-    step_of(first, waits[order], left, step, np.empty(n, np.int64))
+    first, waits, _ = inverted(spread(left)[0], m.needs, n)
+    step_of(first, waits, left, step, np.empty(n, np.int64))
     return step, left > 0
 
 

@@ -59,7 +59,7 @@ class Network:
         chosen = chosen.astype(np.int32)
         links, n = len(graph.peer), len(chosen)
         chan_at = np.full((max(graph.n_switches, 1), 256), -1, np.int32)
-        owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+        owner = graph.link_switch
         chan_at[owner, graph.out_port] = np.arange(links)
         at, port = graph.end_switch[chosen], graph.end_port[chosen]
         chan_at[at, port] = links + n + np.arange(n)

@@ -81,7 +81,7 @@ def _key(switch: np.ndarray, port: np.ndarray) -> np.ndarray:
 
 
 def _owner(graph: SwitchGraph) -> np.ndarray:
-    return np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
+    return graph.link_switch
 
 
 def _taken(graph: SwitchGraph, locations: EndLocations) -> np.ndarray:

@@ -14,11 +14,12 @@ from softib.iba import ar
 from softib.iba.constants import SmpAttr
 from softib.iba.devices import AR_SWITCHES
 from softib.mad.smp_requests import RequestQueue
+from softib.ragged import spread
 from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadlock
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm.ar_options import ArConfig
 from softib.sm.database import Database
+from softib.sm.options.ar import ArConfig
 from softib.sm.table_store import TableStore
 
 __all__ = ["ArManager", "ArStore"]
@@ -171,11 +172,8 @@ class ArManager:
         """int32[LIDs, a whole number of blocks]: switch that a LID hangs on, -1 for none."""
         g = self.graph
         out = np.full(-(-(g.max_lid + 1) // ar.AR_LFT_BLOCK) * ar.AR_LFT_BLOCK, -1, np.int32)
-        size = 1 << g.end_lmc.astype(np.int64)
-        end = np.repeat(np.arange(len(size)), size)
-        out[g.end_lid[end].astype(np.int64) + np.arange(len(end)) - np.repeat(np.cumsum(size) - size, size)] = (
-            g.end_switch[end]
-        )
+        end, offset = spread(1 << g.end_lmc.astype(np.int64))
+        out[g.end_lid[end] + offset] = g.end_switch[end]
         return out
 
     def queue_info(self, queue: RequestQueue) -> None:

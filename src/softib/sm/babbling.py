@@ -14,8 +14,8 @@ import numpy as np
 
 from softib.iba.notice import Notice, TrapPortThreshold
 from softib.sm.database import Database
-from softib.sm.flap_options import FlapConfig
 from softib.sm.flapping import FlappingPorts, Place
+from softib.sm.options.flap import FlapConfig
 
 __all__ = ["BabblingPorts"]
 

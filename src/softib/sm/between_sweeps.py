@@ -15,8 +15,8 @@ from softib.sm.mastership import SWEEPS_IN
 from softib.sm.responder import Responder
 from softib.sm.router_mgr import TAG_BLOCKS
 from softib.sm.state import SmEvent, SmState
-from softib.sm.sweep_phases import PHASES
-from softib.sm.sweep_runner import SweepRunner
+from softib.sm.sweep.phases import PHASES
+from softib.sm.sweep.runner import SweepRunner
 from softib.sm.vport_mgr import VPORT_ATTRIBUTES, changed_nodes, look_for_changes
 
 __all__ = ["BetweenSweeps"]

@@ -12,8 +12,8 @@ from softib.iba import cc
 from softib.iba.constants import Method, MgmtClass, NodeType
 from softib.mad.gmp_requests import GMP_DATA, GmpRequests
 from softib.mad.smp_requests import RequestQueue
-from softib.sm.congestion_options import CongestionConfig
 from softib.sm.database import Database
+from softib.sm.options.congestion import CongestionConfig
 from softib.sm.table_store import TableStore
 
 __all__ = ["queue_congestion"]

@@ -14,8 +14,8 @@ from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import NEVER_PS
 from softib.sm.database import Database
-from softib.sm.flap_options import FlapConfig
 from softib.sm.link_mgr import unchanged
+from softib.sm.options.flap import FlapConfig
 
 __all__ = ["FlappingPorts", "fallen_links"]
 

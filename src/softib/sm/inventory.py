@@ -15,6 +15,7 @@ from softib.iba.sa import PKeyTableRecord, SaAttr, SL2VLRecord, VLArbRecord
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 from softib.iba.structure import Structure
 from softib.mad.smp_requests import RequestQueue
+from softib.ragged import spread
 from softib.sm.database import Database
 from softib.sm.sa.subnet import Subnet
 
@@ -82,7 +83,8 @@ class Inventory:
 
     def _pkeys(self, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         db = self.subnet.db
-        port, block = _spread(ports, pkey_blocks(self.subnet.db, ports))
+        row, block = spread(pkey_blocks(self.subnet.db, ports))
+        port = ports[row]
         number = np.where(db.external[port], db.port_num[port], 0)
         # Least significant octet first, as OpenSM on x86 sends it and saquery shows it (requests of both have the most significant first).
         swapped = (block & 0xFF) << 8 | block >> 8
@@ -94,7 +96,8 @@ class Inventory:
         db = self.subnet.db
         switch = db.is_switch[db.port_node[ports]]
         inputs = np.where(switch, db.node_nports[db.port_node[ports]].astype(np.int64) + 1, 1)
-        port, in_port = _spread(ports, inputs)
+        row, in_port = spread(inputs)
+        port = ports[row]
         out_port = np.where(db.is_switch[db.port_node[port]], db.port_num[port], 0).astype(np.int64)
         record = SL2VLRecord.pack(lid=self.subnet.lid_of_port[port], in_port=in_port, out_port=out_port)
         return port, in_port << 8 | out_port, record
@@ -120,9 +123,3 @@ def pkey_blocks(db: Database, ports: np.ndarray) -> np.ndarray:
     cap = np.where(db.external[ports], enforced, partition_cap).astype(np.int64)
     blocks: np.ndarray = -(-cap // PKEY_BLOCK)
     return blocks
-
-
-def _spread(ports: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each port ``count`` times, and 0 … count-1 for each."""
-    port = np.repeat(ports, count)
-    return port, np.arange(len(port)) - np.repeat(np.cumsum(count) - count, count)

@@ -113,5 +113,5 @@ class LftUpdate:
 
 def _next_switch(graph: SwitchGraph) -> np.ndarray:
     at = np.full((graph.n_switches, LFT_NO_ROUTE + 1), -1, np.int32)
-    at[np.repeat(np.arange(graph.n_switches), np.diff(graph.first)), graph.out_port] = graph.peer
+    at[graph.link_switch, graph.out_port] = graph.peer
     return at

@@ -11,11 +11,11 @@ from softib.iba.smp import SwitchInfo
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.routing.transition import ONE_VL, SlUse, transition_loop, transition_stages
-from softib.sm.change_options import ChangeConfig
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.link_mgr import fewest_data_vls
-from softib.sm.qos_options import DROP, QosConfig
+from softib.sm.options.change import ChangeConfig
+from softib.sm.options.qos import DROP, QosConfig
 from softib.sm.sl_check import sls_in_use
 from softib.sm.ucast_mgr import LftStore
 

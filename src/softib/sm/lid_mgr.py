@@ -13,6 +13,7 @@ import numpy as np
 
 from softib.errors import LimitError
 from softib.iba.constants import LID_UCAST_MAX
+from softib.iba.lids import blocks_of, may_stand
 from softib.iba.smp import PortInfo
 from softib.sm.database import Database
 
@@ -86,22 +87,10 @@ def _is_taken(first: np.ndarray, last: np.ndarray, a: int, b: int) -> bool:
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """LIDs that may stay (the others 0), and bool[LIDs] of what they take. The first owner in order keeps a LID."""
-    size = 1 << wide
-    valid = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
+    valid = may_stand(lid, wide)
     used = np.zeros(LID_UCAST_MAX + 1, bool)
     used[0] = True
-    rows = np.flatnonzero(valid)
-    owner = np.repeat(rows, size[rows])
-    within = np.arange(len(owner)) - np.repeat(np.cumsum(size[rows]) - size[rows], size[rows])
-    taken = lid[owner] + within
-    _, first = np.unique(taken, return_index=True)
-    is_first = np.zeros(len(owner), bool)
-    is_first[first] = True
-    # A block stays only whole: one LID that an earlier port has, and the port moves.
-    lost = np.unique(owner[~is_first])
-    valid[lost] = False
-    keep = valid[owner]
-    used[taken[keep]] = True
+    used[blocks_of(lid[valid], wide[valid])] = True
     return np.where(valid, lid, 0), used
 
 

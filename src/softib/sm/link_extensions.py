@@ -14,8 +14,8 @@ from softib.iba.smp import MlnxExtPortInfo, PortInfo, PortInfoExtended
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 from softib.sm.link_mgr import linked
-from softib.sm.link_options import FDR10_OFF, FDR10_ON, LinkPolicy
 from softib.sm.link_policy import ports_of
+from softib.sm.options.link import FDR10_OFF, FDR10_ON, LinkPolicy
 
 __all__ = ["EXTENSIONS", "HeldExtensions", "LinkExtensions"]
 

@@ -15,7 +15,7 @@ from softib.iba.smp import PortInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
 from softib.sm.link_mgr import linked, unchanged
-from softib.sm.link_options import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, LinkPolicy, LinkRule
+from softib.sm.options.link import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, LinkPolicy, LinkRule
 
 __all__ = ["LinkPolicyManager", "ports_of"]
 

@@ -17,7 +17,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.qos_options import DROP, KINDS, QosConfig, QosTables
+from softib.sm.options.qos import DROP, KINDS, QosConfig, QosTables
 from softib.sm.table_store import TableStore
 
 __all__ = ["QosManager", "needs_qos"]

@@ -10,8 +10,8 @@ import numpy as np
 from softib.iba.smp import PortInfo
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
+from softib.sm.options.qos import DROP, KINDS
 from softib.sm.qos_mgr import QosManager
-from softib.sm.qos_options import DROP, KINDS
 
 __all__ = ["SlTrouble", "sl_troubles", "sls_in_use"]
 

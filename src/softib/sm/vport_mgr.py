@@ -14,10 +14,11 @@ from softib.iba.constants import CapMask2, NodeType, PortState, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vports import VPORT_PKEYS, VPORT_STATES, VirtualizationInfo, VPortInfo, VPortState, vport_modifier
 from softib.mad.smp_requests import RequestQueue
+from softib.ragged import spread
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.pkey_mgr import arranged, states
-from softib.sm.report import SweepReport
+from softib.sm.sweep.report import SweepReport
 from softib.sm.vport_table import VPortTable
 
 __all__ = ["VPORT_ATTRIBUTES", "VPortManager", "changed_nodes", "look_for_changes"]
@@ -183,8 +184,8 @@ class VPortManager:
             return
         rows, ports = self._rows()
         blocks = np.minimum(self.table.pkey_blocks[rows], MOST_PKEY_BLOCKS)
-        row, port = np.repeat(rows, blocks), np.repeat(ports, blocks)
-        block = np.arange(len(row)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+        asked, block = spread(blocks)
+        row, port = rows[asked], ports[asked]
         index = self.table.index[row].astype(np.int64)
         self.queue.get(PKEYS, self.db.port_route[port], row * BLOCKS + block, vport_modifier(index, block))
 

@@ -7,7 +7,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from softib.analysis.job_files import ScheduledJob, read_jobs
+from softib.analysis.jobs.files import ScheduledJob, read_jobs
 from softib.analysis.pipeline import checked
 from softib.diags.finding import Finding
 from softib.errors import SoftibError

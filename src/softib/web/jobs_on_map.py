@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from softib.analysis.job_files import ScheduledJob, read_jobs
-from softib.analysis.jobs import JobLinks, place_jobs
+from softib.analysis.jobs.files import ScheduledJob, read_jobs
+from softib.analysis.jobs.links import JobLinks, place_jobs
 from softib.analysis.pipeline import quietly
 from softib.analysis.routed import routed
 from softib.errors import UnknownName

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.analysis.endpoints import natural_key
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_rank
 from softib.web.map_layout import Map
 
 __all__ = ["Groups", "groups_of"]
@@ -49,8 +49,7 @@ def groups_of(fabric: Fabric, drawn: Map) -> tuple[Groups, Groups, Groups]:
     np.minimum.at(first, at[switch], np.flatnonzero(switch))
     tiled = (tile[np.minimum(first, n - 1)] * 128 + tier[np.minimum(first, n - 1)])[at] if n else at
     names = fabric.node_names()
-    rank = np.empty(n, np.int64)
-    rank[sorted(range(n), key=lambda i: (natural_key(names[i]), i))] = np.arange(n)
+    rank = natural_rank(names)
     return tuple(_groups(fabric, drawn, switch, names, rank, key) for key in (racks, tiers, tiled))  # type: ignore[return-value]
 
 

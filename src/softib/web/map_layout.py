@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.analysis.endpoints import natural_key
 from softib.diags.structure import Structure, recognise
 from softib.diags.view import components
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_rank
 
 __all__ = ["Map", "map_of"]
 
@@ -87,9 +87,7 @@ def _place(
 ) -> tuple[np.ndarray, np.ndarray]:
     n = f.sizes.nodes
     x, y = np.zeros(n), np.zeros(n)
-    names = f.node_names()
-    order = np.empty(n, np.int64)
-    order[sorted(range(n), key=lambda i: (natural_key(names[i]), i))] = np.arange(n)
+    order = natural_rank(f.node_names())
     width, height = _blocks(f, order, part, tier, leaf, x, y)
     _rows(np.flatnonzero(above), order, x, y, width, 0.0, 1.0)
     rest = np.flatnonzero((part < 0) & ~above & (leaf == np.arange(n)))

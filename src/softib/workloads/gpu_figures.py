@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from softib.workloads.hosts import rows_of
 
 if TYPE_CHECKING:
     from softib.workloads.hosts import Hosts
@@ -36,8 +36,7 @@ def _figures(pattern: str, job: Any, hosts: Hosts, end: float | None) -> dict[st
 
     if end is None or end != end:
         return {}
-    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
-    rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
+    rows = rows_of(job, hosts)
     took = end - job.start / 1e6
     if pattern == "training-step":
         return {"training": of_step(job, hosts.name, rows, took)}

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError, UnknownName
+from softib.fabric.natural_order import natural_key
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+    from softib.workloads.job import Job
 
-__all__ = ["Hosts", "hosts_of", "natural_key"]
+__all__ = ["Hosts", "hosts_of", "rows_of"]
 
-_DIGITS = re.compile(r"(\d+)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-
-
-def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key that puts ``node-2`` before ``node-10``, as people and schedulers order hosts."""
-    return tuple((0, int(p), "") if p.isdecimal() and p.isascii() else (1, 0, p) for p in _DIGITS.split(name) if p)
 
 
 @dataclass(frozen=True)
@@ -64,6 +60,13 @@ class Hosts:
         if not rows:
             raise UnknownName("host", text, self.name)
         return rows
+
+
+def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
+    """Rows of the hosts that ``job`` runs on, all without its option ``hosts``. Raises :class:`InputError` for names of none."""
+    if job.hosts is None:
+        return np.arange(len(hosts))
+    return hosts.chosen(job.hosts if isinstance(job.hosts, list) else [job.hosts])
 
 
 def hosts_of(fabric: Fabric) -> Hosts:

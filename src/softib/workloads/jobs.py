@@ -35,7 +35,7 @@ from softib.workloads.nccl_jobs import (
     TrainingStep,
 )
 from softib.workloads.quantities import MAX_SIZE, Size, Time
-from softib.workloads.storage_jobs import Checkpoint, Storage
+from softib.workloads.storage.jobs import Checkpoint, Storage
 
 __all__ = ["PATTERNS", "Job", "WorkloadFile", "doc_of"]
 

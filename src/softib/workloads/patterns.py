@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError
+from softib.ragged import spread
 from softib.workloads import jobs, mpi_jobs, nccl_jobs
-from softib.workloads.hosts import Hosts
+from softib.workloads.hosts import Hosts, rows_of
 
 if TYPE_CHECKING:
-    from softib.workloads.schedule_messages import Overheads
+    from softib.workloads.schedule.messages import Overheads
 
-__all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "overheads_of", "parts_of", "rows_of"]
+__all__ = ["MAX_MESSAGES", "Part", "Place", "check_count", "overheads_of", "parts_of"]
 
 MAX_MESSAGES = 20_000_000
 """Messages of one workload: some 4 GB of columns and paths."""
@@ -65,15 +66,9 @@ class Place:
         return int(self.rows[default]) if text is None else self.hosts.row(text)
 
 
-def rows_of(job: jobs.Job, hosts: Hosts) -> np.ndarray:
-    """Rows of the hosts that ``job`` runs on. Raises :class:`InputError` for names of none."""
-    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
-    return np.arange(len(hosts)) if given is None else hosts.chosen(given)
-
-
 def overheads_of(job: jobs.Trace) -> Overheads:
     """What a trace's messages cost beside the adapter."""
-    from softib.workloads.schedule_messages import Overheads
+    from softib.workloads.schedule.messages import Overheads
 
     return Overheads(
         send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit
@@ -235,15 +230,14 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
     src, dst, octets = src[keep], dst[keep], np.floor(octets[keep]).astype(np.int64)
     pieces = -(-octets // job.size)
     check_count(int(pieces.sum()), f"the entries of {job.file} in messages of {job.size:,} bytes")
-    row = np.repeat(np.arange(len(src)), pieces)
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    row, nth = spread(pieces)
     size = np.minimum(octets[row] - nth * job.size, job.size)
     return [Part(src[row], dst[row], size, row)]
 
 
 def _trace(job: jobs.Trace, at: Place) -> list[Part]:
-    from softib.workloads.schedule_messages import part_of, place
-    from softib.workloads.traces import read_trace
+    from softib.workloads.schedule.messages import part_of, place
+    from softib.workloads.traces.forms import read_trace
 
     schedule = read_trace(Path(job.file), job.ranks or len(at.rows) * job.ranks_per_host)
     host = place(schedule, at.rows, job.ranks_per_host)
@@ -261,7 +255,7 @@ def _mpi(job: mpi_jobs.Mpi, at: Place) -> list[Part]:
 
 
 def _storage(job: Any, at: Place) -> list[Part]:
-    from softib.workloads import storage
+    from softib.workloads.storage import storage
 
     return storage.storage(job, at) if job.pattern == "storage" else storage.checkpoint(job, at)
 

@@ -151,6 +151,14 @@ def test_two_switches_with_one_guid_are_kept_and_told(read) -> None:
     assert f.node_guid[0] == f.node_guid[2] and f.port_node[f.port_peer[f.port(3, 2)]] == 2
 
 
+def test_short_names_of_a_netlist_are_names_and_no_guids(read) -> None:
+    """ibsim takes any name; ibnetdiscover writes sixteen digits. ``S-0001`` and ``H-0001`` are not one GUID."""
+    result = read('Switch 4 "S-0001"\n[1] "H-0001"[1]\n\nHca 1 "H-0001"\n[1] "S-0001"[1]\n')
+    assert not result.problems
+    assert result.fabric.source.format == "ibsim"
+    assert len(set(result.fabric.node_guid.tolist())) == 2 and result.fabric.sizes.cables == 1
+
+
 def test_the_same_dump_twice_is_one_fabric(read) -> None:
     result = read(PAIR + "\n" + PAIR)
     assert result.counts == read(PAIR).counts

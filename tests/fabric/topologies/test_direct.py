@@ -89,6 +89,19 @@ def test_dragonfly_plus_laws(l, s, p, h, c, data):  # noqa: E741
     assert degrees(f, spines).max() <= l * c + h
 
 
+@pytest.mark.parametrize(("g", "s", "h"), [(9, 8, 8), (5, 8, 8), (3, 8, 8), (7, 4, 5), (8, 8, 8), (6, 4, 6), (2, 3, 3)])
+def test_cables_between_two_groups_leave_from_different_spines(g, s, h):
+    """Shpiner 2017: what goes from a leaf to one other group has as many ways up as there are cables to it, or spines."""
+    f = generate("dragonfly+", l=2, s=s, p=2, h=h, g=g, radix=24)
+    spines, group = level(f, 2), f.source.generator["node_group"]
+    links = adjacency(f)[np.ix_(spines, spines)] > 0
+    cables = s * h // (g - 1)
+    for a in range(g):
+        for b in set(range(g)) - {a}:
+            between = links[np.ix_(group[spines] == a, group[spines] == b)]
+            assert between.any(axis=1).sum() == between.any(axis=0).sum() == min(cables, s)
+
+
 def test_dragonfly_plus_of_full_size():
     """Shpiner 2017: radix k, (k/2)^2 hosts a group and at most (k/2)^2 + 1 groups."""
     f = generate("dragonfly+", radix=8, g=17)

@@ -28,7 +28,7 @@ EXPLORED = ("-include", str(HERE / "explore.h"), "-ffunction-sections")
 LIBRARY = (
     *(f"memory/{name}.c" for name in ("mapping", "heap", "number_table", "key_table", "locks", "hazards", "wake", "peer_mappings")),
     *(f"engine/{p.name}" for p in sorted((VERBS / "engine").glob("*.c"))),
-    "abi/cq.c", "abi/post.c", "abi/srq.c",
+    "abi/cq.c", "abi/poll.c", "abi/post.c", "abi/srq.c",
 )  # fmt: skip
 SCENARIOS = {"locks": 3000, "ring": 40_000, "events": 7000, "receives": 2000, "keys": 300_000, "local": 40_000}
 """Orders that there are at least."""

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import softib
-from softib.workloads.schedule import Kind, Schedule, matched
-from softib.workloads.traces import read_trace
+from softib.workloads.schedule.schedule import Kind, Schedule, matched
+from softib.workloads.traces.forms import read_trace
 from tests.preload.verbs.applications import A, Applications, B
 
 pytestmark = pytest.mark.stock

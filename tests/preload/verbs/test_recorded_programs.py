@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import softib
-from softib.workloads.schedule import Kind, matched
-from softib.workloads.traces import read_trace
+from softib.workloads.schedule.schedule import Kind, matched
+from softib.workloads.traces.forms import read_trace
 
 pytestmark = [pytest.mark.stock, pytest.mark.slow]
 

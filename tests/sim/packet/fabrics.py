@@ -15,7 +15,7 @@ from softib.iba.smp import PortInfo, SwitchInfo
 from softib.scenario.bring_up import bring_up
 from softib.sim.messages import Messages, messages
 from softib.sm.config import config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 
 
 def chain(switches: int, hosts: int = 1, speed: str = "EDR", length_m: float = 2.0) -> Fabric:

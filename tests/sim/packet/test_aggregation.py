@@ -18,7 +18,7 @@ from softib.sim.messages import Reduction
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.profiles import PROFILES
 from softib.sm.config import config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from softib.workloads.hosts import hosts_of
 
 

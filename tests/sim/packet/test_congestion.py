@@ -12,7 +12,7 @@ from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute, run
 from softib.sim.packet.options import PacketOptions
 from softib.sm.config import config_of
-from softib.sm.options import read_options
+from softib.sm.options.file import read_options
 from tests.sim.packet.fabrics import chain, no_lifetimes
 from tests.sim.packet.lab import IDEAL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.workloads.mpi.program import Program
-from softib.workloads.schedule import Kind, matched
+from softib.workloads.schedule.schedule import Kind, matched
 
 
 def execute(program: Program, start: np.ndarray, seed: int = 0) -> np.ndarray:

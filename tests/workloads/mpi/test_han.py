@@ -75,7 +75,7 @@ def test_only_leaders_use_the_network() -> None:
     """What crosses the network does not depend on the ranks of a host."""
     for each in (2, 8):
         s = made("allreduce", 4 * each, each, 8 * SEGMENT // 4)[0].schedule("x")
-        from softib.workloads.schedule import Kind
+        from softib.workloads.schedule.schedule import Kind
 
         across = (s.kind == Kind.SEND) & (s.rank // each != s.peer // each)
         assert set((s.rank[across] % each).tolist()) == {0}

@@ -6,7 +6,7 @@ Functions as those of :mod:`softib.agents.kernels.sma`.
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import clear, copy, get16, inner, put16, put64
+from softib.agents.kernels.big_endian import clear, copy, get16, get64, inner, put16, put64
 from softib.agents.kernels.sma import BAD_ATTRIBUTE, BAD_FIELD, LFDB_CAP_AT, LIFE_AT, MFDB_CAP_AT, OK, SWITCH
 from softib.iba import constants as c
 from softib.iba.mad_offsets import DATA_AT
@@ -31,10 +31,7 @@ def guid_info(t, m, ingress, modifier, is_set):
         at = DATA_AT + 8 * i
         if first + i < cap and base + i < t.guids.shape[0]:
             if is_set and first + i > 0:
-                v = np.uint64(0)
-                for j in range(8):
-                    v = (v << np.uint64(8)) | np.uint64(m[at + j])
-                t.guids[base + i] = v
+                t.guids[base + i] = get64(m, at)
             put64(m, at, t.guids[base + i])
         else:
             clear(m, at, 8)

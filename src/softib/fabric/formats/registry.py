@@ -67,7 +67,7 @@ FORMATS: tuple[Format, ...] = (
            r"(?i)^[^\n]{0,200}\bA[-_ ]?(?:Rack|Node|Port)\b[^\n]{0,400}\bZ[-_ ]?(?:Rack|Node|Port)\b",
            _HERE + "cabling.plan:read_plan"),
     Format("ibnetdiscover", "fabric", "an ibnetdiscover dump",
-           r"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*\"[SHR]-[^\"\n]{1,80}\""
+           r"^[ \t]*(?:(?:switchguid|caguid|rtguid)[ \t]*=|(?:Switch|Ca|Hca|Rt)[ \t]*\d+[ \t]*\"[SHR]-[0-9a-fA-F]{8,16}\""
            r"|(?:CA|SW|RT)[ \t]+(?:\d+[ \t]+)?\d+[ \t]+0x[0-9a-fA-F]{1,16}[ \t]+\d+x[ \t])",
            _HERE + "ibnetdiscover.reader:read", _HERE + "ibnetdiscover.writer:write", (".ibnetdiscover",)),
     Format("ibsim", "fabric", "an ibsim netlist",

@@ -27,6 +27,7 @@ import numpy as np
 
 from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_key
 from softib.iba.devices import is_aggregation_node
 
 __all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
@@ -66,7 +67,10 @@ def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
     notes: list[str] = []
     leaf_hosts = _hosts(fabric, notes)
     names = _names(fabric)
-    lines = [Line(names[leaf], sorted(hosts, key=_natural), [], [leaf]) for leaf, hosts in sorted(leaf_hosts.items())]
+    lines = [
+        Line(names[leaf], sorted(sorted(hosts), key=natural_key), [], [leaf])
+        for leaf, hosts in sorted(leaf_hosts.items())
+    ]
     height = _heights(fabric, list(leaf_hosts))
     links = _switch_links(fabric)
     part = {leaf: line.name for leaf, line in zip(sorted(leaf_hosts), lines, strict=True)}
@@ -83,9 +87,9 @@ def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
             else:
                 made += 1
                 name = _fresh(f"spines{made}", set(names.values()))
-            lines.append(Line(name, [], sorted(children, key=_natural), tops))
+            lines.append(Line(name, [], sorted(sorted(children), key=natural_key), tops))
             part.update(dict.fromkeys(members, name))
-    roots = sorted({part[leaf] for leaf in leaf_hosts}, key=_natural)
+    roots = sorted(sorted({part[leaf] for leaf in leaf_hosts}), key=natural_key)
     if len(roots) > 1:
         notes.append(f"separate trees, no switch joins them: {', '.join(roots[:20])}")
     return lines, notes
@@ -133,7 +137,7 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
             continue
         count = Counter(leaf for _, leaf in links)
         most = max(count.values())
-        first = min((x for x in links if count[x[1]] == most), key=lambda x: _natural(x[0]))
+        first = min((x for x in links if count[x[1]] == most), key=lambda x: (natural_key(x[0]), x[0]))
         hosts.setdefault(first[1], []).append(host)
         many += len(count) > 1
     if many:
@@ -181,10 +185,6 @@ def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[
     for node in np.flatnonzero(inside).tolist():
         parts.setdefault(int(label[node]), []).append(node)
     return list(parts.values())
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    return [(0, int(x), x) if x.isdigit() else (1, 0, x) for x in re.findall(r"[0-9]{1,18}|[^0-9]+", name)]
 
 
 def fold_hostlist(names: list[str]) -> str:

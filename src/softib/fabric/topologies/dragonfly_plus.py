@@ -46,7 +46,7 @@ def build(values: dict[str, Any]) -> Fabric:
         "leaf-spine", leaf[group * leaves + i], p + 1 + j * cables + c, spine[group * spines + j], i * cables + c + 1
     )
     group_a, port_a, group_b, port_b = global_links(g, spines * h)
-    # Consecutive cables of a group leave from different spines, so that a group's neighbours share no spine early.
+    port_a, port_b = _bundled(port_a, g, spines * h), _bundled(port_b, g, spines * h)
     start = leaves * cables + 1
     b.links("global", spine[group_a * spines + port_a % spines], start + port_a // spines,
             spine[group_b * spines + port_b % spines], start + port_b // spines)  # fmt: skip
@@ -54,6 +54,16 @@ def build(values: dict[str, Any]) -> Fabric:
     host = b.hosts(host_names(len(at)), group=at // (leaves * p))
     b.links("host-leaf", leaf[at // p], at % p + 1, host, 1)
     return b.build()
+
+
+def _bundled(port: np.ndarray, groups: int, ports: int) -> np.ndarray:
+    """Global port ``port`` of a group, numbered round by round over the other groups, numbered so that the cables to one group are side by side.
+
+    Side by side means on different spines, which take the ports in turn: what goes from a leaf to one other group has as many ways up as there
+    are cables to that group, or spines.
+    """
+    others = max(1, groups - 1)
+    return port % others * (ports // others) + port // others
 
 
 def _filled(values: dict[str, Any]) -> dict[str, Any]:

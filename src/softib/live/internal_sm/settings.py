@@ -12,9 +12,9 @@ from typing import Any
 
 from softib.errors import UnreadableFile
 from softib.sm.config import SmConfig, config_of
-from softib.sm.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
-from softib.sm.options import read_options
-from softib.sm.options_left_out import left_out
+from softib.sm.options.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
+from softib.sm.options.file import read_options
+from softib.sm.options.left_out import left_out
 
 __all__ = ["ManagerSettings"]
 

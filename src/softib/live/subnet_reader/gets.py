@@ -14,12 +14,13 @@ from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Transactor
-from softib.sm.answers import by_attribute
+from softib.ragged import spread
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.discovery import Discovery
 from softib.sm.inventory import pkey_blocks
-from softib.sm.report import SweepReport
+from softib.sm.sweep.discovery import Discovery
+from softib.sm.sweep.report import SweepReport
+from softib.sm.sweep.sorted_answers import by_attribute
 
 __all__ = ["Progress", "Subnet", "read_nodes", "read_subnet"]
 
@@ -73,15 +74,8 @@ class _Reader:
                         heard(answers.attr, answers.tags, answers.data)
             while t.room > 0 and len(queue):
                 t.submit(*queue.take(t.room))
-            outbox, deadline_ps = t.send(now_ps)
-            t.postpone(clock_ps() - now_ps)
+            inbox = self.pacing.exchange(self.wire, now_ps)
             self.progress(what, self.subnet.db.n_nodes, t.sent)
-            if len(outbox):
-                inbox = self.wire.exchange(outbox)
-                self.pacing.took(len(outbox), clock_ps() - now_ps)
-            elif t.busy:
-                ready = self.wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12)))
-                inbox = self.wire.exchange() if ready else None
 
     # -- what is read --
 
@@ -113,8 +107,7 @@ class _Reader:
         blocks = np.where(top > 0, top // LFT_BLOCK + 1, 0)
         most = int(blocks.max(initial=0))
         s.lft = np.full((len(nodes), most * LFT_BLOCK), LFT_NO_ROUTE, np.uint8)
-        rows = np.repeat(np.arange(len(nodes)), blocks)
-        block = np.arange(len(rows)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+        rows, block = spread(blocks)
         self.queue.get(SmpAttr.LFT, db.port_route[db.node_base[nodes[rows]]], rows * ENTRIES_A_SWITCH + block, block)
 
         def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from softib.live.clock import clock_ps
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 
@@ -42,3 +43,15 @@ class Pacing:
             self.transactor.resize(max(LEAST, window // 2))
         elif duration_ps < FAST_PS and 2 * mads > window:
             self.transactor.resize(min(MOST, 2 * window))
+
+    def exchange(self, wire: MadWire, now_ps: int) -> MadBatch | None:
+        """Send what the transactor has due by ``now_ps``, or wait at most 0.25 s for answers; what came, None for nothing."""
+        outbox, deadline_ps = self.transactor.send(now_ps)
+        self.transactor.postpone(clock_ps() - now_ps)
+        if len(outbox):
+            inbox = wire.exchange(outbox)
+            self.took(len(outbox), clock_ps() - now_ps)
+            return inbox
+        if self.transactor.busy and wire.wait(min(0.25, max(0.0, (deadline_ps - clock_ps()) / 1e12))):
+            return wire.exchange()
+        return None

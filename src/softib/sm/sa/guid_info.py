@@ -7,6 +7,7 @@ import numpy as np
 from softib.iba.constants import GUID_BLOCK
 from softib.iba.sa import GUIDInfoRecord as R
 from softib.iba.smp import PortInfo
+from softib.ragged import spread
 from softib.sm.sa.alias_guids import AliasGuids
 from softib.sm.sa.subnet import Subnet
 
@@ -17,8 +18,7 @@ def table(subnet: Subnet, aliases: AliasGuids) -> np.ndarray:
     """uint8[blocks, 72], as many blocks of an end port as its GUIDCap needs, ascending by LID and block."""
     cap = PortInfo.guid_cap.get(subnet.db.port_info[subnet.end_port[: subnet.physical]]).astype(np.int64)
     blocks = np.maximum(1, -(-cap // GUID_BLOCK))
-    end = np.repeat(np.arange(subnet.physical), blocks)
-    block = np.arange(len(end)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    end, block = spread(blocks)
     guid0 = np.where(block == 0, subnet.end_guid[end], np.uint64(0))
     records: np.ndarray = R.pack(lid=subnet.end_lid[end], block=block, guid0=guid0)
     for guid, entries in aliases.tables.items():

@@ -12,6 +12,7 @@ import numpy as np
 from softib.iba.constants import LID_UCAST_MAX, NodeType
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
+from softib.ragged import spread
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.config import SmConfig
@@ -107,8 +108,8 @@ class Subnet:
         """int32[LIDs]: the end that owns a LID, -1 = nobody."""
         owner = np.full(1 << 16, -1, np.int32)
         size = np.where(self.owns_lid, 1 << self.end_lmc, 0)
-        end = np.repeat(np.arange(len(size), dtype=np.int32), size)
-        lid = self.end_lid[end] + np.arange(len(end)) - np.repeat(np.cumsum(size) - size, size)
+        end, offset = spread(size)
+        lid = self.end_lid[end] + offset
         inside = lid <= LID_UCAST_MAX
         owner[lid[inside]] = end[inside]
         owner[0] = -1

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from softib.errors import UnknownName
 from softib.workloads.parameters import Section, section, sections
-from softib.workloads.schedule_messages import Overheads
+from softib.workloads.schedule.messages import Overheads
 
 __all__ = ["Costs", "costs_of", "machine", "merged"]
 

@@ -10,7 +10,7 @@ from softib.errors import InputError
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of, machine
 from softib.workloads.patterns import Part
-from softib.workloads.schedule_messages import part_of
+from softib.workloads.schedule.messages import part_of
 
 if TYPE_CHECKING:
     from softib.workloads.mpi_jobs import Mpi

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.workloads.schedule import Kind, Schedule
+from softib.workloads.schedule.schedule import Kind, Schedule
 
 __all__ = ["Data", "Program"]
 

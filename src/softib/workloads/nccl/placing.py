@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import InputError
+from softib.ragged import spread
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import plan_of
 from softib.workloads.nccl.constants import Algorithm, Collective
@@ -201,8 +202,7 @@ def flow_part(run: Run) -> Part:
     start = max(0.0, whole - max(busy, float((octets / rate).max(initial=0.0))) / 1e3)
     octets = np.maximum(np.round(octets / payload), 1).astype(np.int64)
     pieces = -(-octets // MOST_OCTETS)
-    row = np.repeat(np.arange(len(src)), pieces)
-    nth = np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    row, nth = spread(pieces)
     size = np.minimum(octets[row] - nth * MOST_OCTETS, MOST_OCTETS)
     return Part(src[row], dst[row], size, row, start_ps=round(start * 1e6), rate_gbps=rate[row] / payload * 8)
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 
+from softib.ragged import inverted, spread
 from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.plan import Plan
 
@@ -19,9 +20,7 @@ def topological(plan: Plan, *, last_first: bool = False) -> list[int]:
     """An order in which the transfers can run: lowest rows first, or highest."""
     n = len(plan)
     left = np.diff(plan.first).astype(np.int64)
-    owner = np.repeat(np.arange(n), np.diff(plan.first))
-    order = np.argsort(plan.needs, kind="stable")
-    first = np.concatenate([[0], np.cumsum(np.bincount(plan.needs, minlength=n))])
+    first, waits, _ = inverted(spread(left)[0], plan.needs, n)
     sign = -1 if last_first else 1
     ready = [sign * int(i) for i in np.flatnonzero(left == 0)]
     heapq.heapify(ready)
@@ -29,7 +28,7 @@ def topological(plan: Plan, *, last_first: bool = False) -> list[int]:
     while ready:
         i = sign * heapq.heappop(ready)
         found.append(i)
-        for k in owner[order[first[i] : first[i + 1]]].tolist():
+        for k in waits[first[i] : first[i + 1]].tolist():
             left[k] -= 1
             if left[k] == 0:
                 heapq.heappush(ready, sign * k)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.workloads.hosts import rows_of
 from softib.workloads.nccl.job import machine_of_job
 from softib.workloads.nccl.placing import nodes_of
 from softib.workloads.parameters import section
@@ -55,7 +56,6 @@ def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took
 
 def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:
     """(GPUs of a node, adapters int64[nodes, nics]) of the hosts that ``job`` chooses."""
-    given = job.hosts if isinstance(job.hosts, list) or job.hosts is None else [job.hosts]
-    rows = np.arange(len(hosts)) if given is None else hosts.chosen(given)
+    rows = rows_of(job, hosts)
     adapters = nodes_of(hosts.name, rows, job.nics)
     return machine_of_job(job, adapters.shape[1]).gpus, adapters

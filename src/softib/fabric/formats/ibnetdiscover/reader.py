@@ -38,6 +38,8 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS
 __all__ = ["read"]
 
 # Blanks are matched possessively (*+): a hostile line of thousands of them costs linear time.
+GUID_NAME = 10
+"""Characters of a name such as ``S-2c903007`` from which on it is a GUID's: ibnetdiscover writes 16 digits. ``S-0001`` of a netlist is a name."""
 _NODE = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,9})\s*+"([^"]*+)"\s*+(.*)', re.IGNORECASE)
 _NODE_TEXT = re.compile(
     r'#\s*+(?:"(.*)"|(?!")(.*?))(?:\s*+(?:(base|enhanced)\s*+)?port\s*+0)?'
@@ -170,7 +172,7 @@ class _Netlist:
 
     def _node_guid(self, number: int, name: str) -> int:
         """GUID of a node: of its name (``S-…``), which the other records use, else of ``switchguid=`` and the like."""
-        named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") else UNKNOWN
+        named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME else UNKNOWN
         stated, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
         if text and stated == UNKNOWN:
             self.problems.add(
@@ -182,7 +184,7 @@ class _Netlist:
                 self.problems.add(line, f"GUID {shown(text)} differs from the record's name {shown(name)}; "
                                         "the name, which other records use, is kept")  # fmt: skip
             return named
-        if name[:2] in ("S-", "H-", "R-") and not text:
+        if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME and not text:
             self.problems.add(number, f"name {shown(name)} holds no hexadecimal GUID; a generated one stands in")
         return stated
 

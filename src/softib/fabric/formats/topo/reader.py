@@ -32,6 +32,7 @@ from softib.fabric.formats.files import content, shown_name, stem
 from softib.fabric.formats.topo.build import TopoCable, TopoSystem, build_fabric
 from softib.fabric.formats.topo.ibnl import ARROW, IbnlLibrary, parse_arrow
 from softib.fabric.formats.topo.ibnl_expand import Template, expand, generic
+from softib.fabric.natural_order import natural_key
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
 
@@ -220,7 +221,7 @@ def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, 
 def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: IbnlLibrary) -> Template:
     names = {s.name for s in systems}
     ends = [e for c in parsed.cables for e in ((c.a, c.a_port), (c.b, c.b_port)) if e[0] in names]
-    labels = sorted({label for _, label in ends}, key=_natural)
+    labels = sorted(sorted({label for _, label in ends}), key=natural_key)
     numbered = {label: m for label in labels if (m := _NUMBERED.match(label))}
     by_number = len(numbered) == len(labels)
     number = {x: int(numbered[x].group(1)) for x in labels} if by_number else {x: i for i, x in enumerate(labels, 1)}
@@ -235,8 +236,3 @@ def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: Ibn
         f"no IBNL description of {kind} (sought in {where}); read as a one-chip {kind_of} of {top} ports, {how}",
     )
     return generic(NodeType.CA if is_ca else NodeType.SWITCH, top, number)
-
-
-def _natural(label: str) -> list[tuple[int, int, str]]:
-    parts = re.findall(r"\d{1,18}|\D+|\d+", label)
-    return [(0, int(p), "") if p.isascii() and p.isdigit() else (1, 0, p) for p in parts]

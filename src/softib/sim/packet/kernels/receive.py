@@ -19,13 +19,13 @@ from softib.sim.packet.kernels.hca import memory_fs
 from softib.sim.packet.kernels.links import grant
 from softib.sim.packet.kernels.management import gmp_arrived
 from softib.sim.packet.kernels.multicast import delivered
-from softib.sim.packet.kernels.not_ready import finds_receive, not_ready, ready_for
 from softib.sim.packet.kernels.packet_log import log_received
 from softib.sim.packet.kernels.packet_sizes import READ_OP, UD
 from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.reads import message_of, read_request, read_response
 from softib.sim.packet.kernels.retransmission import acknowledged, go_back
+from softib.sim.packet.kernels.rnr import finds_receive, not_ready, ready_for
 from softib.sim.packet.kernels.sl_counters import count_received
 from softib.sim.packet.kernels.work import arrived
 from softib.sim.packet.tables import (

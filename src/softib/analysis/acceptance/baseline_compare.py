@@ -1,0 +1,234 @@
+"""What of a fabric is no longer as in its baseline: topology, firmware, cables, rates of errors, measurements; each with significance where it is a measurement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from softib.analysis.acceptance.baseline import MODULE_KEYS, BaselineRecord
+from softib.analysis.acceptance.drift import ClassDrift, Drift, compare_pairs
+from softib.analysis.acceptance.pair_classes import classes_of_pairs
+from softib.diags.acceptance import codes
+from softib.diags.acceptance.measurements import TESTS
+from softib.diags.finding import Finding, Location, Severity
+from softib.diags.registry import finding
+from softib.errors import InputError
+from softib.fabric.diff import diff, matched_nodes
+from softib.fabric.model import Fabric
+
+__all__ = ["binomial_tail", "compare_baselines", "drift_of"]
+
+LEVEL = 0.01
+"""Chance of a false alarm in each kind of comparison, after correction."""
+SAME_LEAST = 0.5
+"""Share of the nodes (or hosts) that two baselines have in common, below which they are of different fabrics."""
+SHOWN = 5
+EXACT = 100_000
+LENGTH_M = 0.5
+"""Cable lengths are stated in steps of 0.5 m and more (SFF-8636 counts metres)."""
+
+
+def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Finding]:
+    """Findings, worst first. Raises :class:`InputError` where the two are of different fabrics."""
+    _same_fabric(before, after)
+    found = [*_measurements(before, after), *_errors(before, after)]
+    if before.fabric is not None and after.fabric is not None:
+        found += _topology(before.fabric, after.fabric)
+    found += [*_firmware(before, after), *_modules(before, after)]
+    return sorted(found, key=lambda f: -f.severity)
+
+
+def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
+    """By test, of the tests that both have."""
+    kind = classes_of_pairs(after.fabric or before.fabric)
+    return {
+        t: compare_pairs(before.pairs[t], after.pairs[t], LEVEL, kind)
+        for t in TESTS
+        if t in before.pairs and t in after.pairs
+    }
+
+
+def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
+    if a.fabric is not None and b.fabric is not None:
+        same, of, what = (
+            int((matched_nodes(a.fabric, b.fabric) >= 0).sum()),
+            min(a.fabric.sizes.nodes, b.fabric.sizes.nodes),
+            "nodes",
+        )
+    else:
+        hosts = [{h for rows in r.pairs.values() for pair in rows for h in pair} for r in (a, b)]
+        if not all(hosts):
+            return
+        same, of, what = len(hosts[0] & hosts[1]), min(map(len, hosts)), "hosts"
+    if same < SAME_LEAST * of:
+        raise InputError(
+            f"{a.name} and {b.name} are of different fabrics: {same} of {of} {what} are in both; compare baselines of one fabric"
+        )
+
+
+def _class_drift(test: str, c: ClassDrift, latency: bool) -> Finding:
+    return finding(
+        codes.CLASS_DRIFT, [], f"{test}: pairs {c.name} measure {_times(c.ratio)} of the baseline, the others {_times(c.rest)} ({c.pairs} pairs, p = {c.probability:.1g})",
+        {"test": test, "pairs_class": c.name, "ratio": round(c.ratio, 4), "rest": round(c.rest, 4), "pairs": c.pairs, "probability": c.probability,
+         "confidence": round(1 - c.probability, 6)},
+        severity=Severity.WARNING if (c.ratio > c.rest) == latency else Severity.INFO,
+    )  # fmt: skip
+
+
+def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
+    hosts: dict[str, dict[str, Any]] = {}
+    kind = classes_of_pairs(after.fabric or before.fabric)
+    for test, d in drift_of(before, after).items():
+        latency = TESTS[test].latency
+        for h in d.hosts:
+            row = {
+                "ratio": round(h.ratio, 4),
+                "pairs": h.pairs,
+                "probability": h.probability,
+                "worse": (h.ratio > d.ratio) == latency,
+            }
+            hosts.setdefault(h.host, {})[test] = row
+        yield from (_class_drift(test, c, latency) for c in d.classes)
+        named, apart = {h.host for h in d.hosts}, {c.name for c in d.classes}
+        rest = [
+            {k: v for k, v in r.pairs[test].items() if not named & set(k) and (kind is None or kind(k) not in apart)}
+            for r in (before, after)
+        ]
+        d = compare_pairs(rest[0], rest[1])  # what one host lost is not the fabric's
+        if d.pairs and d.probability < LEVEL:
+            worse = (d.ratio > 1) == latency
+            yield finding(
+                codes.FABRIC_DRIFT, [], f"{test}: the median pair measures {_times(d.ratio)} of the baseline ({d.pairs} pairs, p = {d.probability:.1g})",
+                {"test": test, "ratio": round(d.ratio, 4), "pairs": d.pairs, "probability": d.probability, "confidence": round(1 - d.probability, 6)},
+                severity=Severity.WARNING if worse else Severity.INFO,
+            )  # fmt: skip
+    for host, tests in hosts.items():
+        test, most = min(tests.items(), key=lambda t: t[1]["probability"])
+        worse = any(t["worse"] for t in tests.values())
+        yield finding(
+            codes.HOST_DRIFT, [_host(after, before, host)],
+            f"{host}: its pairs measure {_times(most['ratio'])} of the baseline in {test}, unlike those of other hosts ({most['pairs']} pairs, p = {most['probability']:.1g})",
+            {"tests": tests, "confidence": round(1 - most["probability"], 6)}, severity=Severity.WARNING if worse else Severity.INFO,
+        )  # fmt: skip
+
+
+def _times(ratio: float) -> str:
+    return f"{100 * ratio:.3g} %"
+
+
+def _host(after: BaselineRecord, before: BaselineRecord, host: str) -> Location:
+    for f in (after.fabric, before.fabric):
+        if f is not None:
+            names = f.node_names()
+            if host in names:
+                return Location(host, int(f.node_guid[names.index(host)]))
+    return Location(host, 0)
+
+
+def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
+    """Ports whose counters rise faster: given all events of both, how many fall into the later span is binomial (Przyborowski and Wilenski 1940)."""
+    both = [
+        (key, counter, was, row[counter]) for key, row in after.errors.items()
+        for counter, was in before.errors.get(key, {}).items() if counter in row
+    ]  # fmt: skip
+    worse: dict[str, dict[str, Any]] = {}
+    for key, counter, (n1, t1), (n2, t2) in both:
+        if not n2 or t1 <= 0 or t2 <= 0:
+            continue
+        p = min(1.0, binomial_tail(n2, n1 + n2, t2 / (t1 + t2)) * len(both))
+        if p < LEVEL:
+            worse.setdefault(key, {})[counter] = {
+                "before": n1, "before_s": t1, "after": n2, "after_s": t2, "probability": p,
+            }  # fmt: skip
+    for key, counters in worse.items():
+        counter, most = min(counters.items(), key=lambda c: c[1]["probability"])
+        where = _port(after, key)
+        text = f"{where}: {counter} rose by {most['after']:,} in {most['after_s']:g} s, in the baseline by {most['before']:,} in {most['before_s']:g} s"
+        yield finding(
+            codes.ERRORS_SINCE_BASELINE,
+            [where],
+            text,
+            {"counters": counters, "confidence": round(1 - most["probability"], 6)},
+        )
+
+
+def binomial_tail(k: int, n: int, p: float) -> float:
+    """P(at least ``k`` of ``n``), each with chance ``p``; beyond :data:`EXACT` by the normal distribution."""
+    if k <= 0 or p >= 1:
+        return 1.0
+    if p <= 0 or k > n:
+        return 0.0
+    if n > EXACT:
+        return 0.5 * math.erfc((k - 0.5 - n * p) / math.sqrt(2 * n * p * (1 - p)))
+    log = lambda i: (
+        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)
+    )
+    return min(1.0, math.fsum(math.exp(log(i)) for i in range(k, n + 1)))
+
+
+def _topology(a: Fabric, b: Fabric) -> Iterator[Finding]:
+    """One finding for each kind of change that ``softib diff`` knows."""
+    kinds: dict[str, list[Any]] = {}
+    for change in diff(a, b):
+        kinds.setdefault(change.kind, []).append(change)
+    for kind, changes in kinds.items():
+        more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+        yield finding(
+            codes.TOPOLOGY_CHANGED, [], f"{kind}: {changes[0]}{more}", {"kind": kind, "count": len(changes), "changes": [c.to_json() for c in changes]}
+        )  # fmt: skip
+
+
+def _firmware(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for guid, now in after.firmware.items():
+        was = before.firmware.get(guid)
+        if was is not None and was != now:
+            groups.setdefault((was, now), []).append(guid)
+    for (was, now), guids in sorted(groups.items()):
+        where = [_node(after, g) for g in guids]
+        shown = ", ".join(map(str, where[:SHOWN])) + (f" and {len(where) - SHOWN} more" if len(where) > SHOWN else "")
+        yield finding(
+            codes.FIRMWARE_CHANGED,
+            where,
+            f"{shown}: firmware {now}, before {was}",
+            {"before": was, "after": now, "devices": len(where)},
+        )
+
+
+def _modules(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
+    for key, now in after.modules.items():
+        was = before.modules.get(key)
+        if was is None:
+            continue
+        changed = {k: [was[k], now[k]] for k in MODULE_KEYS if k in was and k in now and was[k] != now[k]}
+        if "length_m" in was and "length_m" in now and abs(float(was["length_m"]) - float(now["length_m"])) >= LENGTH_M:
+            changed["length_m"] = [was["length_m"], now["length_m"]]
+        if changed:
+            where = _port(after, key)
+            text = ", ".join(f"{k.removeprefix('module_')} {b}, before {a}" for k, (a, b) in changed.items())
+            yield finding(codes.CABLE_REPLACED, [where], f"{where}: another cable: {text}", {"changed": changed})
+
+
+def _node(record: BaselineRecord, guid: str) -> Location:
+    return _located(record.fabric, guid, None)
+
+
+def _port(record: BaselineRecord, key: str) -> Location:
+    guid, _, portnum = key.partition(":")
+    return _located(record.fabric, guid, int(portnum or 0))
+
+
+def _located(f: Fabric | None, guid: str, portnum: int | None) -> Location:
+    number = int(guid, 16)
+    if f is not None:
+        hit = (f.node_guid == number).nonzero()[0]
+        if len(hit):
+            return Location(f.node_name(int(hit[0])), number, portnum)
+    return Location(guid, number, portnum)
+
+
+def reference_of(pairs: Mapping[str, Mapping[tuple[str, str], float]], test: str, pair: tuple[str, str]) -> float:
+    """What the baseline has of a pair, in either direction; NaN where it has nothing."""
+    mine = pairs.get(test, {})
+    return mine.get(pair, mine.get(pair[::-1], math.nan))

@@ -1,0 +1,127 @@
+"""What a pair of hosts ought to measure: the bandwidth of its path's links and the latency of its path, by the laws that ``simulate`` and ``--pace`` share.
+
+A link that trained slower than most links of its kind is expected at the rate of its kind: what the fabric was built for, not what it does today.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from softib.diags.acceptance.measurements import TESTS, Measurements, PairTest
+from softib.diags.acceptance.schedule import Round, measuring_parts
+from softib.fabric.model import Fabric
+from softib.sim.messages import messages
+from softib.sim.paths import Plane, packets_of, wire_octets
+
+__all__ = ["Expectation", "Paths", "usual_gbps"]
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Of ``n`` messages: the fabric's ports that send them on, ``port[first[i]:first[i + 1]]`` (int64), from the adapter to the last switch. Empty: no path."""
+
+    first: np.ndarray
+    port: np.ndarray
+
+    def of(self, i: int) -> np.ndarray:
+        """Ports of message ``i``."""
+        return self.port[self.first[i] : self.first[i + 1]]
+
+
+def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
+    """Rate of each port's link (``gbps`` float64[ports], 0 = none), or that of most links of its kind where it is lower. A kind: between the same two kinds of device (hosts'
+    adapters by device, switches by device and number of ports)."""
+    out = gbps.copy()
+    linked = np.flatnonzero((fabric.port_peer >= 0) & (gbps > 0))
+    node = fabric.port_node
+    kind_of_node = np.unique(
+        np.stack([fabric.node_type, fabric.device_id, np.where(fabric.is_switch, fabric.node_nports, 0)]).astype(np.int64),
+        axis=1, return_inverse=True,
+    )[1].reshape(-1)  # fmt: skip
+    a, b = kind_of_node[node[linked]], kind_of_node[node[fabric.port_peer[linked]]]
+    kind = np.minimum(a, b) * (int(kind_of_node.max(initial=0)) + 1) + np.maximum(a, b)
+    for k in np.unique(kind).tolist():
+        rows = linked[kind == k]
+        rates, count = np.unique(gbps[rows], return_counts=True)
+        most = rates[len(rates) - 1 - int(np.argmax(count[::-1]))]
+        out[rows] = np.maximum(gbps[rows], most)
+    return out
+
+
+class Expectation:
+    """What ``fabric``, which has LIDs and tables, ought to do. ``row``: of each of the acceptance's ends, the fabric's end port."""
+
+    def __init__(self, fabric: Fabric, row: np.ndarray, path_sl: np.ndarray | None = None):
+        self.fabric, self.row = fabric, row
+        self.plane = Plane(fabric, path_sl)
+
+    @cached_property
+    def gbps(self) -> np.ndarray:
+        """Expected rate of each port's link (float64[ports])."""
+        return usual_gbps(self.fabric, self.plane.gbps)
+
+    def paths(self, source: np.ndarray, target: np.ndarray) -> Paths:
+        """The ways of data from ``source`` to ``target`` (rows of the acceptance's ends) through the forwarding tables."""
+        m = messages(self.row[source], self.row[target], 1)
+        laid = self.plane.lay(m)
+        return Paths(laid.first, np.asarray(laid.port >> 4, np.int64)[laid.channel])
+
+    def bandwidth(self, source: np.ndarray, target: np.ndarray, size: int, loaded: bool) -> np.ndarray:
+        """Gb/s of payload of messages of ``size`` octets (float64; 0 without a path): the least of its links, each shared evenly by the flows of the call
+        where all run at once (``loaded``)."""
+        there = self.paths(source, target)
+        rate = self.gbps[there.port]
+        if loaded:
+            flows = np.bincount(there.port, minlength=len(self.gbps))
+            rate = rate / flows[there.port]
+        out = np.zeros(len(source))
+        some = np.diff(there.first) > 0
+        if some.any():
+            out[some] = np.minimum.reduceat(rate, there.first[:-1][some])
+        m = messages(self.row[source], self.row[target], size)
+        octets = wire_octets(m, packets_of(m, np.full(len(m), 4096)))
+        return out * size / np.maximum(octets, 1)
+
+    def latency_us(self, source: np.ndarray, target: np.ndarray, size: int) -> np.ndarray:
+        """Half of a ping-pong of ``size`` octets without load (float64; NaN without a path): the mean of both directions."""
+        out = np.zeros(len(source))
+        for a, b in ((source, target), (target, source)):
+            m = messages(self.row[a], self.row[b], size)
+            laid = self.plane.lay(m)
+            slowest = self.bandwidth(a, b, size, False)
+            forth = self.plane.timing(m, laid).forth_ps / 1e6
+            with np.errstate(divide="ignore"):
+                out += np.where(laid.why == 0, forth + size * 8e-3 / slowest, np.nan)
+        return out / 2
+
+    def of_round(self, test: PairTest, one: Round, size: int, part: np.ndarray | None = None) -> np.ndarray:
+        """What each pair of the round ought to measure in ``test`` (float64, in the test's unit). ``part``: of a test beside bandwidth, the part of the round
+        that each pair is in (None: as it is planned)."""
+        a, b = one.source, one.target
+        if test.under_load:
+            from softib.analysis.acceptance.loaded_latency import latency_under_load_us
+
+            return latency_under_load_us(self, a, b, measuring_parts(len(one)) if part is None else part, size)
+        if test.latency:
+            return self.latency_us(a, b, size)
+        if not test.both:
+            return self.bandwidth(a, b, size, test.loaded)
+        if test.loaded:
+            both = self.bandwidth(np.concatenate([a, b]), np.concatenate([b, a]), size, True)
+            return both[: len(a)] + both[len(a) :]
+        return self.bandwidth(a, b, size, False) + self.bandwidth(b, a, size, False)
+
+    def of(self, measured: Measurements, sizes: dict[str, int]) -> np.ndarray:
+        """What each measurement ought to be (float64): loaded ones beside the others of their test and round. ``sizes``: octets by test."""
+        out = np.full(len(measured), np.nan)
+        for name in measured.tests:
+            rows = np.flatnonzero(measured.test == name)
+            for number in np.unique(measured.round[rows]).tolist() if TESTS[name].loaded else [None]:
+                mine = rows if number is None else rows[measured.round[rows] == number]
+                one = Round(number or 0, "", measured.source[mine], measured.target[mine])
+                part = None if measured.part is None else measured.part[mine]
+                out[mine] = self.of_round(TESTS[name], one, sizes[name], part)
+        return out

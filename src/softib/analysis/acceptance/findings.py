@@ -1,0 +1,247 @@
+"""Measurements become findings: slow parts by tomography, with numbers, the rates that links trained at, and who could not measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.analysis.acceptance.expected_pairs import Expectation
+from softib.analysis.acceptance.path_parts import FabricParts, Part, parts_of
+from softib.diags.acceptance import codes
+from softib.diags.acceptance.measurements import TESTS, Failure, Measurements
+from softib.diags.acceptance.schedule import CLASSES, class_of
+from softib.diags.acceptance.tomography import Blamed, blame, deviation
+from softib.diags.finding import Finding, Location
+from softib.diags.registry import finding
+from softib.iba.constants import NodeType
+
+__all__ = ["Judged", "judge", "summary"]
+
+BELOW = 0.9
+"""Share of the model below which the median pair of a test is worth an information."""
+SHOWN = 5
+"""Examples that evidence lists."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """``findings``, the worst first; ``expected`` float64[m]: what each measurement ought to be (NaN: not known)."""
+
+    findings: list[Finding]
+    expected: np.ndarray
+
+
+@dataclass
+class _Case:
+    """One slow part over all tests that found it."""
+
+    part: Part
+    tests: dict[str, Blamed] = field(default_factory=dict)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+
+def judge(
+    measured: Measurements, expectation: Expectation | None, sizes: Mapping[str, int], reference: np.ndarray | None = None
+) -> Judged:  # fmt: skip
+    """What the measurements say. ``sizes``: octets of a message by test. ``reference`` float64[m]: compare with this (a baseline) where it is
+    not NaN, not with the model."""
+    model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
+    usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
+    cases: dict[tuple[str, int], _Case] = {}
+    for test in measured.tests:
+        rows = np.flatnonzero(measured.test == test)
+        standard = usual[rows] if np.isfinite(usual[rows]).any() else np.ones(len(rows))
+        d = deviation(measured.value[rows], standard, TESTS[test].latency)
+        shared = parts_of(measured, rows, test, expectation)
+        for one in blame(d, shared.parts, TESTS[test].latency, len(measured.tests)):
+            _add(cases, _canonical(measured, expectation, shared.what[one.part]), test, one, measured, rows, shared, d)
+    found = [_slow(measured, expectation, c) for c in _folded(measured, cases)]
+    found.sort(key=lambda f: (-f.evidence["loss_percent"], f.message))
+    found += [*_unmeasured(measured, expectation)]
+    if reference is None and expectation is not None:
+        found += _below(measured, model)
+    return Judged(found, model)
+
+
+def _add(
+    cases: dict[tuple[str, int], _Case], part: Part, test: str, one: Blamed, measured: Measurements, rows: np.ndarray, shared: FabricParts,
+    d: np.ndarray,
+) -> None:  # fmt: skip
+    case = cases.setdefault((part.kind, part.row), _Case(part))
+    if test in case.tests and case.tests[test].loss >= one.loss:
+        return
+    case.tests[test] = one
+    mine = shared.parts.rows(one.part)
+    for i in rows[mine[np.argsort(-d[mine], kind="stable")[:SHOWN]]].tolist():
+        case.examples.append(
+            {"test": test, "pair": [measured.ends.name(int(measured.source[i])), measured.ends.name(int(measured.target[i]))],
+             "measured": round(float(measured.value[i]), 3), "unit": TESTS[test].unit}
+        )  # fmt: skip
+
+
+def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Part:
+    """A cable (or a direction of one) to a host is the adapter, the only adapter of a host is the host, a direction of a cable between switches is that cable: by whatever name
+    a test found it."""
+    kind, row, ends = part.kind, part.row, measured.ends
+    if e is not None and kind in ("cable", "direction"):
+        f = e.fabric
+        at = [p for p in (row, int(f.port_peer[row])) if f.node_type[f.port_node[p]] != NodeType.SWITCH]
+        if at:
+            hit = np.flatnonzero(e.plane.ends[e.row] == at[0])
+            kind, row = ("adapter", int(hit[0])) if len(hit) else (kind, row)
+        elif kind == "direction":
+            kind, row = "cable", min(row, int(f.port_peer[row]))
+    if kind == "adapter":
+        mine = [i for i, h in enumerate(ends.host) if h == ends.host[row]]
+        if len(mine) == 1:
+            kind, row = "host", mine[0]
+    return Part(kind, row, part.same)
+
+
+def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list[_Case]:
+    """Without adapters whose host is blamed in another test: what one test shows of the host, one with a smaller effect shows of one of its adapters alone."""
+    host = measured.ends.host
+    hosts = {host[row] for kind, row in cases if kind == "host"}
+    return [c for (kind, row), c in cases.items() if kind != "adapter" or host[row] not in hosts]
+
+
+def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding:
+    """The finding of one part."""
+    name, where, trained = _place(measured, e, case.part)
+    kinds = case.tests
+    bandwidth = [b for t, b in kinds.items() if not TESTS[t].latency]
+    latency = [b for t, b in kinds.items() if TESTS[t].latency]
+    texts = []
+    if bandwidth:
+        worst = max(bandwidth, key=lambda b: b.loss)
+        texts.append(
+            f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of {worst.measurements} measurements"
+        )
+    if latency:
+        worst = max(latency, key=lambda b: b.loss)
+        texts.append(f"{worst.loss:.0%} more latency in {worst.slow} of {worst.measurements}")
+    probability = min(b.probability for b in kinds.values())
+    evidence: dict[str, Any] = {
+        "loss_percent": round(100 * max(b.loss for b in kinds.values()), 1),
+        "tests": {t: {"loss_percent": round(100 * b.loss, 1), "measurements": b.measurements, "slow": b.slow, "probability": b.probability}
+                  for t, b in kinds.items()},
+        "slowest": case.examples, "confidence": round(1.0 - probability, 6),
+    }  # fmt: skip
+    if e is not None and case.part.same:
+        evidence["not_told_apart"] = sorted({_label(measured, e, k, r) for k, r in case.part.same})
+    if trained:
+        evidence["trained"] = trained
+        texts.append(f"its link trained at {trained['gbps']:g} Gb/s, its kind at {trained['usual_gbps']:g}")
+    return finding(codes.SLOW[case.part.kind], where, f"{name}: {'; '.join(texts)}", evidence)
+
+
+def _place(measured: Measurements, e: Expectation | None, part: Part) -> tuple[str, list[Location], dict[str, float]]:
+    """Its name, its places, and the rate that its link trained at where that is lower than usual."""
+    ends = measured.ends
+    if e is None:
+        name = ends.host[part.row] if part.kind == "host" else ends.name(part.row)
+        return name, [Location(name, 0)], {}
+    f = e.fabric
+    if part.kind == "switch":
+        name = f.node_name(part.row)
+        return name, [Location(name, int(f.node_guid[part.row]))], {}
+    rows = [i for i, h in enumerate(ends.host) if h == ends.host[part.row]] if part.kind == "host" else [part.row]
+    ports = [part.row] if part.kind == "cable" else [int(e.plane.ends[e.row[i]]) for i in rows]
+    trained: dict[str, float] = {}
+    for port in ports:
+        if e.plane.gbps[port] < e.gbps[port]:
+            trained = {"gbps": float(e.plane.gbps[port]), "usual_gbps": float(e.gbps[port])}
+    where = [_location(e, p) for port in ports for p in (port, int(f.port_peer[port])) if p >= 0]
+    name = (
+        " ↔ ".join(map(str, where))
+        if part.kind == "cable"
+        else ends.host[part.row]
+        if part.kind == "host"
+        else ends.name(part.row)
+    )
+    return name, where, trained
+
+
+def _location(e: Expectation, port: int) -> Location:
+    f = e.fabric
+    node = int(f.port_node[port])
+    return Location(f.node_name(node), int(f.node_guid[node]), int(f.port_num[port]))
+
+
+def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
+    if kind in ("host", "adapter"):
+        return f"{kind} {measured.ends.host[row] if kind == 'host' else measured.ends.name(row)}"
+    if kind == "switch":
+        return f"switch {e.fabric.node_name(row)}"
+    peer = int(e.fabric.port_peer[row])
+    return f"{'cable' if kind == 'cable' else 'direction'} {_location(e, row)} {'↔' if kind == 'cable' else '→'} {_location(e, peer)}"
+
+
+def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
+    """One finding for each reason that hosts failed for, and one for pairs."""
+    ends = measured.ends
+    hosts: dict[str, dict[str, int]] = {}
+    pairs: dict[tuple[str, str], Failure] = {}
+    place = lambda row: [Location(ends.host[row], 0)] if e is None else [_location(e, int(e.plane.ends[e.row[row]]))]
+    for f in measured.failures:
+        if f.end >= 0:
+            hosts.setdefault(f.reason, {}).setdefault(ends.host[f.end], f.end)
+        else:
+            pairs.setdefault((ends.name(f.source), ends.name(f.target)), f)
+    out = []
+    for reason, at in hosts.items():
+        names = list(at)
+        shown = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+        where = [p for row in at.values() for p in place(row)]
+        out.append(finding(codes.HOST_UNMEASURED, where, f"{shown}: {reason}", {"hosts": names, "reason": reason}))
+    if pairs:
+        (a, b), first = next(iter(pairs.items()))
+        listed = [{"pair": list(k), "test": f.test, "round": f.round, "reason": f.reason} for k, f in pairs.items()]
+        more = f" and {len(pairs) - 1} more pairs" if len(pairs) > 1 else ""
+        out.append(
+            finding(
+                codes.PAIR_UNMEASURED,
+                place(first.source) + place(first.target),
+                f"{a} – {b}: {first.reason}{more}",
+                {"pairs": listed},
+            )
+        )
+    return out
+
+
+def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
+    """Tests whose median pair is far from the model: nothing of the fabric stands out, so the cause is everywhere."""
+    out = []
+    for test in measured.tests:
+        rows = np.flatnonzero((measured.test == test) & np.isfinite(model) & (model > 0))
+        if not len(rows) or TESTS[test].latency:
+            continue
+        share = float(np.median(measured.value[rows] / model[rows]))
+        if share < BELOW:
+            out.append(
+                finding(codes.BELOW_MODEL, [], f"{test}: the median pair reaches {share:.0%} of what its path lets expect",
+                        {"test": test, "median_share": round(share, 4), "pairs": len(rows)})
+            )  # fmt: skip
+    return out
+
+
+def summary(measured: Measurements, expected: np.ndarray) -> list[dict[str, Any]]:
+    """One row for each test and class of pairs: how many, least, median and largest value, and the median of what was expected."""
+    out = []
+    kind = class_of(measured.ends, measured.source, measured.target)
+    known = len(np.unique(measured.ends.leaf)) > 1
+    for test in measured.tests:
+        for number, name in enumerate(CLASSES):
+            rows = np.flatnonzero((measured.test == test) & (kind == number))
+            if not len(rows):
+                continue
+            values, model = measured.value[rows], expected[rows]
+            out.append({
+                "test": test, "pairs": name if known else "all", "measurements": len(rows), "unit": TESTS[test].unit,
+                "least": float(values.min()), "median": float(np.median(values)), "largest": float(values.max()),
+                "expected": float(np.median(model)) if np.isfinite(model).all() else None,
+            })  # fmt: skip
+    return out

@@ -1,0 +1,122 @@
+"""Latency beside bandwidth, as the packet layer has it: short messages of some pairs of a round while the others send both ways as fast as they can.
+
+Switches serve links by packets, so a short message that shares a link waits for packets, and where more data wants a link than it carries, for what
+stands in the buffers before it. Only the load that the measured paths meet is simulated: flows that share a link with them, and flows that share one with those, as far
+as that goes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.analysis.acceptance.expected_pairs import Expectation, Paths
+from softib.fabric.model import Fabric
+from softib.iba.smp import PortInfo
+from softib.sim import packet
+from softib.sim.messages import messages
+from softib.sim.packet.options import PacketOptions
+
+__all__ = ["latency_under_load_us"]
+
+US = 10**6
+SETTLED_PS, EVERY_PS, PROBES = 20 * US, 2 * US, 16
+"""When the first short message of a pair is sent (buffers are full long before), how long after it the next is, and how many there are each way."""
+END_PS = SETTLED_PS + (PROBES + 4) * EVERY_PS
+SPEED_FIELDS = (
+    PortInfo.link_width_active,
+    PortInfo.link_speed_active,
+    PortInfo.link_speed_ext_active,
+    PortInfo.link_speed_ext2_active,
+)
+
+
+def latency_under_load_us(
+    e: Expectation, source: np.ndarray, target: np.ndarray, part: np.ndarray, size: int
+) -> np.ndarray:
+    """Half of a ping-pong of ``size`` octets in microseconds of each pair (rows of the acceptance's ends), the pairs of its ``part`` measured while those of
+    the other parts are the load (float64; NaN without a path). The median of :data:`PROBES` messages each way."""
+    out = e.latency_us(source, target, size)
+    fabric = _as_built(e)
+    for number in np.unique(part).tolist():
+        mine = np.flatnonzero((part == number) & np.isfinite(out))
+        others = np.flatnonzero((part != number) & np.isfinite(out))
+        met, load = _that_meet(e, source, target, mine, others)
+        if len(met) and len(load):
+            out[met] += _wait_us(e, fabric, (source[met], target[met]), (source[load], target[load]), size)
+    return out
+
+
+def _both(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([a, b]), np.concatenate([b, a])
+
+
+def _that_meet(
+    e: Expectation, source: np.ndarray, target: np.ndarray, mine: np.ndarray, others: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(pairs of ``mine`` that share a link with the load, pairs of ``others`` that matter to them)."""
+    probe = _links(e, source[mine], target[mine])
+    load = _links(e, source[others], target[others])
+    on_load = np.zeros(len(e.gbps), bool)
+    on_load[load.port] = True
+    met = _any(probe, on_load)
+    reached = np.zeros(len(e.gbps), bool)
+    reached[probe.port[np.repeat(met, np.diff(probe.first))]] = True
+    chosen = np.zeros(len(others), bool)
+    while True:
+        more = _any(load, reached)
+        if np.array_equal(more, chosen):
+            return mine[met], others[chosen]
+        chosen = more
+        reached[load.port[np.repeat(chosen, np.diff(load.first))]] = True
+
+
+def _links(e: Expectation, a: np.ndarray, b: np.ndarray) -> Paths:
+    """The links of both directions of each pair."""
+    there, back = e.paths(a, b), e.paths(b, a)
+    pair = np.concatenate([np.repeat(np.arange(len(a)), np.diff(p.first)) for p in (there, back)])
+    order = np.argsort(pair, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(pair, minlength=len(a)))]).astype(np.int64)
+    return Paths(first, np.concatenate([there.port, back.port])[order])
+
+
+def _any(paths: Paths, marked: np.ndarray) -> np.ndarray:
+    """Of which pairs any link is ``marked``."""
+    hits = np.concatenate([[0], np.cumsum(marked[paths.port])])
+    return np.asarray(hits[paths.first[1:]] > hits[paths.first[:-1]])
+
+
+def _wait_us(
+    e: Expectation, fabric: Fabric, pairs: tuple[np.ndarray, np.ndarray], load: tuple[np.ndarray, np.ndarray], size: int
+) -> np.ndarray:  # fmt: skip
+    """How much longer a message of each of ``pairs`` takes beside ``load`` than without, the mean of both directions."""
+    a, b = _both(*pairs)
+    x, y = _both(*load)
+    octets = int(float(e.gbps.max()) * 1e9 / 8 * END_PS / 1e12)
+    begin = np.tile(SETTLED_PS + np.arange(PROBES) * EVERY_PS, len(a))
+    probes = messages(np.repeat(e.row[a], PROBES), np.repeat(e.row[b], PROBES), size, start_ps=begin)
+    both = messages(
+        np.concatenate([probes.src, e.row[x]]), np.concatenate([probes.dst, e.row[y]]),
+        np.concatenate([probes.size, np.full(len(x), octets)]), start_ps=np.concatenate([begin, np.zeros(len(x), np.int64)]),
+    )  # fmt: skip
+    took = [
+        packet.run(fabric, m, PacketOptions(until_ps=END_PS)).arrived_ps[: len(begin)] - begin for m in (both, probes)
+    ]
+    extra = np.maximum(took[0], 0) - took[1]
+    extra[took[0] <= 0] = END_PS - begin[took[0] <= 0]  # still on its way at the end: at least as late as that
+    middle = np.median(extra.reshape(-1, PROBES), axis=1) / US
+    return np.asarray(middle[: len(pairs[0])] + middle[len(pairs[0]) :]) / 2
+
+
+def _as_built(e: Expectation) -> Fabric:
+    """The fabric with every link at the rate of its kind."""
+    slow = np.flatnonzero(e.plane.gbps < e.gbps)
+    if not len(slow):
+        return e.fabric
+    made = e.fabric.copy()
+    for rate in np.unique(e.gbps[slow]).tolist():
+        rows = slow[e.gbps[slow] == rate]
+        model = int(np.flatnonzero((e.plane.gbps == rate) & (e.gbps == rate))[0])
+        for one in SPEED_FIELDS:
+            one.set(made.port_info, np.full(len(rows), one.get(made.port_info[[model]])[0]), rows)
+        made.port_mlnx_speed[rows] = made.port_mlnx_speed[model]
+    return made

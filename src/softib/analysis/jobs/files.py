@@ -1,0 +1,222 @@
+"""Jobs as schedulers tell them: Slurm's ``squeue --json``, ``scontrol show job --json`` and ``sacct --json``, a Kubernetes list of pods, or YAML.
+
+YAML is a mapping from a job's name to its hosts (``train: [node-1, node-2]`` or ``train: "node-[1-2]"``), or a list of ``{name, hosts, user}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from softib.analysis.jobs.times import pod_span, ran_at, slurm_span
+from softib.errors import InputError, LimitError, UnreadableFile
+
+__all__ = ["ScheduledJob", "expand_hostlist", "read_jobs"]
+
+MOST_HOSTS, MOST_IN_ALL = 200_000, 4_000_000
+DIGITS = 18
+RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "Pending"})
+"""States of what runs on no host yet, or no more; a time that such a job states is a plan."""
+OWNER_LABELS = (
+    "batch.kubernetes.io/job-name", "job-name", "training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "volcano.sh/job-name",
+    "ray.io/cluster", "app.kubernetes.io/instance",
+)  # fmt: skip
+"""Labels of pods that say which job a pod is a part of, the most telling first."""
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_RANGE = re.compile(r"([0-9]+)-([0-9]+)")
+
+
+@dataclass(frozen=True)
+class ScheduledJob:
+    """``name`` (with its ID where the scheduler has one), ``user`` or namespace, and the ``hosts`` by the names that the scheduler has for them."""
+
+    name: str
+    hosts: tuple[str, ...]
+    user: str = ""
+
+
+def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | None = None) -> list[ScheduledJob]:
+    """The running jobs of a file (or of what was parsed from one); those that ran at the clock time ``at_s`` by the times that the scheduler states, where it is given (YAML states none: its
+    jobs are of all times). Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
+    stated, of = (source, "jobs") if isinstance(source, Mapping) else (_parsed(source), os.fspath(source))
+    if isinstance(stated, Mapping) and stated.get("kind") == "Pod":  # kubectl get pod NAME -o json
+        stated = {"items": [stated]}
+    if isinstance(stated, Mapping) and isinstance(stated.get("jobs"), list):
+        _complain(stated, of)
+        return list(_slurm(stated["jobs"], of, at_s))
+    if isinstance(stated, Mapping) and isinstance(stated.get("items"), list):
+        return list(_pods(stated["items"], of, at_s))
+    if isinstance(stated, Mapping | list):
+        return list(_plain(stated, of))
+    raise InputError(
+        f"{of}: no jobs in it; give squeue --json, a Kubernetes list of pods (kubectl get pods -o json), or YAML: name: [hosts]"
+    )
+
+
+def _complain(stated: Mapping[str, Any], of: str) -> None:
+    """Slurm that could not ask its controller writes no jobs, and why."""
+    errors = stated.get("errors")
+    if not stated["jobs"] and isinstance(errors, list) and errors:
+        why = errors[0].get("description") or errors[0].get("error") if isinstance(errors[0], Mapping) else errors[0]
+        raise InputError(f"{of}: Slurm told no jobs but an error: {' '.join(str(why).split())[:200]}")
+
+
+def _parsed(path: str | os.PathLike[str]) -> Any:
+    try:
+        text = Path(path).read_text("utf-8-sig")
+        try:
+            return json.loads(text)
+        except ValueError:
+            return yaml.load(text, Loader=LOADER)
+    except (OSError, UnicodeDecodeError, RecursionError, ValueError, yaml.YAMLError) as error:
+        raise UnreadableFile(f"{os.fspath(path)}: no file of jobs: {str(error).splitlines()[0]}") from None
+
+
+def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJob]:
+    total = 0
+    for i, job in enumerate(jobs):
+        if not isinstance(job, Mapping):
+            raise InputError(f"{of}: jobs[{i}] is no job; squeue --json writes an object for each")
+        states = _states(job)
+        if not (states & RUNNING if at_s is None else _then(states, slurm_span(job, states), at_s)):
+            continue
+        nodes = _nodes(job)
+        if not nodes:
+            continue
+        name = str(job.get("name") or "")
+        number = job.get("job_id")
+        label = f"{name} ({number})" if name and number is not None else name or str(number)
+        hosts = expand_hostlist(nodes)
+        total += len(hosts)
+        if total > MOST_IN_ALL:
+            raise LimitError(f"{of}: jobs on more than {MOST_IN_ALL:,} hosts in all")
+        yield ScheduledJob(label, hosts, str(job.get("user_name") or job.get("user") or ""))
+
+
+def _nodes(job: Mapping[str, Any]) -> str:
+    """The hostlist: ``nodes`` of the job, or ``job_resources.nodes``, a text before Slurm 23.11, then an object with ``list`` and ``allocation``; "" without any."""
+    resources = job.get("job_resources")
+    nodes = job.get("nodes") or (resources.get("nodes") if isinstance(resources, Mapping) else None)
+    if isinstance(nodes, Mapping):
+        allocated = nodes.get("allocation")
+        names = [n["name"] for n in allocated if isinstance(n, Mapping) and isinstance(n.get("name"), str)] if isinstance(allocated, list) else []  # fmt: skip
+        nodes = nodes.get("list") or ",".join(names)
+    return nodes if isinstance(nodes, str) and nodes != "None assigned" else ""  # sacct's words for none
+
+
+def _states(job: Mapping[str, Any]) -> set[str]:
+    """``job_state`` is a text (before Slurm 23.11) or a list; ``sacct`` says ``state: {current: …}``."""
+    state = job.get("job_state")
+    if state is None and isinstance(job.get("state"), Mapping):
+        state = job["state"].get("current")
+    return {str(s) for s in state} if isinstance(state, list) else {"RUNNING" if state is None else str(state)}
+
+
+def _then(states: set[str], span: tuple[float | None, float | None], at_s: float) -> bool:
+    """Did it run at ``at_s``? One that has ended nobody knows when did not."""
+    ended_sometime = span[1] is None and not states & RUNNING
+    return not states & WAITING and not ended_sometime and ran_at(span, at_s)
+
+
+def _pods(items: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJob]:
+    """Pods of one owner are one job. Those that run on no node yet, or have ended, are left out."""
+    pods = [p for p in items if isinstance(p, Mapping) and p.get("kind", "Pod") == "Pod"]
+    if items and not pods:
+        kind = next((str(p.get("kind")) for p in items if isinstance(p, Mapping)), "none")
+        raise InputError(f"{of}: no pods in it, but {kind[:60]}; give kubectl get pods -o json")
+    hosts: dict[tuple[str, str], dict[str, None]] = {}
+    for pod in pods:
+        meta, spec, status = (_mapping(pod.get(k)) for k in ("metadata", "spec", "status"))
+        node, states = spec.get("nodeName"), {str(status.get("phase", "Running"))}
+        if node and (states & RUNNING if at_s is None else _then(states, pod_span(status), at_s)):
+            hosts.setdefault((str(meta.get("namespace") or ""), _owner(meta)), {})[str(node)] = None
+    for (namespace, name), nodes in hosts.items():
+        yield ScheduledJob(name, tuple(nodes), namespace)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _owner(meta: Mapping[str, Any]) -> str:
+    labels = _mapping(meta.get("labels"))
+    for label in OWNER_LABELS:
+        if labels.get(label):
+            return str(labels[label])
+    owners = meta.get("ownerReferences")
+    first = _mapping(owners[0]) if isinstance(owners, list) and owners else {}
+    return str(first.get("name") or meta.get("name") or "pod")
+
+
+def _plain(stated: Mapping[str, Any] | list[Any], of: str) -> Iterator[ScheduledJob]:
+    entries = [{"name": n, "hosts": h} for n, h in stated.items()] if isinstance(stated, Mapping) else stated
+    for i, entry in enumerate(entries):
+        hosts = entry.get("hosts") if isinstance(entry, Mapping) else None
+        if isinstance(hosts, str):
+            hosts = [hosts]
+        if not isinstance(hosts, list) or not hosts or not all(isinstance(h, str | int) for h in hosts):
+            name = entry.get("name", i) if isinstance(entry, Mapping) else i
+            raise InputError(f"{of}: job {name} has no hosts; a line such as train: [node-1, node-2], or squeue --json")
+        names = tuple(dict.fromkeys(n for h in hosts for n in expand_hostlist(str(h))))
+        yield ScheduledJob(str(entry.get("name", f"job {i + 1}")), names, str(entry.get("user", "")))
+
+
+def expand_hostlist(text: str) -> tuple[str, ...]:
+    """``node[001-003,7],login`` as Slurm means it: node001, node002, node003, node7, login. Raises :class:`InputError`, :class:`LimitError`."""
+    found: list[str] = []
+    for part in _split(text):
+        choices = [_choices(piece, text) if i % 2 else [piece] for i, piece in enumerate(_pieces(part, text))]
+        total = 1
+        for c in choices:
+            total *= len(c)
+        if len(found) + total > MOST_HOSTS:
+            raise LimitError(f"{text[:60]}: more than {MOST_HOSTS:,} hosts")
+        found += ["".join(names) for names in product(*choices)]
+    return tuple(dict.fromkeys(found))
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c == "[") - (c == "]")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _pieces(part: str, text: str) -> list[str]:
+    """Plain text and what is in brackets, in turn."""
+    pieces = re.split(r"[\[\]]", part)
+    if len(pieces) % 2 == 0 or re.sub(r"[^][]", "", part) != "[]" * (len(pieces) // 2):
+        raise InputError(f"hosts {text[:60]!r}: a bracket is not closed; Slurm writes node[001-004,007]")
+    return pieces
+
+
+def _choices(inside: str, text: str) -> list[str]:
+    out: list[str] = []
+    for item in inside.split(","):
+        item = item.strip()
+        if len(item) > 2 * DIGITS:
+            raise InputError(f"hosts {text[:60]!r}: a number of more than {DIGITS} digits")
+        hit = _RANGE.fullmatch(item)
+        if hit and int(hit[1]) <= int(hit[2]):
+            if int(hit[2]) - int(hit[1]) >= MOST_HOSTS:
+                raise LimitError(f"{text[:60]}: more than {MOST_HOSTS:,} hosts")
+            out += [str(n).zfill(len(hit[1])) for n in range(int(hit[1]), int(hit[2]) + 1)]
+        elif item.isdecimal():
+            out.append(item)
+        else:
+            raise InputError(f"hosts {text[:60]!r}: {item!r} is no number and no range such as 001-004")
+    return out

@@ -1,0 +1,224 @@
+"""Jobs on a fabric: which links each may use, which share them, which cross a certain one, and how much they slow each other down.
+
+A job's traffic is not known: its hosts may all talk to each other, adapter n of one with adapter n of the other (rails), as collective libraries do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.analysis.jobs.files import ScheduledJob
+from softib.diags.view import adapter_of
+from softib.sim import static
+from softib.sim.static_network import Network, port_gbps
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+    from softib.routing.graph import SwitchGraph
+
+__all__ = ["JobLinks", "JobOnFabric", "place_jobs"]
+
+EVERY_PAIR = 512
+"""Ports of a rail of a job up to which all pairs are looked at; beyond, :data:`SHIFTS` shifts, which reach the links that many pairs use."""
+SHIFTS = 256
+ROUNDS = 8
+"""Random permutations of each job that the expected slowdown is the mean of."""
+
+
+@dataclass(frozen=True)
+class JobOnFabric:
+    """A job: ``hosts`` found on the fabric, ``missing`` ones that are not; ``ends`` rows of the network's hosts; ``rail`` of each (same index)."""
+
+    job: ScheduledJob
+    hosts: tuple[str, ...]
+    missing: tuple[str, ...]
+    ends: np.ndarray
+    rail: np.ndarray
+
+
+@dataclass
+class JobLinks:
+    """``uses`` bool[jobs, channels]: the job's traffic may take the channel. ``port`` int64[channels]: the fabric's port that sends into it."""
+
+    fabric: Fabric
+    network: Network
+    jobs: tuple[JobOnFabric, ...]
+    uses: np.ndarray
+    port: np.ndarray
+    row: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def shared(self) -> np.ndarray:
+        """How many jobs may use each channel (int64[channels])."""
+        return np.asarray(self.uses.sum(axis=0))
+
+    def crossing(self, node_guid: int, portnum: int) -> list[str]:
+        """Names of the jobs whose traffic may cross the cable of this port, in either direction."""
+        channels = list(self.row.get((node_guid, portnum), ()))
+        return [j.job.name for i, j in enumerate(self.jobs) if self.uses[i, channels].any()]
+
+    def ports_of(self, job: int) -> list[tuple[str, int, int]]:
+        """(host, NodeGUID, portnum) of each of its adapters' ports."""
+        f, out = self.fabric, []
+        for port in self.port[self.network.n_links + self.jobs[job].ends].tolist():
+            node = int(f.port_node[port])
+            both = adapter_of(f.node_name(node))
+            out.append((both[0] if both else f.node_name(node), int(f.node_guid[node]), int(f.port_num[port])))
+        return out
+
+    def links_of(self, job: int) -> list[str]:
+        """``leaf-3[40]`` of every port that sends what the job sends."""
+        return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
+
+    def nodes_of(self, job: int) -> np.ndarray:
+        """Rows of the nodes that the job has (int64[n], ascending): those behind the last link to each of its ends."""
+        ends = self.port[len(self.port) - self.network.n_hosts :][self.jobs[job].ends]
+        return np.unique(self.fabric.port_node[self.fabric.port_peer[ends]].astype(np.int64))
+
+    def cables_of(self, job: int) -> int:
+        """How many cables the job may use, in either direction."""
+        port = self.port[self.uses[job]]
+        return len(np.unique(np.minimum(port, self.fabric.port_peer[port])))
+
+    def sharing(self, job: int) -> dict[str, int]:
+        """The other jobs that may use links of this one, by the number of these links (each direction of a cable is one), the most first."""
+        count = (self.uses[:, self.uses[job]]).sum(axis=1)
+        order = np.argsort(-count, kind="stable")
+        return {self.jobs[j].job.name: int(count[j]) for j in order.tolist() if j != job and count[j]}
+
+    def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None, seed: int = 0) -> list[float]:
+        """How many times slower each job's messages are expected to be than alone on a fabric in order: all jobs at once, each in random permutations,
+        every link shared evenly (static layer). ``slow_gbps``: what the port at (NodeGUID, portnum) and the other end really carry."""
+        rate = self._rates(slow_gbps or {})
+        alone, together = np.zeros(len(self.jobs)), np.zeros(len(self.jobs))
+        rng = np.random.default_rng(seed)
+        for _ in range(ROUNDS):
+            flows = [_permutation(j, rng) for j in self.jobs]
+            src, dst = (np.concatenate([f[i] for f in flows] or [np.zeros(0, np.int64)]) for i in (0, 1))
+            owner = np.repeat(np.arange(len(flows)), [len(f[0]) for f in flows])
+            for j, (a, b) in enumerate(flows):
+                alone[j] += _mean_ps(self.network, a, b)
+            slow = _with_rate(self.network, rate)
+            got = static.flow_rates(slow, src, dst)[0] if len(src) else np.zeros(0)
+            for j in range(len(flows)):
+                mine = got[owner == j]
+                together[j] += float(np.mean(1.0 / mine[mine > 0])) if (mine > 0).any() else 0.0
+        return [float(t / a) if a > 0 else 1.0 for t, a in zip(together, alone, strict=True)]
+
+    def _rates(self, slow: Mapping[tuple[int, int], float]) -> np.ndarray:
+        rate = self.network.rate.copy()
+        for place, gbps in slow.items():
+            channels = list(self.row.get(place, ()))
+            rate[channels] = np.minimum(rate[channels], max(gbps, 1e-9))
+        return rate
+
+    def to_json(self, slow_gbps: Mapping[tuple[int, int], float] | None = None) -> list[dict[str, Any]]:
+        """One object a job: name, user, hosts, cables, who shares them, expected slowdown."""
+        slower = self.slowdown(slow_gbps)
+        return [
+            {"job": j.job.name, "user": j.job.user, "hosts": list(j.hosts), "missing_hosts": list(j.missing), "cables": self.cables_of(i),
+             "shared_with": self.sharing(i), "expected_slowdown": round(slower[i], 3)}
+            for i, j in enumerate(self.jobs)
+        ]  # fmt: skip
+
+
+def _with_rate(network: Network, rate: np.ndarray) -> Network:
+    from dataclasses import replace
+
+    return replace(network, rate=rate)
+
+
+def _mean_ps(network: Network, src: np.ndarray, dst: np.ndarray) -> float:
+    """Mean time of an octet over the flows: 1 / rate."""
+    if not len(src):
+        return 0.0
+    rate = static.flow_rates(network, src, dst)[0]
+    return float(np.mean(1.0 / rate[rate > 0])) if (rate > 0).any() else 0.0
+
+
+def _permutation(job: JobOnFabric, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A random cyclic permutation of each rail of a job: nobody sends to itself."""
+    src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for rail in np.unique(job.rail).tolist():
+        mine = rng.permutation(job.ends[job.rail == rail])
+        if len(mine) > 1:
+            src.append(mine)
+            dst.append(np.roll(mine, -1))
+    return np.concatenate(src), np.concatenate(dst)
+
+
+def place_jobs(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, jobs: Sequence[ScheduledJob]) -> JobLinks:
+    """Find the jobs' hosts on a routed fabric, and the links that their traffic may take.
+
+    A host is found by the name of a node, or the part before the adapter (``node-1`` of ``node-1 mlx5_0``), with or without domain.
+    """
+    links = fabric.port(graph.switch_node[graph.link_switch], graph.out_port.astype(np.int64))
+    chosen = np.flatnonzero(~graph.end_is_switch)
+    eject = fabric.port(graph.switch_node[graph.end_switch], graph.end_port.astype(np.int64))
+    all_rates = port_gbps(fabric)
+    network = Network.build(
+        graph, lft[:, : graph.lft_size], chosen, np.maximum(all_rates[links], 1e-9), np.maximum(all_rates[eject], 1e-9)
+    )
+    eject = eject[chosen]
+    port = np.concatenate([links, fabric.port_peer[eject], eject]).astype(np.int64)
+    placed = _placed(fabric, fabric.port_node[fabric.port_peer[eject]], jobs)
+    uses = np.zeros((len(placed), network.n_channels), bool)
+    for j, job in enumerate(placed):
+        src, dst = _pairs(job)
+        if len(src):
+            uses[j] = static.loads(network, src, dst).load > 0
+    return JobLinks(fabric, network, placed, uses, port, _rows(fabric, port))
+
+
+def _rows(fabric: Fabric, port: np.ndarray) -> dict[tuple[int, int], tuple[int, ...]]:
+    """Both directions of the cable of each port: (NodeGUID, portnum) -> channels."""
+    channel = np.full(fabric.sizes.ports, -1, np.int64)
+    channel[port] = np.arange(len(port))
+    out: dict[tuple[int, int], tuple[int, ...]] = {}
+    guid = fabric.node_guid[fabric.port_node]
+    for p in port.tolist():
+        both = (channel[p], channel[fabric.port_peer[p]])
+        out[int(guid[p]), int(fabric.port_num[p])] = tuple(int(c) for c in both if c >= 0)
+    return out
+
+
+def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> tuple[JobOnFabric, ...]:
+    """``node`` of each of the network's hosts."""
+    ends: dict[str, list[int]] = {}
+    rails: list[str] = []
+    for end, n in enumerate(node.tolist()):
+        name = fabric.node_name(int(n))
+        host, adapter = adapter_of(name) or (name, "")
+        rails.append(adapter)
+        for known in dict.fromkeys((name, host, host.partition(".")[0])):
+            ends.setdefault(known, []).append(end)
+    rail_of = (
+        np.unique(np.array(rails, object).astype(str), return_inverse=True)[1].reshape(-1)
+        if rails
+        else np.zeros(0, np.int64)
+    )
+    out = []
+    for job in jobs:
+        found = {h: ends.get(h) or ends.get(h.partition(".")[0]) or [] for h in job.hosts}
+        rows = np.array(sorted({e for mine in found.values() for e in mine}), np.int64)
+        here = tuple(h for h in job.hosts if found[h])
+        out.append(JobOnFabric(job, here, tuple(h for h in job.hosts if not found[h]), rows, rail_of[rows]))
+    return tuple(out)
+
+
+def _pairs(job: JobOnFabric) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of each rail, or those of shifts."""
+    src, dst = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for rail in np.unique(job.rail).tolist():
+        mine = job.ends[job.rail == rail]
+        n = len(mine)
+        shifts = np.arange(1, n) if n <= EVERY_PAIR else np.unique(np.linspace(1, n - 1, SHIFTS).astype(np.int64))
+        for s in shifts.tolist():
+            src.append(mine)
+            dst.append(np.roll(mine, -s))
+    return np.concatenate(src), np.concatenate(dst)

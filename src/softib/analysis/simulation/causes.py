@@ -1,0 +1,258 @@
+"""Which ports limited a run, by cause: whose traffic, at which hop, and what would help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.analysis.simulation.flows import Flow, Victims, flows_through, victims_of
+from softib.analysis.simulation.run import Simulated
+
+__all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
+
+SHOWN_PAIRS = 3
+UNEVEN = 1.5
+"""A link that is this much busier than its siblings on the switch is busier by the tables' choice."""
+FULL = 0.95
+AS_BUSY = 0.98
+"""A host's own link that carries this share of a port's load is the limit as much as the port is."""
+HARDLY = 0.02
+"""Where no link is this busy, links are not what the run waited for."""
+BUSY = 0.5
+"""From this load on a port may make others wait."""
+SEEN = {
+    "pause_frames_received": "pause frames stopped it", "tail_drops": "frames dropped at its full queue", "ecn_marked": "frames marked",
+}  # fmt: skip
+"""Figures of an Ethernet port that its cause mentions."""
+CROWD = 1.5
+"""Messages under way at a time, on average, from which on senders are in each other's way."""
+
+
+@dataclass(frozen=True)
+class BusyPort:
+    """An egress port: ``load`` is the share of the run in which its link was busy. ``pairs`` are sources and destinations with the most bytes
+    on it (with their share of these), ``n_pairs`` how many there are; ``hop`` and ``hops`` where it stands on the paths of the first of
+    them. ``flows`` are the largest of ``n_flows``, ``victims`` whose messages waited behind them, ``changes`` what would help as changes of a
+    what-if (``cc``, ``ar``, ``engine``, ``vl``)."""
+
+    port: int
+    place: str
+    peer: str
+    gbps: float
+    load: float
+    octets: float
+    n_pairs: int
+    pairs: tuple[tuple[str, str, float], ...]
+    hop: int
+    hops: int
+    vls: tuple[int, ...]
+    cause: str
+    help: str
+    changes: tuple[str, ...]
+    flows: tuple[Flow, ...]
+    n_flows: int
+    victims: Victims | None
+
+
+@dataclass(frozen=True)
+class EngineLoad:
+    """``relative``: the busiest link between switches under ``engine``'s tables, over that of the run."""
+
+    engine: str
+    relative: float
+
+
+def busy_ports(run: Simulated, n: int = 5) -> list[BusyPort]:
+    """The ``n`` ports with the largest load, the largest first; of ports with one load those inside the fabric first."""
+    f = run.fabric
+    inside = (f.switch_of_node[f.port_node] >= 0) & (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0)
+    order = np.lexsort((np.arange(len(run.load)), ~inside, -np.round(run.load, 6)))
+    return [_busy(run, int(p)) for p in order[:n] if run.load[p] > 0]
+
+
+def _busy(run: Simulated, port: int) -> BusyPort:
+    if run.outcome.network != "infiniband":
+        return _hashed(run, port)
+    f, m, laid = run.fabric, run.messages, run.plane.lay(run.messages)
+    on = laid.port >> 4 == port
+    entries = np.flatnonzero(on[laid.channel])
+    rows = np.searchsorted(laid.first, entries, side="right") - 1
+    pair = m.src[rows].astype(np.int64) << 32 | m.dst[rows]
+    unique, which = np.unique(pair, return_inverse=True)
+    size = np.bincount(which, m.size[rows].astype(float))
+    top = np.argsort(-size, kind="stable")[:SHOWN_PAIRS]
+    a, b = unique >> 32, unique & 0xFFFFFFFF
+    pairs = tuple((str(run.names[a[k]]), str(run.names[b[k]]), float(size[k] / size.sum())) for k in top)
+    first = rows[int(np.argmax(which == top[0]))]
+    hop = int(entries[int(np.argmax(which == top[0]))] - laid.first[first]) + 1
+    at_once = float(run.took_ps[rows].clip(0).sum()) / max(run.outcome.end_ps, 1)
+    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), at_once, _own_links(run, rows))
+    flows, n_flows = flows_through(run, port)
+    victims = victims_of(run, port) if run.load[port] >= BUSY else None
+    return BusyPort(
+        port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.plane.gbps[port]), float(run.load[port]),
+        float(run.octets[port]), len(unique), pairs, hop, int(laid.first[first + 1] - laid.first[first]),
+        tuple(np.unique(laid.port[on] & 15).tolist()), cause, remedy, changes, tuple(flows), n_flows, victims,
+    )  # fmt: skip
+
+
+def _hashed(run: Simulated, port: int) -> BusyPort:
+    """A port of Ethernet: which flows the hash led over it is not kept."""
+    f = run.fabric
+    switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
+    figures = {name: int(column[port]) for name, column in run.outcome.port_figures.items()}
+    if switch < 0:
+        cause, remedy = "its own link limits what the host sends", "nothing in the fabric: a faster link"
+    elif peer < 0:
+        cause, remedy = "the receiver's own link", "fewer senders at once"
+    else:
+        mean = _mean_of_others(run, port)
+        uneven = run.load[port] > UNEVEN * mean
+        cause = f"flows that the hash leads here, while this switch's other links to switches are {mean:.0%} busy on average"
+        remedy = "more flows, or adaptive routing" if uneven else "more or faster links there (oversubscription)"
+    seen = [f"{figures[key]:,} {what}" for key, what in SEEN.items() if figures[key]]
+    if seen:
+        cause += f" ({', '.join(seen)})"
+    return BusyPort(
+        port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.gbps[port]), float(run.load[port]),
+        float(run.octets[port]), 0, (), 0, 0, (), cause, remedy, (), (), 0, None,
+    )  # fmt: skip
+
+
+def _links_to_switches(run: Simulated, port: int) -> np.ndarray:
+    """Ports of the other links to switches of the switch of ``port``."""
+    f = run.fabric
+    others = f.node_base[f.port_node[port]] + 1 + np.arange(f.node_nports[f.port_node[port]])
+    others = others[f.linked[others] & (others != port)]
+    return others[f.switch_of_node[f.port_node[f.port_peer[others]]] >= 0]
+
+
+def _mean_of_others(run: Simulated, port: int) -> float:
+    """Their mean load; 0 without any."""
+    others = _links_to_switches(run, port)
+    return float(run.load[others].mean()) if len(others) else 0.0
+
+
+def _own_links(run: Simulated, messages: np.ndarray) -> float:
+    """Load of the busier one of the two hosts' own links, of the one of ``messages`` where it is least."""
+    f, m = run.fabric, run.messages
+    sender = run.plane.ends[m.src[messages]]
+    receiver = f.port_peer[run.plane.ends[m.dst[messages]]]
+    return float(np.maximum(run.load[sender], run.load[receiver]).min())
+
+
+def _cause(
+    run: Simulated, port: int, sources: int, targets: int, at_once: float, own: float
+) -> tuple[str, str, tuple[str, ...]]:
+    """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``own``:
+    see :func:`_own_links`."""
+    whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
+    if run.load.max() < HARDLY:
+        return _hardly_busy(run, whose)
+    f = run.fabric
+    switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
+    if switch < 0:
+        return "its own link limits what the host sends", "nothing in the fabric: a second adapter or a faster link", ()
+    if peer < 0:
+        if sources == 1:
+            return "the receiver's own link: one host sends to it", "nothing in the fabric: a faster link", ()
+        if at_once < CROWD:
+            return (
+                f"the receiver's own link: {sources} hosts send to it, hardly ever two at once",
+                "nothing in the fabric: a faster link",
+                (),
+            )
+        many = len(run.jobs) > 1
+        apart = ", or an SL and VL of its own for each job" if many else ""
+        return (
+            f"the receiver's own link: {sources} hosts send to one",
+            (f"fewer senders at once, or congestion control so that others do not wait behind them{apart}"),
+            ("vl", "cc") if many else ("cc",),
+        )
+    if targets == 1 and sources > 1:
+        return (
+            f"{whose}: it leads to one receiver, whose own link is the limit",
+            "what helps at the receiver",
+            ("vl", "cc") if len(run.jobs) > 1 else ("cc",),
+        )
+    others = _links_to_switches(run, port)
+    mean = _mean_of_others(run, port)
+    if run.load[port] < FULL and run.load.max() >= FULL:
+        return f"{whose}: it is not full", "nothing here: another port is the limit", ()
+    if own >= AS_BUSY * run.load[port]:
+        return f"{whose}: it is no busier than their own links", "nothing here: the hosts' own links are the limit", ()
+    if len(others) and run.load[port] > UNEVEN * mean:
+        return (
+            f"{whose}: the tables lead it here, while the {len(others)} other links of this switch to switches are {mean:.0%} busy",
+            "adaptive routing, or another engine, where it spreads these destinations",
+            ("engine", "ar"),
+        )
+    if run.load[port] < FULL:
+        return (
+            f"{whose}: it is not full",
+            "nothing here: hosts, or messages that wait for each other, are the limit",
+            (),
+        )
+    return (
+        f"{whose}: all links of this switch to switches are about as busy ({mean:.0%})" if len(others) else
+        f"{whose}: it is this switch's only link to a switch",
+        "more or faster links there (oversubscription); no routing helps", (),
+    )  # fmt: skip
+
+
+def _hardly_busy(run: Simulated, whose: str) -> tuple[str, str, tuple[str, ...]]:
+    """:func:`_cause` where no link is busy: latencies, or ACK timeouts after losses."""
+    repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
+    if not repeated:
+        return f"{whose}: no link is busy; latencies are the limit", "larger messages, or more of them under way", ()
+    return (
+        f"{whose}: no link is busy; {repeated:,} messages waited for ACK timeouts after packets were lost",
+        "a shorter ACK timeout of the queue pairs",
+        (),
+    )
+
+
+def engine_loads(run: Simulated) -> list[EngineLoad]:
+    """How busy the busiest link between switches would be under each other engine, the least first; empty where no link between switches
+    carries anything. Static loads of the same bytes; engines that do not take this fabric are left out."""
+    from softib.errors import SoftibError
+    from softib.routing import engine as engines
+    from softib.scenario.graph_view import graph_of
+    from softib.sim.static_network import Network
+
+    if run.outcome.network != "infiniband":
+        return []
+    graph = graph_of(run.fabric)
+    network = Network.build(graph, run.fabric.lft[:, : graph.lft_size])
+    base = _busiest_bytes(run, network)
+    if base <= 0:
+        return []
+    found = []
+    for name in sorted(engines.ENGINES):
+        if name == run.engine:
+            continue
+        try:
+            made = engines.route(graph, name)
+        except SoftibError:
+            continue
+        if made.engine == name:
+            found.append(EngineLoad(name, _busiest_bytes(run, Network.build(graph, made.lft)) / base))
+    return sorted(found, key=lambda e: (e.relative, e.engine))
+
+
+def _busiest_bytes(run: Simulated, network: object) -> float:
+    """ps that the busiest link between switches needs for the run's bytes (over 8000)."""
+    from softib.sim import static
+    from softib.sim.static_network import Network
+
+    assert isinstance(network, Network)
+    g = network.graph
+    rate = run.plane.gbps[run.fabric.port(g.switch_node[network.link_owner], g.out_port.astype(np.int64))]
+    row_of = np.full(int(g.end_lid.max(initial=0)) + 1, -1, np.int64)
+    row_of[network.host_lid] = np.arange(network.n_hosts)
+    lid = run.fabric.lid[run.plane.ends].astype(np.int64)
+    src, dst = (row_of[np.minimum(lid[side], len(row_of) - 1)] for side in (run.messages.src, run.messages.dst))
+    keep = (src >= 0) & (dst >= 0)
+    load = static.loads(network, src[keep], dst[keep], run.messages.size[keep].astype(float)).load[: network.n_links]
+    return float(np.divide(load, rate, out=np.zeros(len(load)), where=rate > 0).max(initial=0.0))

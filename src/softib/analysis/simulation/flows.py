@@ -1,0 +1,106 @@
+"""Flows through a port of a simulated run, and whose messages waited behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.sim.paths import packets_of, wire_octets
+
+if TYPE_CHECKING:
+    from softib.analysis.simulation.run import Simulated
+
+__all__ = ["Flow", "Victims", "alone_ps", "flows_through", "victims_of"]
+
+SLOWED = 1.2
+"""A message is a victim where it takes this much longer than alone."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one source sends to one destination in one job on one SL through a port: ``share`` of the port's octets, ``messages``, ``vl`` there, ``hop``
+    of ``hops`` of its path."""
+
+    source: str
+    destination: str
+    job: str
+    messages: int
+    octets: float
+    share: float
+    sl: int
+    vl: int
+    hop: int
+    hops: int
+
+
+@dataclass(frozen=True)
+class Victims:
+    """Messages that do not take the port, but share a link and VL before it with flows that do, and took :data:`SLOWED` times as long as alone: how
+    many, of which jobs, and the worst (row of the message, its slowdown)."""
+
+    messages: int
+    jobs: tuple[str, ...]
+    worst: int
+    slowdown: float
+
+
+def alone_ps(run: Simulated) -> np.ndarray:
+    """What each message would take without any other (float64): its octets at its slowest link, and the delays of its path."""
+    m, laid, plane = run.messages, run.plane.lay(run.messages), run.plane
+    timing = plane.timing(m, laid)
+    gbps = plane.gbps[laid.port >> 4][laid.channel]
+    lengths = np.diff(laid.first)
+    slowest = np.full(len(m), np.inf)
+    some = lengths > 0
+    if some.any():
+        slowest[some] = np.minimum.reduceat(gbps, laid.first[:-1][some])
+    slowest = np.minimum(slowest, np.where(m.rate_gbps > 0, m.rate_gbps, np.inf))
+    octets = wire_octets(m, packets_of(m, laid.mtu))
+    return np.asarray(timing.request_ps + timing.forth_ps + np.where(np.isfinite(slowest), octets * 8e3 / slowest, 0.0))
+
+
+def flows_through(run: Simulated, port: int, n: int = 5) -> tuple[list[Flow], int]:
+    """The ``n`` largest flows through ``port``, and how many there are."""
+    m, laid = run.messages, run.plane.lay(run.messages)
+    entries = np.flatnonzero((laid.port >> 4 == port)[laid.channel])
+    rows = np.searchsorted(laid.first, entries, side="right") - 1
+    sl = run.plane.sl_of(m)
+    size = wire_octets(m, packets_of(m, laid.mtu))[rows]
+    key = np.stack([m.src[rows].astype(np.int64), m.dst[rows], m.job[rows], sl[rows]], axis=1)
+    unique, at, which = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    octets = np.bincount(which.ravel(), size, minlength=len(unique))
+    count = np.bincount(which.ravel(), minlength=len(unique))
+    found = []
+    for k in np.argsort(-octets, kind="stable")[:n].tolist():
+        row, entry = int(rows[at[k]]), int(entries[at[k]])
+        found.append(Flow(
+            str(run.names[m.src[row]]), str(run.names[m.dst[row]]), run.jobs[int(m.job[row])], int(count[k]), float(octets[k]),
+            float(octets[k] / octets.sum()), int(sl[row]), int(laid.port[laid.channel[entry]] & 15),
+            entry - int(laid.first[row]) + 1, int(laid.first[row + 1] - laid.first[row]),
+        ))  # fmt: skip
+    return found, len(unique)
+
+
+def victims_of(run: Simulated, port: int) -> Victims | None:
+    """Whose messages waited behind those of ``port``; None where nobody's did."""
+    m, laid = run.messages, run.plane.lay(run.messages)
+    owner = np.repeat(np.arange(len(m)), np.diff(laid.first))
+    on = (laid.port >> 4 == port)[laid.channel]
+    place = np.full(len(m), -1, np.int64)  # entry at which a message takes the port
+    place[owner[on]] = np.flatnonzero(on)
+    takes = place >= 0
+    before = takes[owner] & (np.arange(len(owner)) < place[owner])
+    shared = np.zeros(laid.channels, bool)
+    shared[laid.channel[before]] = True
+    behind = np.zeros(len(m), bool)
+    behind[owner[shared[laid.channel]]] = True
+    took, alone = run.took_ps, alone_ps(run)
+    slow = np.divide(took, alone, out=np.zeros(len(m)), where=alone > 0)
+    rows = np.flatnonzero(behind & ~takes & (took >= 0) & (slow > SLOWED))
+    if not len(rows):
+        return None
+    worst = int(rows[np.argmax(slow[rows])])
+    jobs = tuple(run.jobs[j] for j in np.unique(m.job[rows]).tolist())
+    return Victims(len(rows), jobs, worst, float(slow[worst]))

@@ -1,0 +1,41 @@
+"""What the programs' processors spend on messages: TCP's stack as the packet layer counted it, verbs by a cost for each work request and completion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.sim.messages import Opcode
+from softib.workloads.parameters import section
+
+if TYPE_CHECKING:
+    from softib.analysis.simulation.run import Simulated
+
+__all__ = ["ASSUMED", "processor_share"]
+
+ASSUMED = (
+    "CPU share: time of a host's processors for its messages over the time of the run (1: one core). TCP: the kernel's stack; RDMA: "
+    "{post:g} ns for a work request and {poll:g} ns for a completion, assumed; busy polling is not counted."
+)
+
+
+def processor_share(run: Simulated) -> dict[str, float]:
+    """``cpu_share`` (mean of the hosts that take part), ``cpu_share_most`` (the busiest one) and ``cpu_us`` (of all). Computations of the workload are not in it."""
+    m, hosts = run.messages, len(run.plane.ends)
+    sent = np.flatnonzero(~m.computes & (run.outcome.began_ps >= 0))
+    taking_part = np.union1d(m.src[sent], m.dst[sent])
+    if run.outcome.network == "tcp":
+        figures = run.outcome.port_figures
+        ps = (figures["cpu_send_ps"] + figures["cpu_receive_ps"])[run.plane.ends].astype(np.float64)
+    else:
+        cost = section("verbs_cpu")
+        each = (cost["post"] + cost["poll"]) * 1000
+        received = sent[m.opcode[sent] == Opcode.SEND]
+        ps = each * (np.bincount(m.src[sent], minlength=hosts) + np.bincount(m.dst[received], minlength=hosts))
+    share = ps[taking_part] / max(run.outcome.end_ps, 1)
+    return (
+        {"cpu_share": float(share.mean()), "cpu_share_most": float(share.max()), "cpu_us": float(ps.sum() / 1e6)}
+        if len(share)
+        else {}
+    )

@@ -1,0 +1,1 @@
+"""``accept`` and ``baseline``: does a fabric perform, and does it still?"""

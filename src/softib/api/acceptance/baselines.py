@@ -1,0 +1,250 @@
+"""Baselines: a fabric on the day it was accepted, and what has changed since."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from softib.api.acceptance.accepting import Acceptance
+from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.findings import Findings
+from softib.api.frames import frame
+from softib.api.monitor.observing import Observed, observe
+from softib.api.progress import Steps, unwatched
+from softib.api.shown import Suggests
+from softib.errors import InputError, UnreadableFile
+
+if TYPE_CHECKING:
+    import polars
+
+    from softib.analysis.acceptance.baseline import BaselineRecord
+    from softib.api.running.running import RunningFabric
+
+__all__ = ["Baseline", "baseline"]
+
+Source: TypeAlias = "Fabric | RunningFabric | Acceptance | str | os.PathLike[str]"
+Pairs: TypeAlias = dict[str, dict[tuple[str, str], float]]
+HEAD = 4096
+
+
+class Baseline(Suggests):
+    """A fabric as it was accepted: topology, firmware, cables, rates of errors, measurements (:func:`baseline` makes one)."""
+
+    def __init__(self, record: BaselineRecord, accepted: Acceptance | None = None):
+        self._record, self._accepted = record, accepted
+
+    @property
+    def name(self) -> str:
+        """Of what it is a baseline."""
+        return self._record.name
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON. Raises :class:`InputError` where the file cannot be written."""
+        from softib.analysis.acceptance.baseline import write_baseline
+
+        write_baseline(self._record, path)
+
+    def table(self) -> polars.DataFrame:
+        """One row a pair: test, source, target, value (Gb/s or microseconds)."""
+        rows = [(t, a, b, v) for t, pairs in self._record.pairs.items() for (a, b), v in pairs.items()]
+        return frame({key: [r[i] for r in rows] for i, key in enumerate(("test", "source", "target", "value"))})
+
+    def compare(self, after: Baseline) -> Findings:
+        """What is otherwise in ``after``: measurements with significance, error rates, topology, firmware, cables; where ``after`` has the measurements of an :class:`Acceptance`,
+        also the parts that pairs which lost share. Raises :class:`InputError` where the two are of different fabrics."""
+        from softib.analysis.acceptance.baseline_compare import compare_baselines
+        from softib.api.acceptance.accepting import report_of
+
+        found = compare_baselines(self._record, after._record)
+        if after._accepted is not None:
+            found += self._parts(after._accepted)
+            return Findings(report_of(after._accepted._source, found))
+        return Findings(_report(after._record if after._record.fabric is not None else self._record, found))
+
+    def drift(self, after: Baseline) -> list[dict[str, Any]]:
+        """One row for each test that both have: pairs in both, median ratio of after to before, probability of as much by accident, pairs in one alone."""
+        from softib.analysis.acceptance.baseline_compare import drift_of
+
+        return [
+            {"test": t, "pairs": d.pairs, "ratio": d.ratio, "probability": d.probability, "only_before": d.only_before, "only_after": d.only_after}
+            for t, d in drift_of(self._record, after._record).items()
+        ]  # fmt: skip
+
+    def _parts(self, accepted: Acceptance) -> list[Any]:
+        """The tomography of what pairs lost against this baseline."""
+        import numpy as np
+
+        from softib.analysis.acceptance.baseline_compare import reference_of
+        from softib.analysis.acceptance.findings import judge
+
+        m = accepted._measured
+        names = [m.ends.name(i) for i in range(len(m.ends))]
+        reference = np.array([
+            reference_of(self._record.pairs, str(t), (names[a], names[b]))
+            for t, a, b in zip(m.test.tolist(), m.source.tolist(), m.target.tolist(), strict=True)
+        ])  # fmt: skip
+        if not np.isfinite(reference).any():
+            return []
+        return judge(m, accepted._source.expectation, accepted.about["sizes"], reference).findings
+
+    def __repr__(self) -> str:
+        r = self._record
+        measured = ", ".join(f"{len(p)} pairs of {t}" for t, p in r.pairs.items()) or "no measurements"
+        return f"<Baseline of {r.name!r}: {0 if r.fabric is None else r.fabric.sizes.nodes} nodes, {measured}>"
+
+
+def baseline(
+    source: Source, accepted: Acceptance | str | os.PathLike[str] | None = None, *, rounds: int = 0, every: float = 10.0,
+    observed: Observed | None = None, on_round: Callable[[dict[str, Any]], None] = lambda one: None, steps: Steps = unwatched,
+) -> Baseline:  # fmt: skip
+    """The baseline of ``source``: a fabric (any SOURCE), an :class:`Acceptance`, a file of ``softib accept --json`` or its journal, or a file that :meth:`Baseline.save` wrote.
+
+    ``accepted``: measurements of the fabric. ``rounds`` of readings, ``every`` seconds, of a running fabric or ``umad:DEVICE`` give rates of error counters (0: none), or ``observed`` has them.
+    Raises :class:`InputError` and its kin in one line.
+    """
+    from softib.analysis.acceptance.baseline import BaselineRecord, read_baseline, record_of
+
+    if isinstance(source, Acceptance):
+        if source.fabric is None:
+            return Baseline(BaselineRecord(source._source.name, pairs=_pairs_of(source)), source)
+        return baseline(
+            source.fabric, source, rounds=rounds, every=every, observed=observed, on_round=on_round, steps=steps
+        )
+    kind = _kind_of(source)
+    if kind == "baseline":
+        return Baseline(read_baseline(str(source)))
+    if kind == "accepted":
+        return Baseline(BaselineRecord(os.fspath(source), pairs=_pairs_of(source)))
+    fabric = as_fabric(source)
+    if observed is None and rounds:
+        observed = observe(fabric.source, rounds=rounds, every=every, on_round=on_round)
+    with steps("baseline"):
+        pairs: Pairs = {} if accepted is None else _pairs_of(accepted)
+        record = record_of(
+            fabric.source,
+            result_of(fabric).fabric,
+            _ports(fabric, observed),
+            getattr(observed, "observations", None),
+            pairs,
+        )
+    if accepted is not None and not isinstance(accepted, Acceptance):
+        accepted = _judgeable(fabric, accepted, steps)
+    return Baseline(record, accepted)
+
+
+def _ports(fabric: Fabric, observed: Observed | None) -> Any:
+    """What devices and cables state of themselves: as MADs told, else as the source's file does."""
+    from softib.monitor.fabric_ports import ports_of, rows_of
+
+    if observed is not None:
+        return observed.observations.ports
+    result = result_of(fabric)
+    return ports_of(result.fabric, rows_of(result.fabric), result.extra)
+
+
+def _kind_of(source: Any) -> str:
+    """``baseline``, ``accepted`` (JSON or journal), else ``fabric``."""
+    from softib.analysis.acceptance.baseline import KEY
+    from softib.live.acceptance.journal import KEY as JOURNAL
+
+    if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
+        return "fabric"
+    try:
+        with open(source, "rb") as file:
+            head = file.read(HEAD).lstrip()
+            if not head.startswith(b"{"):
+                return "fabric"
+            text = head + file.read()
+    except OSError as error:
+        raise UnreadableFile(f"{os.fspath(source)}: {error.strerror or error}") from None
+    if f'"{JOURNAL}"'.encode() in head or b'"softib/accept/' in head:
+        return "accepted"
+    return "baseline" if f'"{KEY}"'.encode() in text else "fabric"
+
+
+def _pairs_of(accepted: Acceptance | str | os.PathLike[str]) -> Pairs:
+    """Test → pair → value."""
+    if isinstance(accepted, Acceptance):
+        m = accepted.measurements
+        return {t: m.pairs(t) for t in m.tests}
+    if _kind_of(accepted) != "accepted":
+        raise InputError(f"{os.fspath(accepted)}: no result of softib accept; give its --json output or its --journal")
+    plan, rows = _read_accepted(accepted)
+    return _medians(plan, rows)
+
+
+def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(about, measurements by name) of a journal or of a --json document."""
+    from softib.live.acceptance.journal import KEY, read_journal
+
+    text = open(path, "rb").read()  # noqa: SIM115
+    if f'"{KEY}"'.encode() not in text[:HEAD]:
+        try:
+            document = json.loads(text)
+            return document, list(document["measurements"])
+        except (ValueError, KeyError, TypeError):
+            raise UnreadableFile(
+                f"{os.fspath(path)}: a damaged result of softib accept; run it again with --json"
+            ) from None
+    plan, entries = read_journal(path)
+    label = lambda p: (f"{p[1]} {p[2]}".strip()) + ("" if p[3] in (0, 1) else f"[{p[3]}]")
+    try:
+        names = [label(p) for p in plan["ports"]]
+        rows = [
+            {"test": e["test"], "round": e["round"], "source": names[a], "target": names[b], "value": v}
+            for e in entries for a, b, v in e["values"]
+        ]  # fmt: skip
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise UnreadableFile(f"{os.fspath(path)}: a damaged journal of softib accept; run it again") from None
+    return plan, rows
+
+
+def _medians(plan: dict[str, Any], rows: list[dict[str, Any]]) -> Pairs:
+    from statistics import median
+
+    from softib.diags.acceptance.measurements import TESTS
+
+    found: dict[str, dict[tuple[str, str], list[float]]] = {}
+    for r in rows:
+        if r["test"] in TESTS:
+            found.setdefault(r["test"], {}).setdefault((str(r["source"]), str(r["target"])), []).append(
+                float(r["value"])
+            )
+    return {t: {k: median(v) for k, v in pairs.items()} for t, pairs in found.items()}
+
+
+def _judgeable(fabric: Fabric, path: str | os.PathLike[str], steps: Steps) -> Acceptance:
+    """The measurements of a file on a fabric, for tomography: those whose ports the fabric has."""
+    from softib.api.acceptance.accepting import judged, where_to_measure
+    from softib.diags.acceptance.measurements import Measurements
+
+    about, rows = _read_accepted(path)
+    place = where_to_measure(fabric, steps=steps)
+    row = {place.ends.name(i): i for i in range(len(place.ends))}
+    kept = [
+        {**r, "source": row[r["source"]], "target": row[r["target"]]}
+        for r in rows
+        if r["source"] in row and r["target"] in row
+    ]
+    kept_about: dict[str, Any] = {
+        k: about[k] for k in ("launcher", "program", "tests", "rounds", "sizes", "seconds") if k in about
+    }
+    return judged(place, Measurements.of(place.ends, kept), kept_about, steps)
+
+
+def _report(record: BaselineRecord, found: list[Any]) -> Any:
+    from softib.analysis.model import Report
+    from softib.analysis.pipeline import counts_of
+    from softib.fabric.builder import FabricBuilder
+    from softib.fabric.formats.base import ReadResult
+    from softib.iba.constants import NodeType
+
+    fabric = record.fabric
+    if fabric is None:
+        built = FabricBuilder(record.name)
+        built.nodes(1, NodeType.CA, 1)
+        fabric = built.build()
+    result = ReadResult(fabric, [], "baseline")
+    return Report(record.name, result.format, result.fabric, counts_of(result), [], found)

@@ -1,0 +1,1 @@
+"""softib's subnet manager on umad devices: what ``softib sm run`` is."""

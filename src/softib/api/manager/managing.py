@@ -1,0 +1,216 @@
+"""Our subnet manager on a umad device: what ``softib sm run`` is while it runs, and what it would change."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from softib.api.progress import Notice
+from softib.api.shown import Suggests, counted
+from softib.source import warn
+
+if TYPE_CHECKING:
+    from softib.live.umad_client.devices import UmadDevice
+    from softib.live.umad_sm.live_master import Master
+    from softib.live.umad_sm.manager import Hooks
+    from softib.live.umad_sm.manager import UmadManager as Loop
+    from softib.live.umad_sm.session import Job
+    from softib.sm.dry_run import AttributeChange
+    from softib.sm.sweep.report import SweepReport
+
+__all__ = ["PlannedChanges", "UmadManager"]
+
+OnStep = Callable[["UmadManager"], None]
+
+
+class UmadManager(Suggests):
+    """Our subnet manager for the subnet of one umad device: hardware, a port under ``softib run``, ibsim.
+
+    ``device`` is ``umad0``, ``mlx5_0``, ``mlx5_0:1``, ``/dev/infiniband/umad0`` or a PortGUID (hexadecimal; default: the first port
+    that is up); ``guid`` names the port by its PortGUID instead. ``manager`` are settings by the names of
+    :class:`softib.sm.config.SmConfig` (``engine``, ``lmc``, ``priority``, ``root_guid_file`` …), None = not given; ``sm_config``
+    is OpenSM's options file, ``partitions`` its partitions.conf. ``lids``: the file that keeps LIDs (default: that of
+    OSM_CACHE_DIR, of the running fabric, or of the port below the user's cache). ``database``: the file that keeps groups,
+    subscriptions and services (default: none). ``window``: requests on the wire at a time.
+
+    Raises :class:`InputError` for a device, file or setting that cannot be used.
+    """
+
+    def __init__(
+        self, device: str | None = None, *, guid: int | None = None, manager: Mapping[str, Any] | None = None,
+        sm_config: str | None = None, partitions: str | None = None, lids: str | os.PathLike[str] | None = None,
+        database: str | os.PathLike[str] | None = None,
+        window: int = 8, notice: Notice = warn,
+    ):  # fmt: skip
+        from softib.live.internal_sm.settings import ManagerSettings
+        from softib.live.umad_client.devices import find_device
+
+        given = {k: v for k, v in (manager or {}).items() if v is not None}
+        given |= {
+            k: os.path.abspath(v)
+            for k, v in given.items()
+            if k.endswith(("_guid_file", "torus_config", "lfts_file", "_policy_file"))
+        }
+        self._settings = ManagerSettings(given, sm_config, partitions, {}, notice)
+        self._config = self._settings.read()
+        self._elects = "priority" in given or bool(self._config.priority)
+        self._device: UmadDevice = find_device(device, guid)
+        self._database = None if database is None else Path(database)
+        self._lids, self._window = None if lids is None else Path(lids), window
+        self._among_others = False
+        self._running: Loop | None = None
+        log = logging.getLogger("softib.sm")
+        if not log.handlers:
+            log.addHandler(logging.NullHandler())
+
+    def log_to(
+        self, path: str | os.PathLike[str] | None = None, *, level: str = "info", max_mb: int = 100, to_stderr: bool = False
+    ) -> None:  # fmt: skip
+        """Log to ``path`` as lines of JSON (begun anew at ``max_mb`` MB, five older files kept; 0: never), and as short lines to
+        stderr. Raises :class:`InputError` where the file cannot be written."""
+        from softib.live.umad_sm.log import set_up_log
+
+        set_up_log(level, None if path is None else os.fspath(path), max_mb, to_stderr)
+
+    def serve(self, *, once: bool = False, take_over: bool = False, on_step: OnStep = lambda manager: None) -> None:
+        """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads the files anew.
+
+        It takes the process's signals. A live master is left alone (:class:`InputError` that names it), unless a priority was given,
+        which says to take part in the election, or ``take_over``: priority 15, at which a master hands over (IBA 14.4.1).
+        ``on_step`` is called after each step. Raises :class:`MadTimeout` where the port has no link or the master keeps the subnet.
+        """
+        from softib.live.umad_sm import session
+
+        plan = session.Plan(once, self._elects, take_over, self._window)
+        self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=False)
+        self._running = session.serve(self._device, self._config, plan, self._hooks(on_step))
+        self._log("end", state=self.state)
+
+    def dry_run(self, *, on_step: OnStep = lambda manager: None) -> PlannedChanges:
+        """One sweep as the subnet's master that sends no Set: what it would change. Other managers are looked past."""
+        from softib.live.umad_sm import session
+
+        plan = session.Plan(window=self._window)
+        self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=True)
+        self._running, changes, master = session.dry_run(self._device, self._config, plan, self._hooks(on_step))
+        return PlannedChanges(changes, master, self._running.sm.report, self.port)
+
+    @property
+    def port(self) -> str:
+        """``mlx5_0 port 1 (umad0)``."""
+        return str(self._device)
+
+    @property
+    def guid(self) -> int:
+        """PortGUID of the port."""
+        return self._device.guid
+
+    @property
+    def state(self) -> str:
+        """SMState (IBA 14.4.1): DISCOVERING, STANDBY, MASTER or NOTACTIVE."""
+        return "NOTACTIVE" if self._running is None else self._running.sm.state.name
+
+    @property
+    def phase(self) -> str:
+        """What it is doing; empty while it rests."""
+        return "" if self._running is None else self._running.sm.phase
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """``nodes`` that it knows, ``mads`` that it sent, ``sweeps`` that it began: numbers for a line of progress."""
+        if self._running is None:
+            return {"nodes": 0, "mads": 0, "sweeps": 0}
+        sm = self._running.sm
+        return {"nodes": sm.database.n_nodes, "mads": sm.transactor.sent, "sweeps": sm.sweeps}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What its last sweep could not do, a line each."""
+        return () if self._running is None else tuple(self._running.sm.report.problems)
+
+    def to_json(self) -> dict[str, Any]:
+        """Its last sweep, as ``softib sm run --json`` prints it (docs/schemas/sm-run.schema.json)."""
+        from softib.render.documents import document
+        from softib.sm.sweep.report import SweepReport
+
+        report = SweepReport() if self._running is None else self._running.sm.report
+        return document(
+            "sm-run", state=self.state, port=self.port, sweeps=self.counts["sweeps"], sent=report.sent, sets=report.sets,
+            **report.as_dict(),
+        )  # fmt: skip
+
+    def _hooks(self, on_step: OnStep) -> Hooks:
+        from softib.live.umad_sm import session
+        from softib.live.umad_sm.manager import Hooks
+
+        def step(running: Loop) -> None:
+            self._running = running
+            on_step(self)
+
+        lids, database = self._lids or session.default_lids(self._device), self._database
+        if self._among_others:
+            lids, database = self._of_port(lids), self._of_port(database)
+        return Hooks(step, reread=self._settings.read, lids=lids, database=database)
+
+    def among_others(self) -> UmadManager:
+        """Itself, from now on with files of its own: it runs beside others in one process."""
+        self._among_others = True
+        return self
+
+    def _of_port(self, path: Path | None) -> Path | None:
+        """A file of this port beside ``path``, where several managers keep theirs."""
+        end = f"-{self.guid:016x}"
+        return path if path is None or path.name.endswith(end) else path.with_name(path.name + end)
+
+    def _job(self, on_step: OnStep) -> Job:
+        """What :class:`UmadManagers` run."""
+        from softib.live.umad_sm.session import Job
+
+        self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=False)
+        return Job(self._device, self._config, self._hooks(on_step))
+
+    def _log(self, event: str, **more: Any) -> None:
+        logging.getLogger("softib.sm").info(event, extra={"port": self.port, **more})
+
+    def __repr__(self) -> str:
+        return f"<UmadManager on {self.port}: {self.state}>"
+
+
+class PlannedChanges(Suggests, Sequence["AttributeChange"]):
+    """What a manager would change (:meth:`UmadManager.dry_run`), by node, attribute and block or port; empty = nothing."""
+
+    def __init__(self, found: Sequence[AttributeChange], master: Master | None, report: SweepReport, port: str):
+        self._found, self._report, self.port = list(found), report, port
+        self.master: str | None = None if master is None else str(master)
+        """The subnet's master at that time: LID, PortGUID, priority."""
+
+    @overload
+    def __getitem__(self, index: int) -> AttributeChange: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[AttributeChange]: ...
+    def __getitem__(self, index: int | slice) -> AttributeChange | list[AttributeChange]:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[AttributeChange]:
+        return iter(self._found)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What the sweep could not do, a line each."""
+        return tuple(self._report.problems)
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib sm run --dry-run --json`` prints it (docs/schemas/sm-run.schema.json)."""
+        from softib.render.documents import document
+
+        changes = [c.to_json() for c in self._found]
+        return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.as_dict())
+
+    def __repr__(self) -> str:
+        return f"<PlannedChanges: {counted([c.attr for c in self._found]) or 'none'}>"

@@ -1,0 +1,89 @@
+"""Several of our subnet managers in one process (``softib sm run`` with several devices)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from softib.api.manager.managing import PlannedChanges, UmadManager
+from softib.api.shown import Suggests
+from softib.errors import InputError
+
+__all__ = ["UmadManagers"]
+
+OnStep = Callable[[UmadManager], None]
+
+
+class UmadManagers(Suggests, Sequence[UmadManager]):
+    """Several managers in one process, each with a subnet, settings and state of its own: a process for all rails of a host.
+
+    They take turns; a manager that cannot go on (its port is gone, a master is there that nobody said to compete with) ends alone.
+    LIDs, M_Keys and the administrator's database are kept for each port, in files that end with its PortGUID.
+
+    Raises :class:`InputError` where a port is named twice.
+    """
+
+    def __init__(self, managers: Sequence[UmadManager]):
+        self._managers = list(managers)
+        guids = [m.port for m in self._managers]
+        if twice := next((g for g in guids if guids.count(g) > 1), None):
+            raise InputError(f"{twice} is named twice; each port has one subnet manager")
+        self.failed: tuple[str, ...] = ()
+        """Why managers ended that could not go on, a line each."""
+
+    @overload
+    def __getitem__(self, index: int) -> UmadManager: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[UmadManager]: ...
+    def __getitem__(self, index: int | slice) -> UmadManager | list[UmadManager]:
+        return self._managers[index]
+
+    def __len__(self) -> int:
+        return len(self._managers)
+
+    def serve(self, *, once: bool = False, take_over: bool = False, on_step: OnStep = lambda manager: None) -> None:
+        """:meth:`UmadManager.serve` for all of them, until SIGINT or SIGTERM, or with ``once`` until each subnet is up."""
+        from softib.live.umad_sm.session import Plan
+        from softib.live.umad_sm.several import serve_several
+
+        jobs = [(m.among_others()._job(on_step), Plan(once, m._elects, take_over, m._window)) for m in self]
+        self.failed = tuple(str(error) for error in serve_several(jobs))
+        for m in self:
+            m._log("end", state=m.state)
+
+    def dry_run(self, *, on_step: OnStep = lambda manager: None) -> list[PlannedChanges]:
+        """:meth:`UmadManager.dry_run` for one after the other."""
+        return [m.among_others().dry_run(on_step=on_step) for m in self]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """:attr:`UmadManager.counts`, of all together."""
+        return {name: sum(m.counts[name] for m in self) for name in ("nodes", "mads", "sweeps")}
+
+    @property
+    def phase(self) -> str:
+        """What the first one does that does something; empty while all rest."""
+        return next((f"{m.port}: {m.phase}" for m in self if m.phase), "")
+
+    @property
+    def state(self) -> str:
+        """SMState of each."""
+        return ", ".join(m.state for m in self)
+
+    def log_to(
+        self, path: str | None = None, *, level: str = "info", max_mb: int = 100, to_stderr: bool = False
+    ) -> None:
+        """:meth:`UmadManager.log_to`: one log for all, whose lines say which port they are about."""
+        from softib.live.umad_sm.log import set_up_log
+
+        set_up_log(level, path, max_mb, to_stderr)
+
+    def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
+        """The last sweep of each, or what each would change, as ``softib sm run A B --json`` prints it (docs/schemas/sm-run.schema.json)."""
+        from softib.render.documents import document
+
+        ports = [one.to_json() for one in (planned or self)]
+        return document("sm-run", ports=ports, failed=list(self.failed))
+
+    def __repr__(self) -> str:
+        return f"<UmadManagers on {', '.join(m.port for m in self)}: {self.state}>"

@@ -1,0 +1,214 @@
+"""Counters over time become findings, and jobs are set beside them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.findings import Findings
+from softib.api.frames import frame
+from softib.api.progress import Steps, unwatched
+from softib.api.shown import Suggests, html_table
+
+if TYPE_CHECKING:
+    import polars
+
+    from softib.analysis.jobs.files import ScheduledJob
+    from softib.analysis.jobs.links import JobLinks
+    from softib.api.running.running import RunningFabric
+    from softib.diags.cable_rules.job_traffic import JobPorts, ProcessesOf
+    from softib.diags.finding import Finding
+    from softib.diags.observations import Observations
+
+__all__ = ["Jobs", "diagnose", "jobs_on"]
+
+Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str]"
+JobsGiven: TypeAlias = "Jobs | str | os.PathLike[str] | Mapping[str, Any]"
+
+
+class Jobs(Suggests):
+    """Jobs on a fabric: which links each may use, who shares them, how much they slow each other down (:func:`jobs_on`)."""
+
+    def __init__(self, links: JobLinks):
+        self._links = links
+        self._slow: dict[tuple[int, int], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._links.jobs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the jobs, with their IDs."""
+        return tuple(j.job.name for j in self._links.jobs)
+
+    def links(self, job: str) -> list[str]:
+        """The ports, as ``leaf-3[40]``, that send what the job sends. Raises :class:`UnknownName`."""
+        return self._links.links_of(self._row(job))
+
+    def sharing(self, job: str) -> dict[str, int]:
+        """The other jobs that may use links of this one, by the number of these links (each direction of a cable is one), the most first. Raises :class:`UnknownName`."""
+        return self._links.sharing(self._row(job))
+
+    def crossing(self, place: str) -> list[str]:
+        """The jobs whose traffic may cross the cable at ``leaf-3[40]``, in either direction. Raises :class:`UnknownName`."""
+        from softib.fabric.faults.targets import port_at
+
+        f = self._links.fabric
+        port = port_at(f, place)
+        return self._links.crossing(int(f.node_guid[f.port_node[port]]), int(f.port_num[port]))
+
+    def on_port(self, node_guid: int, portnum: int) -> list[str]:
+        """The same by NodeGUID and portnum; empty for a port that the fabric has not."""
+        return self._links.crossing(node_guid, portnum)
+
+    def ports(self) -> list[JobPorts]:
+        """Of each job, the ports of its hosts' adapters."""
+        from softib.diags.cable_rules.job_traffic import JobPorts
+
+        return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
+
+    def with_slow_ports(self, found: Sequence[Finding]) -> Jobs:
+        """The same jobs on a fabric in which ports that findings call slow drain as slowly as these say."""
+        other = Jobs(self._links)
+        for f in found:
+            if f.code == "slow-receiver" and f.where[0].portnum is not None:
+                other._slow[f.where[0].guid, f.where[0].portnum] = float(f.evidence["drained_gbps"])
+        return other
+
+    def slowdown(self) -> dict[str, float]:
+        """How many times slower the messages of each job are expected to be than alone (static layer, random permutations)."""
+        return dict(zip(self.names, self._links.slowdown(self._slow), strict=True))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """One object a job: name, user, hosts, missing hosts, number of cables, who shares them, expected slowdown."""
+        return self._links.to_json(self._slow)
+
+    def table(self) -> polars.DataFrame:
+        """The same as a table, one row a job."""
+        stated = self.to_json()
+        return frame({
+            "job": [j["job"] for j in stated], "user": [j["user"] for j in stated], "hosts": [len(j["hosts"]) for j in stated],
+            "missing_hosts": [", ".join(j["missing_hosts"]) for j in stated], "cables": [j["cables"] for j in stated],
+            "shared_with": [", ".join(j["shared_with"]) for j in stated], "expected_slowdown": [j["expected_slowdown"] for j in stated],
+        })  # fmt: skip
+
+    def lines(self) -> list[str]:
+        """One line a job for people."""
+        out = []
+        for j in self.to_json():
+            others = ", ".join(f"{n} links with {name}" for name, n in list(j["shared_with"].items())[:3])
+            missing = (
+                f"; {len(j['missing_hosts'])} hosts not on this fabric ({j['missing_hosts'][0]} …)"
+                if j["missing_hosts"]
+                else ""
+            )
+            shares = f", shares {others}" if others else ", shares none"
+            out.append(
+                f"job {j['job']}: {len(j['hosts'])} hosts, {j['cables']} cables{shares}; expected {j['expected_slowdown']:.2f}x slower than alone{missing}"
+            )
+        return out
+
+    def _row(self, job: str) -> int:
+        from softib.errors import UnknownName
+
+        if job not in self.names:
+            raise UnknownName("job", job, self.names)
+        return self.names.index(job)
+
+    def __repr__(self) -> str:
+        return f"<Jobs: {', '.join(self.names[:5])}{' …' if len(self) > 5 else ''}>"
+
+    def _repr_html_(self) -> str:
+        stated = self.to_json()
+        return html_table(
+            ("job", "hosts", "cables", "slowdown"),
+            ((j["job"], len(j["hosts"]), j["cables"], j["expected_slowdown"]) for j in stated),
+        )
+
+
+def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *, steps: Steps = unwatched) -> Jobs:
+    """Which links the jobs use: those of Slurm's ``squeue --json`` or ``scontrol show job --json``, of a Kubernetes list of pods, or of YAML
+    (``train: [node-1, node-2]``), as a file or a mapping.
+
+    The fabric's own forwarding tables where it runs; else those that the subnet manager writes. Raises :class:`UnreadableFile` and
+    :class:`InputError` for a file that has no jobs.
+
+    >>> import softib
+    >>> jobs = softib.jobs_on(softib.generate("fat-tree", radix=4, levels=2), {"a": ["host-0001", "host-0003"], "b": ["host-[0005-0006]"]})
+    >>> jobs.crossing("host-0003[1]"), jobs.sharing("a")
+    (['a'], {})
+    """
+    from softib.analysis.jobs.files import read_jobs
+    from softib.analysis.jobs.links import place_jobs
+    from softib.analysis.routed import routed
+
+    stated: list[ScheduledJob] = read_jobs(jobs)
+    found = routed(result_of(as_fabric(source)), None, None, steps)
+    return Jobs(place_jobs(found.fabric, found.graph, found.lft, stated))
+
+
+def _processes_on(source: Source | None) -> ProcessesOf:
+    """Finds processes of a job: on the nodes of a running fabric, else on this machine."""
+    from softib.live.instances import running
+    from softib.live.job_processes import JobProcesses
+
+    name = getattr(source, "name", source)
+    return JobProcesses(next((i.folder for i in running() if i.name == name), None)).of
+
+
+def diagnose(
+    observed: Any, source: Source | None = None, *, jobs: JobsGiven | None = None,
+    thresholds: str | os.PathLike[str] | Mapping[str, Any] | None = None, severity: str = "info", ignore: Sequence[str] = (),
+    steps: Steps = unwatched,
+) -> Findings:  # fmt: skip
+    """Which cable is bad, by what the counters of all ports rose by (``observed``: an :class:`Observations
+    <softib.diags.observations.Observations>`, or what holds one as ``observations``).
+
+    ``source`` is the fabric that was observed: where it holds forwarding tables (a running fabric, ``umad:DEVICE``) waiting ports are followed
+    through them. The subnet manager that :func:`observe` saw is judged, too: one that hangs is told apart from a network that does. ``jobs`` (see :func:`jobs_on`; needs ``source``) adds to each finding the jobs that cross it, and finds those whose hosts' HCAs stand still. ``thresholds`` is a YAML file or a mapping
+    with other values than ``softib/diags/cable_rules/thresholds.yaml`` has. The rules see nothing else: no planted error rate.
+
+    Raises :class:`UnknownName`, :class:`InputError` and :class:`UnreadableFile` for thresholds, codes and jobs that cannot be.
+    """
+    from softib.analysis.isolation_cost import with_bisection
+    from softib.analysis.model import Report
+    from softib.analysis.observed_fabric import fabric_of_ports
+    from softib.analysis.pipeline import counts_of
+    from softib.api.findings import checked_codes, severity_named
+    from softib.diags.cable_rules.case import Case
+    from softib.diags.cable_rules.job_traffic import job_traffic
+    from softib.diags.cable_rules.judge import judge
+    from softib.diags.cable_rules.tables import tables_of
+    from softib.diags.cable_rules.thresholds import load_thresholds
+    from softib.diags.manager_health import manager_findings
+    from softib.errors import InputError
+    from softib.fabric.formats.base import ReadResult
+
+    severity_named(severity)
+    checked_codes(ignore)
+    seen: Observations = getattr(observed, "observations", observed)
+    if source is None and jobs is not None and not isinstance(jobs, Jobs):
+        raise InputError("jobs are found by their hosts on a fabric: give the source that was observed, too")
+    if source is None:
+        result = ReadResult(fabric_of_ports(seen.ports), [], "observed")
+        name = "observed"
+    else:
+        fabric = as_fabric(source)
+        result, name = result_of(fabric), fabric.source
+    on = (
+        jobs
+        if isinstance(jobs, Jobs)
+        else jobs_on(source, jobs, steps=steps)
+        if source is not None and jobs is not None
+        else None
+    )
+    tables = tables_of(result.fabric, seen.ports) if "lfts" in result.fabric.source.records else None
+    with steps("rules"):
+        found = with_bisection(result.fabric, judge(seen, tables, thresholds, None if on is None else on.on_port))
+        found += manager_findings(getattr(observed, "managers", ()))
+        if on is not None:
+            found += job_traffic(Case(seen, load_thresholds(thresholds)), on.ports(), _processes_on(source))
+    report = Report(name, result.format, result.fabric, counts_of(result), list(result.problems), found)
+    return Findings(report).without(*ignore).at_least(severity)

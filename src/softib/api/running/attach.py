@@ -1,0 +1,97 @@
+"""A program on a node of a running fabric, in the foreground of this process: what ``softib run`` does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softib.api.progress import Notice
+from softib.errors import InputError, SoftibError
+
+if TYPE_CHECKING:
+    from softib.api.running.recording import Recording
+    from softib.live.instances import Instance
+
+__all__ = ["Attachment", "attachment_of", "run_here"]
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How a program is attached. ``stock``: by ``libumad2sim.so`` of ibsim-utils; ``tune``: set what makes UCX, OpenMPI, MPICH and
+    libfabric use the HCAs; ``exclusive``: alone on its ports; ``mount``: show ``/sys/class/infiniband`` in a mount namespace;
+    ``refresh_s``: seconds between refreshes of its files; ``environment``: further variables of the program; ``record``: a GOAL schedule (``.goal``
+    or ``.bin``) to which what it sends, receives and computes is written."""
+
+    stock: bool = False
+    tune: bool = True
+    exclusive: bool = False
+    mount: bool = False
+    refresh_s: float | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    record: str | os.PathLike[str] | None = None
+
+
+def _recording(path: str | os.PathLike[str]) -> Recording:
+    from softib.api.running.recording import recording_to
+
+    return recording_to(path)
+
+
+def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
+    """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice of the first:
+    :class:`InputError`."""
+    from softib.live.control.client import ask
+    from softib.live.launch.ranks import job_of
+
+    if node is not None and not node.strip():
+        raise InputError("--node is empty; name a node, or leave --node out for the first host")
+    job = job_of(os.environ)
+    return ask(instance, "attach", node=node, port=port, rank=None if job is None else job.rank)
+
+
+def run_here(
+    instance: Instance, program: Sequence[str], node: str | None, port: int | None, manner: Attachment, notice: Notice
+) -> int:
+    """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code. Raises :class:`SoftibError`."""
+    from softib.live.control.client import ask
+    from softib.live.launch.child_watchdog import living
+    from softib.live.launch.port_locks import port_locks
+    from softib.live.launch.preload import Manner, find_program, run_attached
+    from softib.live.launch.silent_hcas import Watch, communicates
+    from softib.live.launch.tuning import tuned
+
+    if manner.record is not None and manner.stock:
+        raise InputError("what a program sends is recorded by our own library; leave out the stock one")
+    alive = living(instance)
+    path = find_program(program[0])
+    place = attachment_of(instance, node, port)
+    folder = Path(place["env"]["SOFTIB_VIEW"])
+
+    def refresh() -> None:
+        with contextlib.suppress(SoftibError):  # without the daemon the last state stays
+            ask(instance, "refresh", view=folder.name)
+
+    env = {**place["env"], **manner.environment, "SOFTIB_PLACE": place["place"]}
+    if manner.tune and not manner.stock:
+        env |= tuned(folder, os.environ)
+    recording = None if manner.record is None else _recording(manner.record)
+    if recording is not None:
+        env |= recording.environment
+    watch = Watch(folder, refresh) if not manner.stock and communicates(Path(path), program, os.environ) else None
+    if watch is not None:
+        watch.begin()
+    clients = lambda: ask(instance, "status")["clients"]
+    with port_locks(instance.folder, place, clients, program[0], manner.exclusive):
+        how = Manner(manner.stock, manner.mount, manner.refresh_s, refresh, alive)
+        code = run_attached(path, tuple(program), env, how)
+    if recording is not None:
+        recording.close(notice)
+    if watch is not None and code == 0 and alive():
+        line = watch.line(place["place"], manner.tune, os.environ)
+        if line is not None:
+            notice(line)
+    return code

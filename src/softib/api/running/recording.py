@@ -1,0 +1,100 @@
+"""Recording what a program sends: where its threads write meanwhile, and the schedule that becomes of it at the end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from softib.api.progress import Notice
+from softib.errors import InputError
+
+__all__ = ["Recording", "recording_to"]
+
+SUFFIXES = (".goal", ".bin")
+VARIABLE = "SOFTIB_RECORD"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """To ``path``, by ``ranks`` calls of ``softib run`` together (1: this one alone), of which this is number ``rank``; threads write to ``folder``."""
+
+    path: Path
+    folder: Path
+    rank: int
+    ranks: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of the program."""
+        from softib.live.launch.ranks import RANK_VARIABLES
+
+        return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
+
+    def close(self, notice: Notice) -> None:
+        """The program has ended. The last of all ranks writes the schedule. Raises :class:`InputError` where it cannot be written."""
+        last = True
+        try:
+            with (self.folder / "lock").open("w") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                (self.folder / f"{self.rank}.done").touch()
+                last = len(list(self.folder.glob("*.done"))) >= self.ranks
+                if last:
+                    notice(_write(self.path, self.folder))
+        finally:
+            if last:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def recording_to(path: str | os.PathLike[str]) -> Recording:
+    """A recording to ``path`` (``.goal`` text, ``.bin`` binary) that begins now. Ranks that one launcher starts record together.
+
+    Raises :class:`InputError` for another suffix, a folder that cannot be written, and inside of another recording.
+    """
+    from softib.live.launch.ranks import job_of
+
+    target = Path(path)
+    if target.suffix not in SUFFIXES:
+        raise InputError(f"{target}: a recording is written as text (app.goal) or binary (app.bin)")
+    if os.environ.get(VARIABLE):
+        raise InputError(
+            f"{target}: this program is already being recorded by the softib run around it; leave one --record out"
+        )
+    job = job_of(os.environ)
+    together = job is not None and job.size > 1
+    number = os.getppid() if together else os.getpid()
+    folder = target.with_name(f"{target.name}.{number}.parts").absolute()
+    try:
+        folder.mkdir(exist_ok=together)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}") from None
+    return Recording(
+        target, folder, job.rank if job is not None and together else 0, job.size if job is not None and together else 1
+    )
+
+
+def _write(path: Path, folder: Path) -> str:
+    """Write the schedule of what stands in ``folder``; a line about it."""
+    from softib.live.recording import collective_names, threads_in
+    from softib.workloads.traces.goal import write_goal
+    from softib.workloads.traces.goal_binary import write_binary
+    from softib.workloads.traces.recorded import recorded_schedule
+
+    made = recorded_schedule(str(path), threads_in(folder), collective_names())
+    s = made.schedule
+    try:
+        if path.suffix == ".bin":
+            path.write_bytes(write_binary(s))
+        else:
+            path.write_text(write_goal(s, made.notes), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    left = [
+        f"{n:,} {what}"
+        for n, what in ((made.unknown, "to queue pairs that were not recorded"), (made.local, "of a rank to itself"))
+        if n
+    ]
+    rest = f"; left out: {', '.join(left)}" if left else ""
+    return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}"

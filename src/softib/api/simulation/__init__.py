@@ -1,0 +1,1 @@
+"""Workloads in virtual time: ``simulate``, ``compare``, ``replay``, ``scaling``, and their results."""

@@ -1,0 +1,216 @@
+"""The tables of a simulation as columns, and its figures as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from softib.analysis.simulation.causes import BusyPort
+    from softib.analysis.simulation.flows import Victims
+    from softib.analysis.simulation.run import Simulated
+    from softib.api.simulation.result import Simulation
+    from softib.sim.fluid_phases import Phases
+
+__all__ = ["as_json", "busy_port", "jobs", "messages", "over_time", "phases", "ports"]
+
+SLOWEST = 10
+
+
+def messages(run: Simulated) -> dict[str, Any]:
+    """One row a message; times in µs, NaN where they did not happen."""
+    m, o = run.messages, run.outcome
+    return {
+        "job": np.array(run.jobs, object)[m.job].tolist(), "source": run.names[m.src].tolist(),
+        "destination": run.names[m.dst].tolist(), "size": m.size, "start_us": m.start_ps / 1e6, "began_us": _us(o.began_ps),
+        "arrived_us": _us(o.arrived_ps), "completed_us": _us(o.completed_ps), "latency_us": _us(run.took_ps), "gbps": o.gbps(m.size),
+    }  # fmt: skip
+
+
+def jobs(run: Simulated) -> dict[str, Any]:
+    """One row a job."""
+    found = run.job_times()
+    return {
+        "job": [j.name for j in found], "messages": np.array([j.messages for j in found]), "bytes": np.array([j.size for j in found]),
+        "began_us": _us(np.array([j.began_ps for j in found])), "ended_us": _us(np.array([j.ended_ps for j in found])),
+        "gbps": np.array([j.gbps for j in found]),
+    }  # fmt: skip
+
+
+def ports(run: Simulated) -> dict[str, Any]:
+    """One row a port that sent or received; ``load`` is the share of the run in which its link was busy."""
+    f, c = run.fabric, run.outcome.counters
+    rows = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
+    names = [f.node_name(int(n)) for n in f.port_node[rows]]
+    figures = run.outcome.port_figures
+    counted = ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")
+    return {
+        "node": names, "port": f.port_num[rows].astype(np.int64), "peer": [f.port_name(int(p)) for p in f.port_peer[rows]],
+        "gbps": run.gbps[rows], "load": run.load[rows], **{name: c[name][rows].astype(np.int64) for name in counted},
+        **{name: column[rows] for name, column in figures.items() if name != "gbps"},
+    }  # fmt: skip
+
+
+def phases(found: Phases) -> dict[str, Any]:
+    """One row a phase."""
+    return {"shift": found.shifts, "took_us": found.took_ps / 1e6, "most_flows": found.most}
+
+
+def busy_port(run: Simulated, p: BusyPort) -> dict[str, Any]:
+    """One port as JSON."""
+    return {
+        "port": p.place, "peer": p.peer, "gbps": p.gbps, "load": p.load, "bytes": p.octets, "vls": list(p.vls), "hop": p.hop,
+        "hops": p.hops, "pairs": p.n_pairs, "top_pairs": [{"source": a, "destination": b, "share": s} for a, b, s in p.pairs],
+        "cause": p.cause, "help": p.help, "changes": list(p.changes), "flows": p.n_flows,
+        "top_flows": [asdict(flow) for flow in p.flows], "victims": None if p.victims is None else _victims(run, p.victims),
+    }  # fmt: skip
+
+
+def _victims(run: Simulated, found: Victims) -> dict[str, Any]:
+    m = run.messages
+    return {
+        "messages": found.messages, "jobs": list(found.jobs), "worst": found.worst, "slowdown": found.slowdown,
+        "source": run.names[m.src[found.worst]], "destination": run.names[m.dst[found.worst]],
+        "latency_us": run.took_ps[found.worst] / 1e6,
+    }  # fmt: skip
+
+
+def over_time(run: Simulated) -> dict[str, Any]:
+    """The samples of a run as figures; empty where there are none."""
+    from softib.analysis.simulation.over_time import loads_of_ports, loads_of_tiers, queues_of_ports
+
+    s = run.outcome.samples
+    if s is None:
+        return {}
+    shown = lambda heat: [] if heat is None else [
+        {"name": n, "peak": p, "values": np.round(v, 4)} for n, p, v in zip(heat.names, heat.peak, heat.value, strict=True)
+    ]  # fmt: skip
+    return {
+        "interval_us": s.interval_ps / 1e6, "intervals": len(s.octets), "ports": shown(loads_of_ports(run, s)),
+        "tiers": shown(loads_of_tiers(run, s)), "queues": shown(queues_of_ports(run, s)),
+    }  # fmt: skip
+
+
+def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
+    """All figures of a simulation; ``main``: it is not a variant of another one."""
+    run, found = s._run, s._phases
+    made: dict[str, Any] = {
+        "source": s.fabric.source, "fabric": s.fabric.name, "workload": s.workload, "layer": s.layer, "engine": s.engine,
+        "seed": s._runs.seed, "simulated_us": s.simulated_us, "wall_s": s.wall_s, "good": s.good, "valid": s.valid,
+        "why_not": list(s.why_not), "notes": list(s.notes),
+    }  # fmt: skip
+    if found is not None:
+        order = np.argsort(-found.took_ps, kind="stable")[:SLOWEST]
+        made |= {
+            "messages": found.flows, "phases": len(found.shifts), "phases_by_message": found.enumerated,
+            "most_flows": int(found.most.max(initial=0)),
+            "slowest": [{"shift": int(found.shifts[i]), "took_us": found.took_ps[i] / 1e6, "most_flows": int(found.most[i])} for i in order],
+        }  # fmt: skip
+    if run is not None:
+        made |= {
+            "messages": int((~run.messages.computes).sum()), "computations": int(run.messages.computes.sum()),
+            "bytes": int(run.messages.size[~run.messages.computes].sum()), "work": dict(run.outcome.work),
+            "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
+            "latency_us": s.percentiles_us, "jobs": _jobs(s, run), "slowest": _slowest(run), "ports": s.busy_ports,
+            "other_engines": s.other_engines, "remedies": s.remedies if main else [], **s._failures,
+        }  # fmt: skip
+        if run.outcome.network != "infiniband":
+            made |= {"network": run.outcome.network, "ethernet": _ethernet(run)}
+    if s.over_time:
+        made["over_time"] = s.over_time
+    if main and s._runs.record.trace is not None:
+        made["trace"] = s.trace
+    if main and (found_ratios := _sensitivity(s)):
+        made["sensitivity"] = found_ratios
+    if s.others:
+        made["fabrics"] = [_other(name, other) for name, other in s.others.items()]
+    if s.what_if is not None:
+        made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if, main=False)}
+        made["variants"] = [_variant("as it is", s, s), *(_variant(text, v, s) for text, v in s.variants.items())]
+    return made
+
+
+def _sensitivity(s: Simulation) -> dict[str, dict[str, float]]:
+    """Time with each factor over that without, where all of them were run."""
+    from softib.api.simulation.what_if import SENSITIVITY
+
+    if not s.simulated_us or any(text not in s.variants for text in SENSITIVITY):
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for text in SENSITIVITY:
+        key, factor = text.split("=")
+        found.setdefault(key, {})["half" if factor == "0.5" else "double"] = (
+            s.variants[text].simulated_us / s.simulated_us
+        )
+    return found
+
+
+def _other(name: str, s: Simulation) -> dict[str, Any]:
+    """The run of another fabric of the workload."""
+    return {"name": name, "over": s._runs.network, **as_json(s, main=False)}
+
+
+def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
+    """One column of runs side by side."""
+    run = s._run
+    return {
+        "change": text, "engine": s.engine, "good": s.good, "valid": s.valid, "simulated_us": s.simulated_us, "wall_s": s.wall_s,
+        "ratio": s.simulated_us / base.simulated_us if base.simulated_us else None, "latency_us": s.percentiles_us,
+        "busiest": float(run.load.max(initial=0.0)) if run is not None else None,
+        "waits": int(run.outcome.counters["port_xmit_wait"].sum()) if run is not None else None,
+        "discards": int(run.outcome.counters["port_xmit_discards"].sum()) if run is not None else None,
+        "jobs": [] if run is None else [
+            {"job": j["job"], "took_us": j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")} for j in _jobs(s, run)
+        ],
+    }  # fmt: skip
+
+
+def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
+    """Jobs with percentiles of their latencies, and what each does alone where that was run."""
+    from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
+    from softib.workloads.gpu_figures import gpu_figures
+
+    found = _rows(jobs(run))
+    of_gpus = gpu_figures(run.workload, run.hosts, [row["ended_us"] for row in found])
+    for k, row in enumerate(found):
+        row |= of_gpus[k] if k < len(of_gpus) else {}
+        row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
+        if figures := request_figures(run, k):
+            row["requests"] = figures
+        if row["job"] in s.jobs_alone:
+            row["alone"] = s.jobs_alone[row["job"]]
+    return found
+
+
+def _ethernet(run: Simulated) -> dict[str, Any]:
+    """What an Ethernet run counted in all, and its longest queue."""
+    found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
+    names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
+    return {
+        "gbps": float(np.median(found["gbps"][run.plane.ends])), **{name: int(found[name].sum()) for name in names},
+        "peak_queue": int(found["peak_queue"].max(initial=0)), "longest_pause_share": float(found["paused_ps"].max(initial=0) / end),
+        "cpu_send_us": float(found["cpu_send_ps"].sum() / 1e6), "cpu_receive_us": float(found["cpu_receive_ps"].sum() / 1e6),
+    }  # fmt: skip
+
+
+def _slowest(run: Simulated) -> list[dict[str, Any]]:
+    m, found = run.messages, []
+    for i in run.slowest(SLOWEST).tolist():
+        found.append({
+            "message": i, "job": run.jobs[m.job[i]], "source": run.names[m.src[i]], "destination": run.names[m.dst[i]],
+            "size": int(m.size[i]), "began_us": run.outcome.began_ps[i] / 1e6, "latency_us": run.took_ps[i] / 1e6,
+            "gbps": float(run.outcome.gbps(m.size)[i]),
+        })  # fmt: skip
+    return found
+
+
+def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in columns.items()}
+    return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+
+
+def _us(ps: np.ndarray) -> np.ndarray:
+    """Picoseconds as µs; NaN where it never happened."""
+    return np.where(ps >= 0, ps / 1e6, np.nan)

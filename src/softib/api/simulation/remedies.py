@@ -1,0 +1,83 @@
+"""What would help a simulated run, tried where it is cheap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from softib.api.simulation.what_if import OF_PACKETS
+from softib.errors import SoftibError
+
+if TYPE_CHECKING:
+    from softib.api.simulation.result import Simulation
+
+__all__ = ["CHEAP_ENTRIES", "CHEAP_EVENTS", "CHEAP_PORTS", "remedies"]
+
+CHEAP_ENTRIES, CHEAP_EVENTS, CHEAP_PORTS = 100_000, 300_000, 5_000
+"""Links of all paths (fluid and static layer), events (packet layer) and ports of the fabric up to which a remedy is tried: about a second."""
+BETTER = 0.95
+"""An engine is worth trying where its busiest link between switches carries at most this share."""
+
+
+def remedies(found: Simulation) -> list[dict[str, Any]]:
+    """One for each change that the causes of the busiest ports propose, in their order: ``change``, ``ports`` that it is for, ``verified``, and with it
+    ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency) to the run, ``jobs`` (the ratio of each job's p99); ``why``: why it was not tried."""
+    wanted: dict[str, list[str]] = {}
+    for port in found.busy_ports:
+        for kind in port["changes"]:
+            change = _change(found, kind)
+            if change and change not in found.variants:
+                wanted.setdefault(change, []).append(port["port"])
+    return [_tried(found, change, ports) for change, ports in wanted.items()]
+
+
+def _change(found: Simulation, kind: str) -> str:
+    if kind != "engine":
+        return {"vl": "vl=jobs"}.get(kind, f"{kind}=on")
+    best = min(found.other_engines.items(), key=lambda item: item[1], default=("", 1.0))
+    return f"engine={best[0]}" if best[1] <= BETTER else ""
+
+
+def _tried(found: Simulation, change: str, ports: list[str]) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "change": change, "ports": ports, "verified": False, "why": "", "ratio": None, "mean_ratio": None, "p99_ratio": None, "jobs": {},
+    }  # fmt: skip
+    key, _, value = change.partition("=")
+    why = (
+        "only packets know it: try --layer packet --what-if " + change
+        if key in OF_PACKETS and found.layer != "packet"
+        else _expensive(found)
+    )
+    if why:
+        return made | {"why": why}
+    try:
+        other = found.variant({key: value})
+    except SoftibError as error:
+        return made | {"why": str(error)}
+    ratio = lambda a, b: a / b if a and b else None
+    a, b = other.percentiles_us, found.percentiles_us
+    return made | {
+        "verified": True, "ratio": ratio(other.simulated_us, found.simulated_us),
+        "mean_ratio": ratio(a.get("mean"), b.get("mean")), "p99_ratio": ratio(a.get("p99"), b.get("p99")),
+        "jobs": _by_job(found, other),
+    }  # fmt: skip
+
+
+def _by_job(found: Simulation, other: Simulation) -> dict[str, float]:
+    """p99 latency of each job with the change, over that of the run."""
+    from softib.analysis.simulation.slowdown import job_percentiles_ps
+
+    made: dict[str, float] = {}
+    for k, name in enumerate(found._details.jobs):
+        before, after = job_percentiles_ps(found._details, k), job_percentiles_ps(other._details, k)
+        if before and after and before["p99"]:
+            made[name] = after["p99"] / before["p99"]
+    return made
+
+
+def _expensive(found: Simulation) -> str:
+    run = found._details
+    entries = len(run.plane.lay(run.messages).channel)
+    small = run.outcome.work.get("events", 0) <= CHEAP_EVENTS if found.layer == "packet" else entries <= CHEAP_ENTRIES
+    if small and run.fabric.sizes.ports <= CHEAP_PORTS:
+        return ""
+    return "the run is large: try it with --what-if"

@@ -1,0 +1,182 @@
+"""Runs of one workload on one fabric: as it is, with something changed, and each job alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from softib.api.fabric import Fabric, result_of
+from softib.api.simulation.what_if import OF_PACKETS, manager_settings, scale_of
+from softib.errors import InputError
+
+if TYPE_CHECKING:
+    from softib.analysis.routed import Routed
+    from softib.analysis.simulation.run import Ask, Simulated
+    from softib.sim.fluid_phases import Phases
+    from softib.workloads.workload import Workload
+
+__all__ = ["Made", "Progress", "Record", "Runs"]
+
+Progress = Callable[[int, int, int], None]
+"""Called with messages (of the packet layer: packets; of barriers: phases) that are done, all of them, and the virtual time in ps."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run writes down beside its result, and on how many processors it goes. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
+    the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
+    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be
+    asked about; a name that is none is refused before the run. ``progress`` is called while the run goes on.
+    ``cores``: processors for the packet layer (0: all), with the same result."""
+
+    samples: bool | str = False
+    ports: Sequence[str] = ()
+    trace: str | int | None = None
+    counters: Sequence[str] = ()
+    progress: Progress | None = field(default=None, compare=False)
+    cores: int = 1
+
+
+@dataclass(frozen=True)
+class Made:
+    """One run: ``run`` or ``phases``, the fabric that it took, seconds of the layer, who made the tables."""
+
+    run: Simulated | None
+    phases: Phases | None
+    fabric: Fabric
+    wall_s: float
+    engine: str
+
+
+@dataclass(frozen=True)
+class Runs:
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too."""
+
+    fabric: Fabric
+    work: Workload
+    layer: str
+    engine: str | None
+    lfts: str | None
+    seed: int
+    network: str
+    record: Record
+    whole: Workload | None = None
+
+    def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Made:
+        """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""
+        import time
+        from contextlib import nullcontext
+        from dataclasses import replace
+
+        from softib.analysis.routed import routed
+        from softib.analysis.simulation.run import simulated
+        from softib.fabric.generation import at_generation
+        from softib.sim.packet.ethernet_options import network_of
+
+        first = {} if self.network == "infiniband" else {"network": self.network}
+        result, changed = result_of(self.fabric), {**first, **(changes or {})}
+        if "fabrics" in changed and self.whole is None:
+            raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
+        if "generation" in changed:
+            result = replace(result, fabric=at_generation(result.fabric, changed["generation"]))
+        settings = manager_settings(changed) | ({"aggregation": True} if self.work.reduces else {})
+        if settings:
+            result = replace(result, extra={**result.extra, "sm": {**result.extra.get("sm", {}), **settings}})
+        lfts = self.lfts if changes is None else None
+        found: Routed = routed(result, self.engine if changes is None else engine, lfts, lambda _: nullcontext())
+        named = found.part.tables or found.part.engine
+        options: dict[str, Any] = {
+            OF_PACKETS[key]: value == "on" for key, value in changed.items() if key in OF_PACKETS
+        }
+        if "network" in changed:
+            options |= network_of(changed["network"])
+        if self.layer == "packet":
+            options["cores"] = self.record.cores
+        shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
+        began = time.perf_counter()
+        if self.work.phased is not None:
+            phases = self._phases(found.fabric)
+            return Made(None, phases, shown, time.perf_counter() - began, named)
+        work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
+        run = simulated(
+            found, work, self.layer, engine=named, seed=self.seed, options=options, progress=self.record.progress,
+            ask=replace(self._ask(found.fabric, changes is None, changed.get("vl") == "jobs"), scale=scale_of(changed)),
+        )  # fmt: skip
+        run.outcome.wall_s = time.perf_counter() - began
+        return Made(run, None, shown, run.outcome.wall_s, named)
+
+    def alone(self, run: Simulated, job: int) -> Simulated:
+        """One job of ``run`` without the others, on the same tables."""
+        from softib.analysis.simulation.run import Ask, run_messages
+
+        made = run.messages.only(run.messages.job == job)
+        return run_messages(run, made, self.layer, Ask(), self.record.progress)
+
+    def _ask(self, fabric: Any, recorded: bool, apart: bool) -> Ask:
+        from softib.analysis.simulation.counters import named_port
+        from softib.analysis.simulation.run import Ask
+
+        if not recorded:
+            return Ask(jobs_apart=apart)
+        r = self.record
+        for name in r.counters:
+            named_port(fabric, name)
+        if (r.ports or r.trace is not None) and self.layer != "packet":
+            raise InputError(f"the {self.layer} layer has no packets to write down; take layer packet")
+        if (r.ports or r.trace is not None) and self.network != "infiniband":
+            raise InputError(f"frames and timelines are those of InfiniBand, not of {self.network}")
+        if r.samples and self.layer == "static":
+            raise InputError("the static layer has no clock, so nothing changes over time; take layer fluid or packet")
+        interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
+        ports = tuple(port_row(fabric, name) for name in r.ports)
+        return Ask(bool(r.samples), interval, ports, r.trace, apart)
+
+    def _phases(self, fabric: Any) -> Phases:
+        """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
+        from softib.sim.fluid_phases import shift_phases
+
+        job = self.work.phased
+        assert job is not None
+        odd = job.model_fields_set - {"pattern", "size", "barrier", "name"}
+        if odd:
+            raise InputError(
+                f"{self.work.name}: an all-to-all with barriers takes all hosts by LID and a size; leave {min(odd)} out"
+            )
+        r = self.record
+        if r.ports or r.trace is not None or isinstance(r.samples, str):
+            raise InputError(f"{self.work.name}: phases with barriers have no samples, frames or messages of their own")
+        return shift_phases(fabric, job.size, progress=self.record.progress)
+
+
+def port_row(fabric: Any, place: str) -> int:
+    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there or has no link."""
+    from softib.analysis.simulation.counters import named_port
+
+    port = named_port(fabric, place)
+    if fabric.port_num[port] == 0 or fabric.port_peer[port] < 0:
+        raise InputError(f"{place} has no cable, so no frame passes it")
+    return port
+
+
+def _picoseconds(text: str) -> int:
+    from softib.workloads.units import time_ps_of
+
+    try:
+        found = time_ps_of(text)
+    except ValueError:
+        found = 0
+    if found < 1:
+        raise InputError(f"{text!r} is no interval between samples; write such as 100ns or 10us")
+    return found
+
+
+def write_file(path: str | os.PathLike[str], write: Callable[[Any], Any]) -> None:
+    """``write`` to ``path``. Raises :class:`InputError`, one line, where it cannot be written."""
+    from pathlib import Path
+
+    try:
+        write(Path(path))
+    except OSError as error:
+        raise InputError(f"{os.fspath(path)}: cannot write: {error.strerror or error}") from None

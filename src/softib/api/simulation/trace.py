@@ -1,0 +1,60 @@
+"""The timeline of one message of a run as figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from softib.analysis.simulation.run import message_row
+from softib.errors import InputError
+from softib.sim.packet.timeline import timeline
+
+if TYPE_CHECKING:
+    from softib.analysis.simulation.run import Simulated
+    from softib.api.simulation.runs import Record
+    from softib.sim.packet.log import PacketLog
+    from softib.sim.packet.timeline import Flight, Hop
+
+__all__ = ["trace_of"]
+
+
+def trace_of(run: Simulated, record: Record) -> dict[str, Any]:
+    """The message of ``record.trace``: its times in µs, its packets hop by hop, and the parts of the packet with which it arrived. Raises
+    :class:`InputError` where none was to be traced."""
+    if record.trace is None or run.outcome.log is None:
+        raise InputError(
+            "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
+        )
+    row, log, m = message_row(record.trace, run.names, run.messages), run.outcome.log, run.messages
+    found = timeline(log, row)
+    last = found.flights[found.last] if found.last >= 0 else None
+    return {
+        "message": row, "job": run.jobs[m.job[row]], "source": run.names[m.src[row]], "destination": run.names[m.dst[row]],
+        "size": int(m.size[row]), "posted_us": _us(found.posted_ps), "ready_us": _us(found.ready_ps), "arrived_us": _us(found.arrived_ps),
+        "completed_us": _us(found.completed_ps), "latency_us": _us(run.took_ps[row]), "packets": [_flight(run, log, f) for f in found.flights],
+        "left_out": found.left_out, "last": found.last if last is not None else None,
+        "parts_us": {} if last is None else {"posting": _us(found.ready_ps - found.posted_ps), **{k: _us(v) for k, v in last.parts(log).items()}},
+    }  # fmt: skip
+
+
+def _us(ps: int) -> float | None:
+    return None if ps < 0 else int(ps) / 1e6
+
+
+def _flight(run: Simulated, log: PacketLog, f: Flight) -> dict[str, Any]:
+    return {
+        "kind": f.kind, "psn": f.psn, "octets": f.octets, "backward": f.backward, "hops": [_hop(run, h) for h in f.hops],
+        "received_us": _us(f.received_ps), "written_us": _us(f.written_ps), "lost_us": _us(f.lost_ps),
+        "lost_at": run.fabric.port_name(f.lost_at) if f.lost_at >= 0 else None,
+    }  # fmt: skip
+
+
+def _hop(run: Simulated, h: Hop) -> dict[str, Any]:
+    m, names = run.messages, run.names
+    behind = [
+        {"message": k, "source": names[m.src[k]], "destination": names[m.dst[k]], "took_us": _us(ps)}
+        for k, ps in h.behind
+    ]
+    return {
+        "port": run.fabric.port_name(h.port), "vl": h.vl, "arrived_us": _us(h.arrived_ps), "sent_us": _us(h.sent_ps),
+        "left_us": _us(h.left_ps), "waits_us": {k: _us(v) for k, v in h.waits_ps.items() if v}, "behind": behind,
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""``sweep``: one workload over a grid of parameters."""

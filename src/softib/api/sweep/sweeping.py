@@ -1,0 +1,204 @@
+"""A grid of parameters and seeds: the same workload many times over, on several processors or a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from softib.api.fabric import Fabric, as_fabric
+from softib.api.frames import frame, library
+from softib.api.shown import Suggests
+from softib.api.simulation.runs import write_file
+from softib.api.sweep.grid import Point, read_grid, workload_at
+from softib.api.sweep.rows import Journal, keys_of, run_point
+from softib.errors import InputError
+
+if TYPE_CHECKING:
+    import polars
+
+    from softib.workloads.workload import Workload
+
+__all__ = ["Sweep", "sweep"]
+
+Progress = Callable[[int, int], None]
+"""Called with rows that are there, and all."""
+BATCHES = 4
+"""Runs of each worker of a cluster between two looks at what is done."""
+
+
+class Sweep(Suggests):
+    """Rows of all runs in the order of the grid, the last parameter and then the seed changing fastest."""
+
+    def __init__(self, workload: str, fabric: Fabric, parameters: list[str], rows: list[dict[str, Any]]):
+        self.workload, self.fabric, self.parameters, self._rows = workload, fabric, parameters, rows
+
+    @property
+    def good(self) -> bool:
+        """Did every message of every run complete?"""
+        return all(row["good"] for row in self._rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One mapping a run: parameters, ``seed``, ``good``, ``error`` (why it could not run), ``valid``, ``simulated_us``, latencies, and of each job
+        ``JOB took_us`` and ``JOB p99_us``."""
+        names = list(dict.fromkeys(name for row in self._rows for name in row))
+        return [{name: row.get(name) for name in names} for row in self._rows]
+
+    def table(self) -> polars.DataFrame:
+        """:meth:`rows` as a table. Raises :class:`MissingLibrary` without polars."""
+        rows = self.rows()
+        return frame({name: _column([row[name] for row in rows]) for name in rows[0]})
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib simulate --sweep --json`` prints it."""
+        from softib.render.documents import document
+
+        return document(
+            "sweep", source=self.fabric.source, fabric=self.fabric.name, workload=self.workload, parameters=self.parameters, good=self.good, rows=self.rows(),
+        )  # fmt: skip
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write the table. The same sweep gives the same bytes. Raises :class:`InputError`, :class:`MissingLibrary`."""
+        write_file(path, self.table().write_parquet)
+
+    def print(self) -> None:
+        """As ``softib simulate --sweep`` prints it."""
+        from softib.render.sweep import print_sweep
+        from softib.render.terminal import console
+
+        print_sweep(self.to_json(), console())
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {self.workload!r} on {self.fabric.name!r}: {len(self._rows):,} runs>"
+
+
+def sweep(
+    source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], grid: Mapping[str, Any] | str | os.PathLike[str], *,
+    layer: str = "fluid", engine: str | None = None, out: str | os.PathLike[str] | None = None, workers: int = 0,
+    dask: str | None = None, progress: Progress | None = None,
+) -> Sweep:  # fmt: skip
+    """Run ``workload`` on the fabric with every combination of the ``grid``: ``{"parameters": {"size": ["64KiB", "1MiB"], "engine": ["ftree", "updn"]}, "seeds": 3}``, or a
+    YAML file of that.
+
+    Parameters are ``layer``, ``engine``, ``network``, ``generation``, ``ar``, ``cc`` and ``vl``, and options of the workload's jobs (``size``, or ``training.size`` of one job).
+    ``workers`` processes share the runs (0: one a processor), or the workers of the Dask cluster at ``dask`` (``tcp://head:8786``). With ``out``
+    the table is written there as Parquet, and finished rows are kept in ``OUT.rows`` until then: the same call goes on after a kill. What one point alone cannot run
+    is its row's ``error``.
+
+    Raises :class:`UnknownName` and :class:`InputError`, one line each, before anything runs, where a parameter or a value is wrong; :class:`MissingLibrary` without
+    joblib, of a cluster without Dask, and with ``out`` without polars.
+    """
+    from softib.analysis.routed import check_choice
+    from softib.workloads.workload import read
+
+    check_choice(engine, None)
+    if workers < 0:
+        raise InputError(f"{workers} workers are not possible; it is a number from 1 on, or 0 for one a processor")
+    found = read_grid(grid)
+    work = read(workload)
+    if work.fabrics:
+        raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a sweep takes jobs of one")
+    points = found.points()
+    works = [workload_at(work, point.of_jobs, found.where) for point in points]
+    for values in {tuple(point.of_run.items()): point.of_run for point in points}.values():
+        _check(values, layer, found.where)
+    fabric = as_fabric(source)
+    if out is not None:
+        library("polars", "tables")
+        write_file(out, _touched)
+    journal = Journal(out)
+    keys = keys_of(fabric, works, points, layer, engine)
+    rows = {key: row for key, row in journal.read().items() if key in set(keys)}
+    left = [k for k, key in enumerate(keys) if key not in rows]
+    if progress is not None:
+        progress(len(points) - len(left), len(points))
+    calls = [(fabric, works[k], points[k], layer, engine) for k in left]
+    for k, row in _run(calls, workers, dask) if calls else ():
+        rows[keys[left[k]]] = row
+        journal.add(keys[left[k]], row)
+        if progress is not None:
+            progress(len(rows), len(points))
+    made = Sweep(
+        work.name,
+        fabric,
+        list(found.parameters),
+        [dict(p.values) | rows[key] for p, key in zip(points, keys, strict=True)],
+    )
+    if out is not None:
+        made.to_parquet(out)
+        journal.remove()
+    return made
+
+
+def _touched(path: Path) -> None:
+    """Raise OSError where ``path`` could not be written; leaves no empty file behind."""
+    there = path.exists()
+    path.open("ab").close()
+    if not there:
+        path.unlink()
+
+
+def _check(values: Mapping[str, str], layer: str, where: str) -> None:
+    """Raise one line for a run option that is none in any layer; what another layer would know is an error of its row."""
+    from softib.analysis.routed import check_choice
+    from softib.analysis.simulation.run import run_layer
+    from softib.api.simulation.what_if import changes_of, text_of
+    from softib.errors import UnknownName
+
+    try:
+        run_layer(values.get("layer", layer))
+        check_choice(values.get("engine"), None)
+        rest = {key: value for key, value in values.items() if key not in ("layer", "engine")}
+        changes_of(text_of(rest) if rest else None, "packet")
+    except (UnknownName, InputError) as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _run(calls: list[tuple[Any, ...]], workers: int, dask: str | None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows with their numbers, as they come."""
+    if dask is None and workers == 1:
+        for k, call in enumerate(calls):
+            yield _numbered(k, *call)
+        return
+    joblib = library("joblib", "sweep")
+    if dask is None:
+        made = (joblib.delayed(_numbered)(k, *call) for k, call in enumerate(calls))
+        yield from joblib.Parallel(n_jobs=workers or -1, batch_size=1, return_as="generator_unordered")(made)
+        return
+    with _cluster(dask) as size:
+        step = max(1, size) * BATCHES
+        for begin in range(0, len(calls), step):
+            some = range(begin, min(begin + step, len(calls)))
+            with joblib.parallel_config(backend="dask"):
+                yield from joblib.Parallel()(joblib.delayed(_numbered)(k, *calls[k]) for k in some)
+
+
+def _numbered(
+    k: int, fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None
+) -> tuple[int, dict[str, Any]]:
+    return k, run_point(fabric, work, point, layer, engine)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[int]:
+    """A client of the Dask cluster at ``address``; how many workers it has. Raises :class:`InputError` where nobody answers."""
+    distributed = library("distributed", "dask")
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler at {address}: {error}; write such as tcp://head:8786") from None
+    try:
+        if not (known := client.scheduler_info(n_workers=-1)["workers"]):
+            raise InputError(f"the Dask cluster at {address} has no workers; start some")
+        yield len(known)
+    finally:
+        client.close()
+
+
+def _column(values: list[Any]) -> Any:
+    """Numbers as they are; texts where one is a text."""
+    if any(isinstance(v, str) for v in values):
+        return [None if v is None else str(v) for v in values]
+    return values

@@ -1,0 +1,32 @@
+"""LIDs that ports have already, and which of them may stand (IBA 4.1.3: unicast, aligned to their LMC, owned once)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import LID_UCAST_MAX
+from softib.ragged import spread
+
+__all__ = ["blocks_of", "may_stand"]
+
+
+def may_stand(lid: np.ndarray, lmc: np.ndarray) -> np.ndarray:
+    """bool[ports]: the port may keep its block of 2^LMC LIDs from base ``lid`` on. Of several owners of one LID the first keeps it; a
+    block stays only whole, so an owner that lost one of its LIDs has none."""
+    lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
+    good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
+    rows = np.flatnonzero(good)
+    row, offset = spread(size[rows])
+    owner = rows[row]
+    _, first = np.unique(lid[owner] + offset, return_index=True)
+    is_first = np.zeros(len(owner), bool)
+    is_first[first] = True
+    good[owner[~is_first]] = False
+    return good
+
+
+def blocks_of(lid: np.ndarray, lmc: np.ndarray) -> np.ndarray:
+    """int64: every LID of the blocks of 2^LMC from each base ``lid`` on."""
+    row, offset = spread(1 << lmc.astype(np.int64))
+    lids: np.ndarray = lid.astype(np.int64)[row] + offset
+    return lids

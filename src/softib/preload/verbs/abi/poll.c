@@ -1,0 +1,201 @@
+/* Polling and arming of completion queues, by ibv_poll_cq and by the extended interface. */
+#include "abi.h"
+#include "../engine/complete.h"
+#include "../engine/poll_batch.h"
+#include "../engine/record.h"
+#include "../engine/send.h"
+#include "../engine/strict.h"
+#include "../engine/timer.h"
+#include "../memory/hazards.h"
+#include "../memory/locks.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* -- polling; s->polling is held -- */
+
+/* The next completion, NULL: none. */
+static const struct softib_cqe *next(struct va_cq *c)
+{
+    const struct softib_cqe *cqe = ve_next_completion(&va_engine, c->s);
+
+    if (!cqe)
+        return NULL;
+    if (cqe->flags & IBV_WC_WITH_INV && cqe->status == IBV_WC_SUCCESS)
+        vm_quiesce(&va_engine.w); /* who found the window before may still copy */
+    return cqe;
+}
+
+static void taken(struct va_cq *c)
+{
+    __atomic_store_n(&c->s->consumer, c->s->consumer + 1, __ATOMIC_RELEASE);
+}
+
+static void fill(struct ibv_wc *wc, const struct softib_cqe *cqe)
+{
+    *wc = (struct ibv_wc){
+        .wr_id = cqe->wr_id, .status = cqe->status, .opcode = cqe->opcode, .vendor_err = cqe->vendor_err,
+        .byte_len = cqe->byte_len, .imm_data = cqe->imm, .qp_num = cqe->qpn, .src_qp = cqe->src_qp, .wc_flags = cqe->flags,
+        .pkey_index = cqe->pkey_index, .slid = cqe->slid, .sl = cqe->sl, .dlid_path_bits = cqe->path_bits,
+    };
+}
+
+int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+    struct va_cq *c = (struct va_cq *)cq;
+    const struct softib_cqe *cqe;
+    int got = 0;
+
+    ve_progress(&va_engine);
+    if (ve_is_strict())
+        ve_strict_cq_polled(&va_engine, c->at);
+    vm_lock(&va_engine.w, &c->s->polling);
+    for (; got < n && (cqe = next(c)); got++) {
+        fill(&wc[got], cqe);
+        if (ve_modes && cqe->status && ve_is_strict())
+            ve_scramble_wc(&wc[got]);
+        ve_sq_free(cqe);
+        taken(c);
+    }
+    vm_unlock(&c->s->polling);
+    return got;
+}
+
+int va_req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+    struct softib_cq *s = ((struct va_cq *)cq)->s;
+
+    ve_lock_cq(&va_engine, s);
+    if (s->armed < (solicited ? 1u : 2u)) /* "any" is the stronger wish */
+        __atomic_store_n(&s->armed, solicited ? 1 : 2, __ATOMIC_RELAXED);
+    vm_unlock(&s->lock);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (ve_modes)
+        ve_will_sleep(&va_engine);
+    return 0;
+}
+
+/* -- the extended interface -- */
+
+static int look(struct va_cq *c)
+{
+    const struct softib_cqe *cqe = next(c);
+
+    if (!cqe)
+        return ENOENT;
+    c->now = *cqe;
+    ve_sq_free(cqe);
+    taken(c);
+    if (ve_modes && c->now.status && ve_is_strict())
+        ve_scramble(&c->now);
+    c->ex.status = c->now.status;
+    c->ex.wr_id = c->now.wr_id;
+    return 0;
+}
+
+int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+    struct va_cq *c = (struct va_cq *)ex;
+    int error;
+
+    if (attr && attr->comp_mask)
+        return EINVAL;
+    ve_progress(&va_engine);
+    if (ve_is_strict())
+        ve_strict_cq_polled(&va_engine, c->at);
+    vm_lock(&va_engine.w, &c->s->polling);
+    error = look(c);
+    if (error)
+        vm_unlock(&c->s->polling);
+    else
+        ve_batch_begin(c->s);
+    return error;
+}
+
+int va_next_poll(struct ibv_cq_ex *ex)
+{
+    return look((struct va_cq *)ex);
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+    struct softib_cq *s = ((struct va_cq *)ex)->s;
+
+    ve_batch_end(s);
+    vm_unlock(&s->polling);
+}
+
+/* After an error only wr_id, status, qp_num and vendor_err say anything. */
+static const struct softib_cqe *defined(struct ibv_cq_ex *ex, const char *reader)
+{
+    const struct softib_cqe *now = &((const struct va_cq *)ex)->now;
+
+    if (now->status && ve_is_strict())
+        ve_warn("%s of a completion with status %u: the field is undefined", reader, now->status);
+    return now;
+}
+
+#define READS_IF_RIGHT(type, name, what)                                                                                     \
+    static type read_##name(struct ibv_cq_ex *ex)                                                                            \
+    {                                                                                                                        \
+        return defined(ex, "ibv_wc_read_" #name)->what;                                                                      \
+    }
+
+#define READS(type, name, what)                                                                                              \
+    static type read_##name(struct ibv_cq_ex *ex)                                                                            \
+    {                                                                                                                        \
+        return ((const struct va_cq *)ex)->now.what;                                                                         \
+    }
+
+READS_IF_RIGHT(enum ibv_wc_opcode, opcode, opcode)
+READS(uint32_t, vendor_err, vendor_err)
+READS_IF_RIGHT(uint32_t, byte_len, byte_len)
+READS_IF_RIGHT(__be32, imm_data, imm)
+READS(uint32_t, qp_num, qpn)
+READS_IF_RIGHT(uint32_t, src_qp, src_qp)
+READS_IF_RIGHT(unsigned int, wc_flags, flags)
+READS_IF_RIGHT(uint32_t, slid, slid)
+READS_IF_RIGHT(uint8_t, sl, sl)
+READS_IF_RIGHT(uint8_t, dlid_path_bits, path_bits)
+READS(uint64_t, completion_ts, stamp)
+
+static uint64_t read_wallclock(struct ibv_cq_ex *ex)
+{
+    struct timespec wall;
+
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (uint64_t)wall.tv_sec * 1000000000 + (uint64_t)wall.tv_nsec - (ve_now_ns() - ((struct va_cq *)ex)->now.stamp);
+}
+
+/* Of the first completion of a message that matched; of any other it is 0 (engine/tag_matching.c). */
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+    const struct softib_cqe *now = &((struct va_cq *)ex)->now;
+    bool matched = now->status == IBV_WC_SUCCESS && now->opcode == IBV_WC_TM_RECV && now->flags & IBV_WC_TM_MATCH;
+
+    *info = (struct ibv_wc_tm_info){ .priv = matched ? now->vendor_err : 0 };
+    if (matched)
+        memcpy(&info->tag, (const char *)now + offsetof(struct softib_cqe, sl), sizeof info->tag);
+}
+
+/* What was not asked for stays NULL, as a driver leaves it. */
+void va_fill_cq_ex(struct ibv_cq_ex *ex, uint64_t wc_flags)
+{
+    ex->start_poll = ve_recording ? va_record_start_poll : va_start_poll;
+    ex->next_poll = ve_recording ? va_record_next_poll : va_next_poll;
+    ex->end_poll = end_poll;
+    ex->read_opcode = read_opcode;
+    ex->read_vendor_err = read_vendor_err;
+    ex->read_wc_flags = read_wc_flags;
+    ex->read_byte_len = wc_flags & IBV_WC_EX_WITH_BYTE_LEN ? read_byte_len : NULL;
+    ex->read_imm_data = wc_flags & IBV_WC_EX_WITH_IMM ? read_imm_data : NULL;
+    ex->read_qp_num = wc_flags & IBV_WC_EX_WITH_QP_NUM ? read_qp_num : NULL;
+    ex->read_src_qp = wc_flags & IBV_WC_EX_WITH_SRC_QP ? read_src_qp : NULL;
+    ex->read_slid = wc_flags & IBV_WC_EX_WITH_SLID ? read_slid : NULL;
+    ex->read_sl = wc_flags & IBV_WC_EX_WITH_SL ? read_sl : NULL;
+    ex->read_dlid_path_bits = wc_flags & IBV_WC_EX_WITH_DLID_PATH_BITS ? read_dlid_path_bits : NULL;
+    ex->read_tm_info = wc_flags & IBV_WC_EX_WITH_TM_INFO ? read_tm_info : NULL;
+    ex->read_completion_ts = wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP ? read_completion_ts : NULL;
+    ex->read_completion_wallclock_ns =
+        wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK ? read_wallclock : NULL;
+}

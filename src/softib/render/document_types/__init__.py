@@ -1,0 +1,1 @@
+"""What each document of ``--json`` holds, as types: the source of docs/schemas."""

@@ -1,0 +1,274 @@
+"""A simulation for people at a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from softib.render.phrases import bytes_text, time_text
+from softib.render.simulation.failures import print_failures
+from softib.render.simulation.trace import trace_lines
+from softib.render.terminal import text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["print_replay", "print_simulation"]
+
+SLOWEST = PORTS = FLOWS = 3
+NETWORKS = {"roce": "RoCEv2 over Ethernet", "tcp": "TCP over Ethernet"}
+LEAST_CHANGE = 0.02
+LEAST_GAIN = 0.8
+"""Another engine is worth a line where its busiest link carries at most this share."""
+
+
+def print_replay(s: dict[str, Any], console: Console) -> None:
+    """Print the figures of :meth:`softib.Replay.to_json`."""
+    console.print(text(f"{s['program']} on {s['fabric'] or s['source']}", "bold"))
+    console.print(
+        text(
+            f"{s['operations']:,} operations of {s['ranks']:,} ranks completed: {_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s",
+            "green",
+        )
+    )
+    console.print(text(f"loggops layer, tables: {s['engine']}; no congestion between switches is in it"))
+    console.print(
+        text(f"{s['messages']:,} messages, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on average")
+    )
+    console.print(text(f"ranks end from {_us(s['first_rank_ends_us'])} to {_us(s['last_rank_ends_us'])}"))
+
+
+def print_simulation(s: dict[str, Any], console: Console) -> None:
+    """Print the figures of :meth:`softib.Simulation.to_json`."""
+    line = lambda *parts: console.print(text(" ".join(parts)))
+    console.print(text(f"{s['workload']} on {s['fabric'] or s['source']}", "bold"))
+    took = f"{_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s"
+    computed = f" and {s['computations']:,} computations" if s.get("computations") else ""
+    done = text(f"{s['messages']:,} messages{computed} completed: {took}", "green")
+    console.print(
+        done if s["good"] else text(f"Not all of {s['messages']:,} messages{computed} completed: {took}", "bold red")
+    )
+    line(f"{s['layer']} layer, tables: {s['engine']}, seed {s['seed']}")
+    _ethernet(s, console)
+    for why in s["why_not"]:
+        console.print(text(f"The {s['layer']} layer's model does not hold: {why}", "yellow"))
+    for note in s["notes"]:
+        line(f"Note: {note}")
+    if s.get("latency_us"):
+        console.print()
+        line("latency:", ", ".join(f"{k} {_us(v)}" for k, v in s["latency_us"].items()))
+    if "phases" in s:
+        line(
+            f"{s['phases']:,} phases, at most {s['most_flows']} flows on a link ({s['phases_by_message']} phases run message by message)"
+        )
+    print_failures(s, console)
+    _jobs(s, console)
+    if "trace" in s:
+        console.print()
+        for row in trace_lines(s["trace"]):
+            console.print(text(row), soft_wrap=True)
+    _slowest(s, console)
+    _ports(s, console)
+    _other(s, console)
+    _fabrics(s, console)
+
+
+def _ethernet(s: dict[str, Any], console: Console) -> None:
+    """Of a run over Ethernet: what it was, and what its ports and hosts counted."""
+    if "ethernet" not in s:
+        return
+    e = s["ethernet"]
+    console.print(text(f"{NETWORKS[s['network']]}, hosts at {e['gbps']:g} Gb/s, flows hashed over shortest paths"))
+    drops = e["tail_drops"] + e["headroom_drops"]
+    figures = [
+        f"{e['pause_frames_sent']:,} pause frames" + (f" (a port paused for {e['longest_pause_share']:.0%} of the run)" if e["pause_frames_sent"] else ""),
+        f"{drops:,} frames dropped", f"{e['ecn_marked']:,} marked", f"longest queue {bytes_text(e['peak_queue'])}",
+    ]  # fmt: skip
+    if e["cpu_send_us"] or e["cpu_receive_us"]:
+        figures.append(f"CPU {_us(e['cpu_send_us'])} to send, {_us(e['cpu_receive_us'])} to receive")
+    console.print(text("; ".join(figures)))
+
+
+def _collective(c: dict[str, Any]) -> str:
+    """One line as nccl-tests prints it."""
+    return (
+        f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, {c['channels']} channels: {_us(c['took_us'])}, "
+        f"algbw {c['algbw_gbytes']:,.2f} GB/s, busbw {c['busbw_gbytes']:,.2f} GB/s"
+    )
+
+
+def _training(t: dict[str, Any]) -> str:
+    """A step in one line."""
+    shape = f"data {t['data']} × tensor {t['tensor']} × pipeline {t['pipeline']}"
+    return (
+        f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, efficiency {t['efficiency']:.1%}, "
+        f"{t['tokens_per_s']:,.0f} tokens/s, {t['gpu_hours_per_billion_tokens']:,.1f} GPU-hours for a billion tokens"
+    )
+
+
+def _jobs(s: dict[str, Any], console: Console) -> None:
+    for j in s.get("jobs", ()):
+        end = (
+            f"{_us(j['began_us'])} to {_us(j['ended_us'])}, {j['gbps']:,.1f} Gb/s"
+            if j["ended_us"] is not None
+            else "not completed"
+        )
+        console.print(text(f"job {j['job']}: {j['messages']:,} messages, {bytes_text(j['bytes'])}, {end}"))
+        if "nccl" in j:
+            console.print(text("  " + _collective(j["nccl"])))
+        if "training" in j:
+            console.print(text("  " + _training(j["training"])))
+        if j["latency_us"]:
+            console.print(text("  latency: " + ", ".join(f"{k} {_us(v)}" for k, v in j["latency_us"].items())))
+        if "requests" in j:
+            r = j["requests"]
+            rate = f", {r['per_s']:,.0f} a second" if "per_s" in r else ""
+            tails = ", ".join(f"{q} {_us(r[f'{q}_us'])}" for q in ("p50", "p99", "p99.9"))
+            console.print(text(f"  {r['requests']:,} requests{rate}: {tails}"))
+        if "alone" in j and j["alone"]["slowdown"]:
+            tail = f", p99 {j['alone']['p99_slowdown']:.2f} times" if j["alone"].get("p99_slowdown") else ""
+            console.print(
+                text(f"  alone {_us(j['alone']['took_us'])}: {j['alone']['slowdown']:.2f} times as long together{tail}")
+            )
+
+
+def _slowest(s: dict[str, Any], console: Console) -> None:
+    console.print()
+    for m in s["slowest"][:SLOWEST]:
+        if "shift" in m:
+            console.print(
+                text(f"slowest: shift {m['shift']}: {_us(m['took_us'])}, {m['most_flows']} flows on the fullest link")
+            )
+        else:
+            console.print(text(
+                f"slowest: {m['source']} to {m['destination']}, {bytes_text(m['size'])}: {_us(m['latency_us'])}, {m['gbps']:.1f} Gb/s"
+            ))  # fmt: skip
+
+
+def _ports(s: dict[str, Any], console: Console) -> None:
+    for p in s.get("ports", ())[:PORTS]:
+        console.print()
+        console.print(
+            text(f"{p['port']} to {p['peer']}: busy {p['load']:.1%} of the run, {bytes_text(p['bytes'])}", "bold")
+        )
+        console.print(text(f"  {p['cause']}"))
+        if p["top_flows"]:
+            flows = ", ".join(f"{t['source']} to {t['destination']} {t['share']:.0%}" for t in p["top_flows"][:FLOWS])
+            console.print(
+                text(f"  {p['flows']:,} flow{'' if p['flows'] == 1 else 's'} (hop {p['hop']} of {p['hops']}): {flows}")
+            )
+        v = p["victims"]
+        if v:
+            console.print(text(
+                f"  behind them waited {v['messages']:,} messages of {', '.join(v['jobs'])}; the worst, {v['source']} to "
+                f"{v['destination']}, took {v['slowdown']:.1f} times as long as alone"
+            ))  # fmt: skip
+        console.print(text(f"  would help: {p['help']}"))
+    for r in s.get("remedies", ()):
+        if r["verified"]:
+            console.print(text(
+                f"tried {r['change']}: {r['ratio']:.2f} times as long, mean latency {_times(r['mean_ratio'])}, p99 {_tails(r)}"
+            ))  # fmt: skip
+        else:
+            console.print(text(f"not tried {r['change']}: {r['why']}"))
+
+
+def _tails(r: dict[str, Any]) -> str:
+    if len(r["jobs"]) < 2:
+        return _times(r["p99_ratio"])
+    return ", ".join(f"of {job} {ratio:.2f} times" for job, ratio in r["jobs"].items())
+
+
+def _times(ratio: float | None) -> str:
+    return "unknown" if ratio is None else f"{ratio:.2f} times"
+
+
+def _other(s: dict[str, Any], console: Console) -> None:
+    better = {e: r for e, r in s.get("other_engines", {}).items() if r <= LEAST_GAIN}
+    if better:
+        console.print()
+        console.print(text("other engines: " + ", ".join(
+            f"{e}'s busiest link between switches has {r:.0%} of what it has now" for e, r in better.items()
+        )))  # fmt: skip
+    _sensitivity(s, console)
+    for v in s.get("variants", ())[1:]:
+        if s.get("sensitivity") and v["change"].partition("=")[0] in s["sensitivity"]:
+            continue
+        console.print()
+        wanted = dict(part.partition("=")[::2] for part in v["change"].split(",")).get("engine", v["engine"])
+        instead = (
+            f", on the tables of {v['engine']}: {wanted} does not fit"
+            if v["engine"] not in (wanted, *v["change"].split(","))
+            else ""
+        )
+        tail = (
+            f", p99 {_us(v['latency_us']['p99'])} instead of {_us(s['latency_us']['p99'])}" if v["latency_us"] else ""
+        )
+        console.print(
+            text(
+                f"what if {v['change']}: {_us(v['simulated_us'])}, {v['ratio'] or 1.0:.2f} times as long{tail}{instead}",
+                "bold",
+            )
+        )
+    other = s.get("what_if", {})
+    if other and ("ethernet" in s or "ethernet" in other):
+        _ethernet(other, console)
+        _side_by_side(s, other, console)
+
+
+def _sensitivity(s: dict[str, Any], console: Console) -> None:
+    """How the completion changes with each factor, and what that says."""
+    found = s.get("sensitivity")
+    if not found:
+        return
+    console.print()
+    console.print(text(f"{'sensitivity':>12}{'half':>12}{'double':>12}", "bold"))
+    for key, ratio in found.items():
+        console.print(text(f"{key:>12}{ratio['half'] - 1:>+12.1%}{ratio['double'] - 1:>+12.1%}"))
+    most = max(found, key=lambda key: max(abs(ratio - 1) for ratio in found[key].values()))
+    change = max((abs(ratio - 1) for ratio in found[most].values()), default=0.0)
+    small = f"less than {LEAST_CHANGE:.0%} in any of these: the network does not matter to this workload"
+    console.print(text(f"changes {small}" if change < LEAST_CHANGE else f"depends on {most} most"))
+
+
+def _fabrics(s: dict[str, Any], console: Console) -> None:
+    """The jobs of all fabrics, each with its time there, without the others, and where all share the first fabric."""
+    if "fabrics" not in s:
+        return
+    console.print()
+    for other in s["fabrics"]:
+        network = NETWORKS.get(other["over"].partition(",")[0], "InfiniBand")
+        done = "" if other["good"] else ", not all messages completed"
+        console.print(
+            text(
+                f"fabric {other['name']}: {other['fabric'] or other['source']}, {network}, {_us(other['simulated_us'])}{done}",
+                "bold",
+            )
+        )
+        for why in other["why_not"]:
+            console.print(text(f"The {other['layer']} layer's model does not hold there: {why}", "yellow"))
+    shared = {j["job"]: j["took_us"] for v in s.get("variants", ()) if v["change"] == "fabrics=one" for j in v["jobs"]}
+    for name, run in (("SOURCE", s), *((other["name"], other) for other in s["fabrics"])):
+        for j in run["jobs"]:
+            took = None if j["ended_us"] is None else j["ended_us"] - j["began_us"]
+            line = f"job {j['job']} on {name}: " + ("not completed" if took is None else _us(took))
+            if took and j.get("alone", {}).get("took_us"):
+                line += f", {took / j['alone']['took_us']:.2f} times as long as alone"
+            if took and shared.get(j["job"]):
+                line += f"; all on SOURCE {_us(shared[j['job']])}, {shared[j['job']] / took:.2f} times as long"
+            console.print(text(line))
+
+
+def _side_by_side(s: dict[str, Any], other: dict[str, Any], console: Console) -> None:
+    """Latencies of a run and of the same over another network."""
+    names = [s.get("network", "infiniband"), other["change"]]
+    wide = max(16, len(names[1]) + 2)
+    console.print(text(f"{'':>12}{names[0]:>16}{names[1]:>{wide}}"))
+    rows = {"end": [run["simulated_us"] for run in (s, other)]}
+    both = s["latency_us"].keys() & other["latency_us"].keys()
+    rows |= {key: [run["latency_us"][key] for run in (s, other)] for key in s["latency_us"] if key in both}
+    for key, (one, two) in rows.items():
+        console.print(text(f"{key:>12}{_us(one):>16}{_us(two):>{wide}}"))
+
+
+def _us(us: float) -> str:
+    return time_text(us * 1e6)

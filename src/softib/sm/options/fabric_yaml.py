@@ -1,0 +1,184 @@
+"""The ``sm:`` section of a fabric.yaml as settings of the manager: one reader for every verb.
+
+What a key says has its effect, or it is an error: nothing is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError, UnreadableFile
+from softib.routing.chain_policy import ChainPolicy, parse_chain
+from softib.routing.engine import RouteOptions
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
+from softib.sm.options.ar import AR_OPTIONS, check_ar
+from softib.sm.options.change import CHANGE_OPTIONS
+from softib.sm.options.congestion import CC_OPTIONS, check_cc
+from softib.sm.options.file import OPTIONS, read_options, read_value
+from softib.sm.options.flap import FLAP_OPTIONS
+from softib.sm.options.link import LINK_OPTIONS, parse_link_policy
+from softib.sm.options.qos import QOS_OPTIONS
+from softib.sm.partitions import parse_partitions
+from softib.sm.prefix_routes import parse_prefix_routes
+from softib.sm.qos_policy import parse_policy
+
+__all__ = [
+    "CHAIN_FILES",
+    "GUID_FILES",
+    "ROUTE_KEYS",
+    "check_engine_keys",
+    "check_keys",
+    "read_guids",
+    "route_options",
+    "settings_of",
+]
+
+GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
+"""OpenSM's option → field of :class:`RouteOptions`."""
+ENGINE_FILES = {"torus_config": "torus_config", "lfts_file": "lfts"}
+"""Likewise, where the engine reads the text itself."""
+CHAIN_FILES = ("pgrp_policy_file", "topo_policy_file", "rch_policy_file")
+"""Files of engine ``chain``, under the names of NVIDIA's OpenSM."""
+ENGINE_NUMBERS = ("nue_max_num_vls", "data_vls", "seed")
+ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *CHAIN_FILES, *ENGINE_NUMBERS)
+"""All that makes up :class:`RouteOptions`."""
+PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
+MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level", "m_key_lookup")
+VALUES = (
+    *MKEY,
+    *LINK_OPTIONS,
+    *FLAP_OPTIONS,
+    *CHANGE_OPTIONS,
+    *QOS_OPTIONS,
+    *CC_OPTIONS,
+    *AR_OPTIONS,
+    *AGGREGATION_OPTIONS,
+)
+"""Options whose values are written as in OpenSM's file: ``qos_sl2vl: "0,1,2,…"``."""
+ELSEWHERE = ("node", "partitions", "qos_policy_file", "prefix_routes_file", "link_policy_file", *ROUTE_KEYS)
+ONLY_WITH = {
+    "torus_config": ("torus-2QoS",), "lfts_file": ("file",), "nue_max_num_vls": ("nue",), "data_vls": ("lash", "dfsssp", "nue"),
+    **dict.fromkeys(CHAIN_FILES, ("chain",)),
+}  # fmt: skip
+"""Option → the engines of which one must be asked for: nobody else reads it."""
+
+
+def check_keys(section: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError`, one line, for a key that would have no effect."""
+    for key, value in section.items():
+        if key == "seed" and value is not None:
+            raise InputError("sm.seed: no engine here is random; remove seed")
+        if key not in (*PLAIN, *ELSEWHERE, *VALUES):
+            raise InputError(f"sm.{key}: the subnet manager has no such option")
+        if key in (*QOS_OPTIONS, "qos_policy_file") and value is not None and not section.get("qos"):
+            raise InputError(f"sm.{key}: has no effect without qos: true")
+        isolates = section.get("flap_threshold") or section.get("babbling_port_policy")
+        if key in ("flap_window", "flap_pause") and value is not None and not isolates:
+            raise InputError(f"sm.{key}: has no effect without flap_threshold or babbling_port_policy")
+        if key == "babbling_threshold" and value is not None and not section.get("babbling_port_policy"):
+            raise InputError(f"sm.{key}: has no effect without babbling_port_policy: true")
+    check_cc(section)
+    check_ar(section)
+    check_aggregation(section)
+
+
+def check_engine_keys(section: Mapping[str, Any]) -> None:
+    """Raise :class:`InputError`, one line, for an option of an engine that ``section``, as it stands in a file, does not ask for. (The
+    command line may name another engine.)"""
+    names = [name.strip() for name in str(section.get("engine") or "").split(",")]
+    for key, engines in ONLY_WITH.items():
+        if section.get(key) is not None and not any(engine in names for engine in engines):
+            raise InputError(f"sm.{key}: read by engine {', '.join(engines)} alone; remove it, or name the engine")
+
+
+def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of :class:`~softib.sm.config.SmConfig` that ``section`` gives; ``node`` is for the caller. Files are read.
+
+    Raises :class:`InputError` for a key without effect and for a GUID file with another content,
+    :class:`UnreadableFile` where a file cannot be opened.
+    """
+    check_keys(section)
+    found: dict[str, Any] = {key: section[key] for key in PLAIN if section.get(key) is not None}
+    for key in VALUES:
+        if section.get(key) is not None:
+            ours = OPTIONS[key][0] if key in MKEY else key
+            found[ours] = read_value(key, str(section[key]), f"sm.{key}")
+    if section.get("partitions"):
+        found["partitions"] = tuple(parse_partitions(_text(section["partitions"]), section["partitions"]))
+    if section.get("qos_policy_file"):
+        found["qos_policy"] = parse_policy(_text(section["qos_policy_file"]), section["qos_policy_file"])
+    if section.get("prefix_routes_file"):
+        path = section["prefix_routes_file"]
+        found["prefix_routes"] = parse_prefix_routes(_text(path), path)
+    if section.get("link_policy_file"):
+        path = section["link_policy_file"]
+        found["link_policy"] = parse_link_policy(_text(path), path)
+    options = route_options(section)
+    if options != RouteOptions():
+        found["options"] = options
+    return found
+
+
+def route_options(section: Mapping[str, Any]) -> RouteOptions:
+    """What ``section`` says of engines; the files that it names are read."""
+    found: dict[str, Any] = {field: read_guids(section[key]) for key, field in GUID_FILES.items() if section.get(key)}
+    found |= {field: _text(section[key]) for key, field in ENGINE_FILES.items() if section.get(key)}
+    found |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
+    policy = _chain(section)
+    return RouteOptions(**found) if policy is None else RouteOptions(**found, chain=policy)
+
+
+def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
+    """The routing chain that ``section`` names, with what each step's ``config`` says of its engine; None without one."""
+    files = {key: (_text(section[key]), str(section[key])) for key in CHAIN_FILES if section.get(key)}
+    if not files:
+        return None
+    if "rch_policy_file" not in files:
+        raise InputError(f"{next(iter(files))}: has no effect without rch_policy_file")
+    policy = parse_chain(files)
+    folder = Path(section["rch_policy_file"]).parent
+    steps = []
+    for step in policy.steps:
+        if step.config:
+            path = str(folder / step.config)
+            told, _ = read_options(_text(path), path)
+            own = {
+                key: value for key, value in {**section, **told}.items() if key in ROUTE_KEYS and key not in CHAIN_FILES
+            }
+            step = replace(step, options=route_options(own))
+        steps.append(step)
+    return replace(policy, steps=tuple(steps))
+
+
+def read_guids(path: str) -> tuple[int, ...]:
+    """A GUID a line, hexadecimal, as OpenSM's files have them; a name may follow, ``#`` begins a comment.
+
+    Raises :class:`InputError` with file and line of what is none.
+    """
+    guids = []
+    for number, line in enumerate(_lines(path), 1):
+        fields = line.split("#")[0].split()
+        if not fields:
+            continue
+        try:
+            guid = int(fields[0], 16)
+        except ValueError:
+            guid = -1
+        if not 0 < guid < 1 << 64:
+            raise InputError(f"{path}:{number}: {fields[0]!r} is no GUID; write one a line, such as 0x0002c90300000001")
+        guids.append(guid)
+    return tuple(guids)
+
+
+def _lines(path: str) -> Iterable[str]:
+    return _text(path).splitlines()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UnreadableFile(f"{path}: {error.strerror or error}") from None

@@ -1,0 +1,142 @@
+"""Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a comment (opensm(8)).
+
+Names are those of OpenSM 3.3.23; options that softib does not use are returned by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from softib.errors import InputError
+from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
+from softib.sm.options.ar import AR_OPTIONS
+from softib.sm.options.change import CHANGE_OPTIONS
+from softib.sm.options.congestion import CC_OPTIONS
+from softib.sm.options.flap import FLAP_OPTIONS
+from softib.sm.options.link import LINK_OPTIONS
+from softib.sm.options.qos import QOS_OPTIONS
+
+__all__ = ["OPTIONS", "read_options", "read_value"]
+
+PS_PER_S, PS_PER_MS = 10**12, 10**9
+YES, NO = ("true", "yes", "1", "on"), ("false", "no", "0", "off")
+
+
+def _number(most: int, scale: int = 1) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        value = int(text, 0)
+        if not 0 <= value <= most:
+            raise ValueError
+        return value * scale
+
+    read.__doc__ = f"a number from 0 to {most}" if most < 1 << 20 else f"a number up to {most:#x}"
+    return read
+
+
+def _truth(text: str) -> bool:
+    """TRUE or FALSE"""
+    if text.lower() not in (*YES, *NO):
+        raise ValueError
+    return text.lower() in YES
+
+
+def _text(text: str) -> str:
+    """text"""
+    return text.strip()
+
+
+def _direction(text: str) -> str:
+    """both, in, out or off"""
+    if text.lower() not in ("both", "in", "out", "off"):
+        raise ValueError
+    return text.lower()
+
+
+OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "routing_engine": ("engine", _text),
+    "lmc": ("lmc", _number(7)),
+    "sm_priority": ("priority", _number(15)),
+    "m_key": ("mkey", _number((1 << 64) - 1)),
+    "m_key_lease_period": ("mkey_lease", _number(0xFFFF)),
+    "m_key_protection_level": ("mkey_protect", _number(3)),
+    "m_key_lookup": ("mkey_lookup", _truth),
+    "sm_key": ("sm_key", _number((1 << 64) - 1)),
+    "sa_key": ("sa_key", _number((1 << 64) - 1)),
+    "subnet_prefix": ("subnet_prefix", _number((1 << 64) - 1)),
+    "sweep_interval": ("sweep_interval_ps", _number(10**6, PS_PER_S)),
+    "sminfo_polling_timeout": ("polling_timeout_ps", _number(10**9, PS_PER_MS)),
+    "polling_retry_number": ("polling_retries", _number(10**6)),
+    "transaction_timeout": ("timeout_ps", _number(10**6, PS_PER_MS)),
+    "transaction_retries": ("retries", _number(255)),
+    "subnet_timeout": ("subnet_timeout", _number(31)),
+    "packet_life_time": ("packet_life_time", _number(31)),
+    "head_of_queue_lifetime": ("hoq_life", _number(31)),
+    "leaf_head_of_queue_lifetime": ("leaf_hoq_life", _number(31)),
+    "vl_stall_count": ("vl_stall_count", _number(7)),
+    "leaf_vl_stall_count": ("leaf_vl_stall_count", _number(7)),
+    "max_op_vls": ("max_op_vls", _number(5)),
+    "local_phy_errors_threshold": ("local_phy_errors", _number(15)),
+    "overrun_errors_threshold": ("overrun_errors", _number(15)),
+    **LINK_OPTIONS,
+    **FLAP_OPTIONS,
+    **CHANGE_OPTIONS,
+    "root_guid_file": ("root_guid_file", _text),
+    "cn_guid_file": ("cn_guid_file", _text),
+    "io_guid_file": ("io_guid_file", _text),
+    "torus_config": ("torus_config", _text),
+    "lfts_file": ("lfts_file", _text),
+    "pgrp_policy_file": ("pgrp_policy_file", _text),
+    "topo_policy_file": ("topo_policy_file", _text),
+    "rch_policy_file": ("rch_policy_file", _text),
+    "nue_max_num_vls": ("nue_max_num_vls", _number(15)),
+    "partition_config_file": ("partition_config_file", _text),
+    "allow_both_pkeys": ("allow_both_pkeys", _truth),
+    "part_enforce": ("part_enforce", _direction),
+    "reassign_lids": ("reassign_lids", _truth),
+    "no_clients_rereg": ("no_clients_rereg", _truth),
+    "use_mfttop": ("use_mfttop", _truth),
+    "qos": ("qos", _truth),
+    **QOS_OPTIONS,
+    "qos_policy_file": ("qos_policy_file", _text),
+    "prefix_routes_file": ("prefix_routes_file", _text),
+    "congestion_control": ("congestion_control", _truth),
+    **CC_OPTIONS,
+    **AR_OPTIONS,
+    "aggregation": ("aggregation", _truth),
+    **AGGREGATION_OPTIONS,
+}
+"""OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
+PLAIN = ("(null)", "null", "")
+
+
+def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
+    """(ours → value, OpenSM's names in it that are not used here) of a file's ``text``.
+
+    Raises :class:`InputError` with file, line and what would be right.
+    """
+    found: dict[str, Any] = {}
+    unused: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split("#")[0].split(None, 1)
+        if not fields:
+            continue
+        key, value = fields[0], (fields[1].strip() if len(fields) > 1 else "")
+        if value.lower() in PLAIN:
+            continue
+        if key not in OPTIONS:
+            unused.append(key)
+            continue
+        ours, new = OPTIONS[key][0], read_value(key, value, f"{name}:{number}: {key}")
+        # A line for each SL: they add up.
+        found[ours] = {**found.get(ours, {}), **new} if isinstance(new, dict) else new
+    return found, unused
+
+
+def read_value(key: str, text: str, where: str) -> Any:
+    """The value of option ``key``, written as ``text``; ``where`` begins the message of an :class:`InputError`."""
+    read = OPTIONS[key][1]
+    try:
+        return read(text)
+    except ValueError:
+        raise InputError(f"{where} {text[:40]!r} is not possible; write {read.__doc__}") from None

@@ -1,0 +1,125 @@
+"""What a sweep does with the answers to its requests, with refusals, and with requests that nobody answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.iba.constants import SmpAttr
+from softib.iba.smp import PortInfo
+from softib.mad.gmp_requests import kind_of
+from softib.sm.link_extensions import EXTENSIONS
+from softib.sm.router_mgr import ROUTER_ATTRIBUTES, TAG_BLOCKS
+from softib.sm.sweep.capacities import refused_blocks
+from softib.sm.sweep.features import GMP_PHASES
+from softib.sm.sweep.phases import READING_PHASES
+from softib.sm.sweep.report import attribute_name
+from softib.sm.sweep.wrong_answers import wrong_lids, wrong_tops
+from softib.sm.vport_mgr import VPORT_ATTRIBUTES
+
+if TYPE_CHECKING:
+    from softib.sm.sweep.sweep import Sweep
+
+__all__ = ["SweepAnswers"]
+
+
+class SweepAnswers:
+    """Writes answers to the requests of ``sweep`` into its database, or hands them to the manager that sent the request.
+
+    ``stale``: a port had changed when it was read again, or could not be read; ``stale_switches``: NodeGUIDs of the switches with such a port.
+    """
+
+    def __init__(self, sweep: Sweep):
+        self.sweep = sweep
+        self.stale = False
+        self.stale_switches: set[int] = set()
+
+    def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """Answers to requests of ``phase``: ``tags`` as queued, ``data`` uint8[n, 64]."""
+        sweep = self.sweep
+        if phase == "discover":
+            sweep.discovery.handle(attr, tags, data)
+        elif phase == "managers":
+            sweep.election.heard(tags, data)
+        elif phase == "held":
+            assert sweep.held is not None
+            sweep.held.heard(attr, tags, data)
+        elif attr in EXTENSIONS:
+            sweep.features.link_extensions(attr, tags, data)
+        elif attr in VPORT_ATTRIBUTES:
+            sweep.vports.heard(phase, attr, tags, data)
+        elif attr in ROUTER_ATTRIBUTES:
+            sweep.stores.routers.heard(sweep.database, attr, tags, data)
+        elif sweep.features.heard(phase, tags, data):
+            pass
+        elif phase == "reread":
+            self._note_stale(tags[PortInfo.port_state.get(data) != sweep.database.port_state()[tags]])
+        elif attr == SmpAttr.PORT_INFO:
+            sweep.database.port_info[tags] = data
+            if phase == "lids":
+                sweep.stores.mkeys.written(sweep.database, tags, PortInfo.mkey.get(sweep.wanted[tags]))
+                sweep.report.wrong_answers += wrong_lids(sweep.database, tags, data)
+        elif attr == SmpAttr.SWITCH_INFO:
+            sweep.database.switch_info[tags] = data
+            if sweep.graph is not None:
+                sweep.report.wrong_answers += wrong_tops(sweep.database, tags, data, sweep.graph.max_lid)
+
+    def refused(self, phase: str, attr: int, tags: np.ndarray) -> None:
+        """Answers with a bad status."""
+        sweep = self.sweep
+        if attr in ROUTER_ATTRIBUTES:
+            return  # an attribute of this vendor's routers, which older ones do not know
+        reads = phase in READING_PHASES or (phase == "policy" and attr in EXTENSIONS)
+        if phase in GMP_PHASES:
+            attr = kind_of(GMP_PHASES[phase], attr)
+        sweep.features.refused(phase, tags)
+        kind = f"{'Get' if reads else 'Set'} {attribute_name(attr)}"
+        sweep.report.refused[kind] = sweep.report.refused.get(kind, 0) + len(tags)
+        if phase == "tables" and sweep.graph is not None and sweep.update is not None:
+            refused_blocks(
+                sweep.store, sweep.graph.switch_guid[tags // sweep.update.blocks], tags % sweep.update.blocks
+            )
+        self.lost(phase, attr, tags, "is refused")
+
+    def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
+        """Requests that got no answer, or a bad one."""
+        sweep, db = self.sweep, self.sweep.database
+        if phase == "reread":
+            self._note_stale(tags)
+            return
+        if phase == "held":
+            return  # written whole
+        if attr in EXTENSIONS:
+            sweep.features.link_extensions(attr, tags, None)
+            return
+        if attr in VPORT_ATTRIBUTES:
+            sweep.vports.lost(phase, attr, tags, why)
+            return
+        if attr in ROUTER_ATTRIBUTES:
+            tags = np.unique(db.port_node[tags // TAG_BLOCKS])
+            sweep.discovery.lost(attr, tags, why)
+            return
+        if phase in sweep.features.enter:
+            nodes = sweep.features.lost(phase, attr, tags, why)
+            if nodes is None:
+                return
+            tags = nodes
+        elif attr == SmpAttr.SM_INFO:
+            return  # a port that says IsSM and has no manager is no trouble
+        elif attr == SmpAttr.LFT:
+            assert sweep.graph is not None and sweep.update is not None
+            sweep.update.lost(tags)
+            switches = np.unique(tags // sweep.update.blocks)
+            sweep.store.forget(sweep.graph.switch_guid[switches].tolist())
+            tags = sweep.graph.switch_node[switches]
+        elif attr == SmpAttr.MFT:
+            tags = np.unique(tags)
+            for node in tags.tolist():
+                sweep.groups.forget_switch(int(db.node_guid[node]))
+        sweep.discovery.lost(attr, tags, why)
+
+    def _note_stale(self, ports: np.ndarray) -> None:
+        self.stale |= len(ports) > 0
+        db = self.sweep.database
+        self.stale_switches.update(db.node_guid[db.port_node[ports]].tolist())

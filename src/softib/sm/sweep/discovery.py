@@ -1,0 +1,338 @@
+"""The directed-route sweep (IBA 14.4.3): which nodes there are, and which port is cabled to which.
+
+NodeInfo goes through every live port, of both ends of a cable. What a new node must tell next (NodeDescription,
+SwitchInfo, then PortInfo of each port) is asked as soon as its NodeInfo arrived; nothing waits for a level to end.
+
+A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master clears the bit before it
+reads the ports of the switch: what changes later raises the bit and the trap again. A cable
+counts when both ends name each other; one end alone counts when the other end's probe was lost. Anything else is a
+second device with a NodeGUID that is taken already: it is reported and left out. No request goes through it, so the
+sweep ends after every port of every distinct GUID was asked once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.errors import LimitError
+from softib.iba.constants import LID_UCAST_MAX, MAX_HOPS, NodeType, PortState, SmpAttr
+from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.ragged import spread
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.mkeys import MKeys
+from softib.sm.sweep.report import SweepReport
+
+__all__ = ["Discovery"]
+
+LOCAL = -1
+"""Tag of the first NodeInfo: nobody stands before it."""
+
+
+class Discovery:
+    """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database.
+
+    ``clears``: PortStateChange is cleared (only a master may: another one's traps depend on it). The phase does not wait for what is
+    behind a link in INIT (``unawaited`` counts the requests), once everything else is answered: nobody has managed it yet, and it may be
+    silent. A link that is ARMED or ACTIVE leads to a device that answered some manager; it has all its tries.
+    """
+
+    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False):
+        self.db, self.queue, self.report, self.config, self.clears = db, queue, report, config, clears
+        self.mkeys = MKeys(config.mkey)
+        self._keys_tried: dict[int, list[int]] = {}
+        self._lids = 0
+        self._over = False
+        self.distrusted = False
+        """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.sweep.rediscovery.Rediscovery` alone.)"""
+        self._unawaited: set[int] = set()
+        self.answering: frozenset[tuple[int, int]] = frozenset()
+        """(NodeGUID, portnum) where somebody answered lately: the phase waits for these."""
+        self._handlers = {
+            int(SmpAttr.NODE_INFO): self._node_info,
+            int(SmpAttr.NODE_DESC): self._node_desc,
+            int(SmpAttr.SWITCH_INFO): self._switch_info,
+            int(SmpAttr.PORT_INFO): self._port_info,
+        }
+
+    def start(self) -> None:
+        """Ask the port that the manager runs on."""
+        route = self.db.routes.add_local()
+        if self.mkeys.in_play:
+            key = self.mkeys.of(np.array([self.mkeys.local_guid], np.uint64))
+            self.db.routes.set_mkey(np.array([route]), key)
+            self._keys_tried[LOCAL] = key.tolist()
+        self.queue.get(SmpAttr.NODE_INFO, np.array([route], np.int32), np.array([LOCAL]))
+
+    def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """Answers to one attribute: ``tags`` as asked, ``data`` uint8[n, 64].
+
+        Raises :class:`LimitError` as soon as more LIDs would be needed than there are.
+        """
+        self._handlers[attr](tags, data)
+        if attr == SmpAttr.PORT_INFO:
+            self.mkeys.learn(self.db, tags, data)
+
+    @property
+    def unawaited(self) -> int:
+        """Requests through links in INIT that are not answered yet."""
+        return len(self._unawaited)
+
+    def leave_silent(self) -> None:
+        """The phase goes on without them."""
+        self._keys_tried.clear()
+        self.lost(SmpAttr.NODE_INFO, np.array(sorted(self._unawaited), np.int64), "is not answered")
+
+    def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
+        """Requests that got no answer, or were refused."""
+        db = self.db
+        if attr == SmpAttr.NODE_INFO:
+            tags = self._with_other_keys(tags)
+            self._unawaited.difference_update(tags.tolist())
+            for port in tags.tolist():
+                self.report.silent_ports.append((port, why))
+        elif attr == SmpAttr.PORT_INFO:
+            self.report.mute_ports.extend((p, why) for p in tags.tolist())
+        else:
+            self.report.mute_nodes.extend((n, SmpAttr(attr).name, why) for n in tags.tolist())
+            if attr == SmpAttr.SWITCH_INFO:
+                db.node_ok[tags] = False
+                if not self._over:
+                    self._ask_ports(tags)
+
+    # -- answers --
+
+    def _node_info(self, tags: np.ndarray, info: np.ndarray) -> None:
+        if self._unawaited:
+            self._unawaited.difference_update(tags.tolist())
+        good = self._plausible(tags, info)
+        tags, info = tags[good], info[good]
+        db = self.db
+        self._keys_that_fit(tags, info)
+        guid = NodeInfo.node_guid.get(info)
+        nodes = db.nodes_of(guid)
+        fresh = np.flatnonzero(nodes < 0)
+        if len(fresh):
+            _, first = np.unique(guid[fresh], return_index=True)
+            fresh = fresh[np.sort(first)]
+            added = db.add_nodes(info[fresh], self._routes_through(tags[fresh]))
+            self.mkeys.enter(db.routes, db.node_route[added], NodeInfo.port_guid.get(info[fresh]))
+            self._ask_about(added)
+            nodes = db.nodes_of(guid)
+        if db.sm_port < 0 and len(info):
+            number = 0 if db.node_type[0] == NodeType.SWITCH else int(NodeInfo.local_port_num.get(info[0]))
+            db.sm_port = int(db.node_base[0]) + number
+        same = (NodeInfo.node_type.get(info) == db.node_type[nodes]) & (
+            NodeInfo.num_ports.get(info) == db.node_nports[nodes]
+        )
+        self._duplicate(tags[~same], nodes[~same])
+        self._enter(tags[same], info[same], nodes[same])
+
+    def _plausible(self, tags: np.ndarray, info: np.ndarray) -> np.ndarray:
+        node_type, nports = NodeInfo.node_type.get(info), NodeInfo.num_ports.get(info)
+        bad = (
+            (node_type < NodeType.CA) | (node_type > NodeType.ROUTER) | (nports == 0) | (nports == 255)
+            | (NodeInfo.local_port_num.get(info) > nports) | (NodeInfo.node_guid.get(info) == 0)
+            | ((node_type != NodeType.SWITCH) & (NodeInfo.local_port_num.get(info) == 0))
+        )  # fmt: skip
+        for port in tags[bad].tolist():
+            self.report.silent_ports.append((port, "impossible NodeInfo"))
+        return ~bad
+
+    def _routes_through(self, tags: np.ndarray) -> np.ndarray:
+        """Routes to whatever is behind ports ``tags``."""
+        db = self.db
+        if len(tags) and tags[0] == LOCAL:
+            return np.zeros(len(tags), np.int32)
+        return db.routes.extend(db.port_route[tags], db.port_num[tags])
+
+    def _enter(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray) -> None:
+        """Note which port each answer came in by: the cable, and, for a CA port seen first, its route."""
+        db = self.db
+        port = db.node_base[nodes] + NodeInfo.local_port_num.get(info)
+        local = tags == LOCAL
+        end = ~db.is_switch[nodes]
+        self._enter_ends(tags, info, nodes, port, np.flatnonzero(end & (db.port_route[port] < 0)))
+        tags, port, end, info = tags[~local], port[~local], end[~local], info[~local]
+        # A CA port takes one cable: a second claim comes from another device with this GUID.
+        twice = end & (db.port_guid[port] != NodeInfo.port_guid.get(info))
+        order = np.arange(len(port))
+        first_claim = np.full(len(port), -1)
+        ends = np.flatnonzero(end & ~twice)
+        _, firsts = np.unique(port[ends], return_index=True)
+        first_claim[ends[firsts]] = ends[firsts]
+        free = (db.port_peer[port] < 0) | (db.port_peer[port] == tags)
+        twice |= end & ((first_claim != order) | ~free)
+        self._duplicate(tags[twice], db.port_node[port[twice]])
+        tags, port, end = tags[~twice], port[~twice], end[~twice]
+        db.port_peer[tags] = port
+        db.port_peer[port[end]] = tags[end]
+
+    def _enter_ends(
+        self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray, port: np.ndarray, new: np.ndarray
+    ) -> None:
+        """CA ports that are seen for the first time (rows ``new`` of the answers): how to get there, and its PortInfo."""
+        if not len(new):
+            return
+        db = self.db
+        _, first = np.unique(port[new], return_index=True)
+        new = new[np.sort(first)]
+        rows, owners = port[new], nodes[new]
+        # The answer that made the node known came by the node's own route; other ports of it need one more.
+        _, first = np.unique(owners, return_index=True)
+        by_node_route = np.zeros(len(new), bool)
+        by_node_route[first] = True
+        by_node_route &= ~db.node_entered[owners]
+        db.node_entered[owners] = True
+        route = db.node_route[owners]
+        route[~by_node_route] = self._routes_through(tags[new[~by_node_route]])
+        db.port_route[rows] = route
+        db.port_guid[rows] = NodeInfo.port_guid.get(info[new])
+        self.mkeys.enter(db.routes, route, db.port_guid[rows])
+        self._count_lids(len(rows) << self.config.lmc)
+        self.queue.get(SmpAttr.PORT_INFO, route, rows, db.port_num[rows])
+
+    def _ask_about(self, nodes: np.ndarray) -> None:
+        db = self.db
+        switches = nodes[db.is_switch[nodes]]
+        self._count_lids(len(switches))
+        self.queue.get(SmpAttr.NODE_DESC, db.node_route[nodes], nodes)
+        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[switches]], switches)
+
+    def _ask_ports(self, switches: np.ndarray) -> None:
+        if not len(switches):
+            return
+        db = self.db
+        base = db.node_base[switches]
+        count = db.node_nports[switches].astype(np.int64) + 1
+        row, portnum = spread(count)
+        ports = base[row] + portnum
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports])
+
+    def _count_lids(self, more: int) -> None:
+        self._lids += more
+        if self._lids > LID_UCAST_MAX:
+            raise LimitError(
+                f"this subnet needs at least {self._lids:,} LIDs with LMC {self.config.lmc}; a subnet has"
+                f" {LID_UCAST_MAX:,} unicast LIDs (IBA 4.1.3): split it, or lower the LMC"
+            )
+
+    def _node_desc(self, tags: np.ndarray, data: np.ndarray) -> None:
+        self.db.node_desc[tags] = data
+
+    def _switch_info(self, tags: np.ndarray, data: np.ndarray) -> None:
+        db = self.db
+        unread = ~db.has_switch_info[tags]
+        db.switch_info[tags] = data
+        db.has_switch_info[tags] = True
+        stays = tags[~unread & (SwitchInfo.port_state_change.get(data) > 0)]
+        self.report.wrong_answers += [
+            (guid, "PortStateChange is set still after it was cleared") for guid in db.node_guid[stays].tolist()
+        ]
+        clear = unread & self.clears & (SwitchInfo.port_state_change.get(data) > 0)
+        rows = tags[clear]
+        self.queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[rows]], rows, 0, data[clear])
+        self._ask_ports(tags[~clear])
+
+    def _port_info(self, tags: np.ndarray, data: np.ndarray) -> None:
+        db = self.db
+        db.port_info[tags] = data
+        db.has_port_info[tags] = True
+        up = PortInfo.port_state.get(data) >= PortState.INIT
+        through = (db.external[tags] | (tags == db.sm_port)) & (db.port_num[tags] > 0)
+        self._probe(tags[up & through & ~db.port_probed[tags]])
+
+    def _probe(self, rows: np.ndarray) -> None:
+        """Ask for NodeInfo of whatever is behind ports ``rows``."""
+        db = self.db
+        deep = db.routes.hops[db.port_route[rows]] >= MAX_HOPS
+        self.lost(SmpAttr.NODE_INFO, rows[deep], f"is further than the {MAX_HOPS} hops of a directed route")
+        rows = rows[~deep]
+        db.port_probed[rows] = True
+        self._unawaited.update(self._unknown(rows[db.port_state()[rows] == PortState.INIT]))
+        keys = self.mkeys.behind(db, rows)
+        if keys is not None:
+            self._keys_tried.update((p, [k]) for p, k in zip(rows.tolist(), keys.tolist(), strict=True))
+        self.queue.get(SmpAttr.NODE_INFO, db.port_route[rows], rows, 0, db.port_num[rows], keys)
+
+    def _with_other_keys(self, tags: np.ndarray) -> np.ndarray:
+        """Ask behind ports ``tags``, where nobody answered, with the next M_Key; returns the ports where there is none left to try."""
+        if not self._keys_tried:
+            return tags
+        db, given_up = self.db, []
+        for port in tags.tolist():
+            tried = self._keys_tried.get(port)
+            key = None if tried is None else self.mkeys.next_key(tried)
+            if tried is None or key is None:
+                given_up.append(port)
+                continue
+            tried.append(key)
+            row, keys = np.array([port]), np.array([key], np.uint64)
+            if port == LOCAL:
+                db.routes.set_mkey(np.zeros(1, np.int64), keys)
+                self.queue.get(SmpAttr.NODE_INFO, np.zeros(1, np.int32), row)
+            else:
+                self.queue.get(SmpAttr.NODE_INFO, db.port_route[row], row, 0, db.port_num[row], keys)
+        return np.array(given_up, np.int64)
+
+    def _keys_that_fit(self, tags: np.ndarray, info: np.ndarray) -> None:
+        """Somebody answered to these M_Keys."""
+        if not self._keys_tried:
+            return
+        for port, guid in zip(tags.tolist(), NodeInfo.port_guid.get(info).tolist(), strict=True):
+            tried = self._keys_tried.get(port)
+            if tried is not None:
+                self.mkeys.guess(guid, tried[-1], first=len(tried) == 1)
+
+    def _unknown(self, rows: np.ndarray) -> list[int]:
+        """Those of ports ``rows`` behind which nobody is known to answer."""
+        if not self.answering:
+            return list(rows.tolist())
+        db = self.db
+        locations = zip(db.node_guid[db.port_node[rows]].tolist(), db.port_num[rows].tolist(), strict=True)
+        return [port for port, place in zip(rows.tolist(), locations, strict=True) if place not in self.answering]
+
+    def _duplicate(self, tags: np.ndarray, nodes: np.ndarray) -> None:
+        guids = self.db.node_guid[nodes]
+        self.report.duplicates.extend(zip(guids.tolist(), tags.tolist(), strict=True))
+
+    # -- the end of the sweep --
+
+    def finish(self) -> None:
+        """Keep the cables that both ends confirm and the nodes that answered enough; ``sm_port`` becomes -1 where the
+        manager's own port did not."""
+        self._over = True
+        self._confirm_cables()
+        self._leave_out()
+        db = self.db
+        base = np.where(db.is_switch, db.node_base, 0)
+        db.node_ok[:] &= ~db.is_switch | (db.has_switch_info & db.has_port_info[base])
+        usable = db.node_ok[db.port_node] & db.has_port_info
+        cabled = np.flatnonzero(db.port_peer >= 0)
+        lost = cabled[~(usable[cabled] & usable[db.port_peer[cabled]])]
+        db.port_peer[lost] = -1
+        if db.sm_port not in db.end_ports():  # a manager that can get no LID manages nothing
+            db.sm_port = -1
+
+    def _leave_out(self) -> None:
+        """Nothing: whatever a discovery has found is there."""
+
+    def _confirm_cables(self) -> None:
+        db = self.db
+        ports = np.flatnonzero(db.port_peer >= 0)
+        peers = db.port_peer[ports]
+        back = db.port_peer[peers]
+        silent = np.zeros(db.n_ports, bool)
+        silent[[p for p, _ in self.report.silent_ports if p >= 0]] = True
+        one_sided = (back < 0) & silent[peers]
+        bad = (back != ports) & ~one_sided
+        adopt = np.flatnonzero(one_sided)
+        _, first = np.unique(peers[adopt], return_index=True)
+        adopted = adopt[first]
+        bad[np.setdiff1d(adopt, adopted)] = True
+        self._duplicate(ports[bad], db.port_node[peers[bad]])
+        db.port_peer[ports[bad]] = -1
+        db.port_peer[peers[adopted]] = ports[adopted]
+        heard = set(peers[adopted].tolist())
+        self.report.silent_ports[:] = [(p, why) for p, why in self.report.silent_ports if p not in heard]

@@ -1,0 +1,241 @@
+"""Phases of a sweep for what a subnet may have beside routes: partitions, QoS, adaptive routing, congestion control, aggregation.
+
+Each is asked for by the configuration, keeps what it wrote in :class:`~softib.sm.stores.Stores`, and does nothing where nobody asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.iba.constants import MgmtClass, SmpAttr
+from softib.mad.gmp_requests import kind_of
+from softib.mad.smp_requests import RequestQueue
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.sm.aggregation_mgr import AggregationManager
+from softib.sm.ar_mgr import ArManager
+from softib.sm.config import SmConfig
+from softib.sm.congestion_mgr import queue_congestion
+from softib.sm.database import Database
+from softib.sm.link_extensions import LinkExtensions
+from softib.sm.link_policy import LinkPolicyManager
+from softib.sm.options.qos import QosConfig
+from softib.sm.pkey_mgr import PkeyManager
+from softib.sm.qos_mgr import QosManager, needs_qos
+from softib.sm.sl_check import sl_troubles
+from softib.sm.stores import Stores
+from softib.sm.sweep.report import SweepReport, attribute_name
+
+__all__ = ["GMP_PHASES", "Features"]
+
+GMP_PHASES = {
+    "congestion": MgmtClass.CONG_CTRL, "sharp_info": MgmtClass.SHARP, "sharp_qps": MgmtClass.SHARP,
+    "sharp_edges": MgmtClass.SHARP, "sharp_trees": MgmtClass.SHARP,
+}  # fmt: skip
+"""Phases whose requests are of another class than subnet management."""
+
+
+class Features:
+    """``enter`` has what each phase queues. ``wanted`` (PortInfo of all ports), ``reset`` (switches that hold nothing of what was written to
+    them) and ``fresh`` (bool[ports]: ports that came up anew, and those of switches that were reset) are the sweep's."""
+
+    def __init__(self, db: Database, queue: RequestQueue, config: SmConfig, stores: Stores, report: SweepReport):
+        self.database, self.queue, self.config, self.stores, self.report = db, queue, config, stores, report
+        self.graph: SwitchGraph | None = None
+        self.routing: Routing | None = None
+        self.wanted = np.zeros((0, 64), np.uint8)
+        self.reset, self.fresh = np.zeros(0, np.int64), np.zeros(0, bool)
+        self.aggregation: AggregationManager | None = None
+        self.training: set[int] = set()
+        """NodeGUIDs of switches whose links train anew."""
+        self._links: LinkPolicyManager | None = None
+        self._extensions: LinkExtensions | None = None
+        self._pkeys: PkeyManager | None = None
+        self._qos: QosManager | None = None
+        self._ar: ArManager | None = None
+        self.enter: dict[str, Callable[[], None]] = {
+            "policy": self._link_policy, "retrain": self._retrain, "qos": self._program_qos, "pkeys": self._read_pkeys, "partitions": self._partitions, "ar_info": self._ask_ar,
+            "ar_groups": self._ar_groups, "ar_lids": self._ar_lids, "ar_on": self._ar_on, "congestion": self._congestion,
+            "sharp_info": self._ask_sharp, "sharp_qps": self._sharp_qps, "sharp_edges": self._sharp_edges,
+            "sharp_trees": self._sharp_trees,
+        }  # fmt: skip
+
+    def window(self, phase: str) -> int:
+        """How many requests of ``phase`` may be on their way at a time."""
+        congestion = self.config.congestion
+        return congestion.max_outstanding if phase == "congestion" and congestion is not None else self.config.window
+
+    # -- what the sweep tells --
+
+    def configured(self, wanted: np.ndarray) -> None:
+        """What ports shall read is known: QoS adds its part of it."""
+        self.wanted = wanted
+        if self.config.qos is not None:
+            self._qos = QosManager(self.database, self.config.qos, wanted)
+            self._qos.set_high_limit(wanted)
+
+    def routed(self, graph: SwitchGraph, routing: Routing, reset: np.ndarray, fresh: np.ndarray) -> None:
+        """Routes are computed, and what each switch holds is known."""
+        self.graph, self.routing, self.reset, self.fresh = graph, routing, reset, fresh
+
+    @property
+    def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
+        """Switch ports, whether they check the P_Keys of what comes in, and of what goes out; empty where nobody programs partitions."""
+        return [] if self._pkeys is None else self._pkeys.enforcing()
+
+    # -- what entering a phase does --
+
+    def _link_policy(self) -> None:
+        if self.config.links is not None:
+            self._links = LinkPolicyManager(self.database, self.config.links, self.stores.trained)
+            self._links.queue_enabled(self.queue)
+            self._extensions = LinkExtensions(self.database, self.config.links, self.stores.extensions)
+            self._extensions.ask(self.queue)
+
+    def queue_link_modes(self) -> None:
+        """Put the Sets of FDR10 and FEC."""
+        if self._extensions is not None:
+            self._extensions.queue(self.queue)
+
+    def _retrain(self) -> None:
+        if self._links is not None:
+            also = np.zeros(0, np.int64) if self._extensions is None else self._extensions.training()
+            db, ports = self.database, self._links.queue_training(self.queue, also)
+            self.training = set(db.node_guid[db.port_node[ports]].tolist())
+            self.report.notes += self._links.notes
+
+    def _read_pkeys(self) -> None:
+        if self.config.partitions is not None:
+            db, fresh = self.database, np.flatnonzero(self.fresh)
+            self.stores.forget_ports(db.node_guid[db.port_node[fresh]], db.port_num[fresh])
+            self._pkeys = PkeyManager(db, self.config, self.stores.pkeys)
+            self._pkeys.ask(self.queue)
+
+    def _partitions(self) -> None:
+        if self._pkeys is not None:
+            self._pkeys.queue_tables(self.queue)
+            self.report.notes += self._pkeys.notes
+
+    def _program_qos(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        if self._qos is None and needs_qos(self.routing):
+            self._qos = QosManager(self.database, QosConfig(), self.wanted)
+            self.report.notes.append(
+                f"{self.routing.engine} gives paths SLs: SLtoVL and VL arbitration tables are programmed"
+            )
+        if self._qos is not None:
+            self._qos.queue(self.queue, self.stores.qos, self.fresh, self.graph, self.routing)
+            if self.routing.sl2vl is None:  # an engine that says VLs answers for them itself
+                self.report.sls = sl_troubles(self.database, self.config, self._qos, self.routing.path_sl)
+                self.report.notes += [str(trouble) for trouble in self.report.sls]
+
+    def _ask_ar(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        for node in self.reset.tolist():
+            self.stores.ar.forget(int(self.database.node_guid[node]))
+        if self.config.ar is not None or self.stores.ar.numbers:
+            self._ar = ArManager(self.database, self.graph, self.routing, self.config.ar, self.stores.ar)
+            self._ar.ask(self.queue)
+
+    def _ar_groups(self) -> None:
+        if self._ar is not None:
+            self._ar.queue_groups(self.queue, self.reset)
+
+    def _ar_lids(self) -> None:
+        if self._ar is not None:
+            self._ar.queue_lids(self.queue)
+
+    def _ar_on(self) -> None:
+        if self._ar is not None:
+            self._ar.queue_info(self.queue)
+            self.report.notes += self._ar.notes
+
+    def _congestion(self) -> None:
+        if self.config.congestion is not None:
+            queue_congestion(self.database, self.queue, self.config.congestion, self.stores.congestion, self.fresh)
+
+    def _ask_sharp(self) -> None:
+        if self.config.aggregation is not None:
+            assert self.graph is not None and self.routing is not None
+            held = self.stores.aggregation
+            self.aggregation = AggregationManager(
+                self.database, self.graph, self.routing, self.config.aggregation, held
+            )
+            self.aggregation.ask(self.queue, self.stores.aggregation_caps, self.fresh)
+
+    def _sharp_qps(self) -> None:
+        if self.aggregation is not None:
+            self.aggregation.queue_qps(self.queue, self.fresh)
+            self.report.notes += self.aggregation.notes
+
+    def _sharp_edges(self) -> None:
+        if self.aggregation is not None:
+            self.aggregation.queue_edges(self.queue)
+
+    def _sharp_trees(self) -> None:
+        if self.aggregation is not None:
+            self.aggregation.queue_trees(self.queue)
+
+    # -- answers --
+
+    def link_extensions(self, attr: int, ports: np.ndarray, data: np.ndarray | None) -> None:
+        """Answers about FDR10 and FEC of ports; None: there is none, or a bad one."""
+        assert self._extensions is not None
+        if data is None:
+            self._extensions.lost(attr, ports)
+        else:
+            self._extensions.heard(attr, ports, data)
+
+    def heard(self, phase: str, tags: np.ndarray, data: np.ndarray) -> bool:
+        """Answers to requests of ``phase``; False where the phase is none of these."""
+        if phase == "pkeys":
+            assert self._pkeys is not None
+            self._pkeys.heard(tags, data)
+        elif phase == "ar_info":
+            assert self._ar is not None
+            self._ar.heard(tags, data)
+        elif phase == "sharp_info":
+            assert self.aggregation is not None
+            self.aggregation.heard(tags, data, self.stores.aggregation_caps)
+        elif phase in ("policy", "retrain"):
+            self.database.port_info[tags] = data
+        else:
+            return phase in (*GMP_PHASES, "ar_on")
+        return True
+
+    def refused(self, phase: str, tags: np.ndarray) -> None:
+        """Answers with a bad status."""
+        if phase == "congestion":
+            self.stores.congestion.unable.update(self.database.node_guid[self.database.port_node[tags]].tolist())
+
+    def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> np.ndarray | None:
+        """Requests without a good answer: nobody knows what these devices hold. Returns the nodes (rows) that the sweep shall name, None
+        where there is nothing to say, or it is said."""
+        db = self.database
+        if phase in GMP_PHASES:
+            nodes = np.unique(db.port_node[tags]) if self.aggregation is None else self.aggregation.lost(tags)
+            for node in nodes.tolist():
+                self.stores.congestion.forget(int(db.node_guid[node]))
+            name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
+            self.report.mute_nodes.extend((n, name, why) for n in nodes.tolist())
+            return None
+        if phase in ("policy", "retrain"):
+            self.report.mute_ports.extend((port, why) for port in tags.tolist())
+            return None
+        if phase == "pkeys":
+            return None  # a table that cannot be read is written whole
+        if phase.startswith("ar_"):
+            assert self.graph is not None
+            nodes = self.graph.switch_node[np.unique(tags)]
+            for node in nodes.tolist():
+                self.stores.ar.forget(int(db.node_guid[node]))
+            return nodes
+        if attr == SmpAttr.PKEY_TABLE:
+            self.stores.forget_ports(db.node_guid[db.port_node[tags]], db.port_num[tags])
+        nodes = np.unique(db.port_node[tags])
+        if phase == "qos":
+            for node in nodes.tolist():
+                self.stores.qos.forget(int(db.node_guid[node]))
+        return nodes

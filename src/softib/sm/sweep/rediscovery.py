@@ -1,0 +1,244 @@
+"""Discovery of what changed alone: the rest of the subnet is as the last sweep left it (IBA 14.4.3).
+
+The switches that said PortStateChange, or were named by a trap, are asked for all their ports. A cable counts as before where the port
+was ACTIVE and is; any other port that is up is asked what is behind it, and what hangs there is asked anew. The switch at the
+other end of a cable that is gone is asked, too: its own trap may have been lost with the cable.
+
+A directed route may lead through the very cable that fell. So before a node is asked, the ports of its route are, from the
+manager outwards, until one is known to be as it was in this sweep: a request goes only where the way is proved, and none waits
+for its timeout. When a cable is gone the routes are computed again. Nodes that no cable leads to are taken out.
+
+What does not fit together (a NodeGUID at two places, a way that breaks while it is walked, the manager's own port not ACTIVE) sets
+``distrusted``: the manager then discovers everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.constants import LID_UCAST_MAX, PortState, SmpAttr
+from softib.iba.smp import NodeInfo, PortInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.sweep.discovery import Discovery
+from softib.sm.sweep.report import SweepReport
+from softib.sm.sweep.reroute import reroute
+
+__all__ = ["Rediscovery", "Resume"]
+
+UNREACHABLE, PROVED = -1, -2
+
+
+@dataclass
+class Resume:
+    """What an incremental sweep starts from: the database of the last one (it is left as it is), and the NodeGUIDs of those to ask."""
+
+    database: Database
+    suspects: set[int] = field(default_factory=set)
+
+
+class Rediscovery(Discovery):
+    """``db`` is a copy of the last sweep's, and is changed; ``suspects``: NodeGUIDs of the nodes to be asked. Devices that did not answer
+    all of the last sweep's questions are asked, too."""
+
+    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, suspects: set[int]):
+        super().__init__(db, queue, report, config, clears=True)
+        self.distrusted = False
+        self._forget_mute()
+        found = (db.node_of(guid) for guid in sorted(suspects))
+        self._left = {node: True for node in found if node >= 0}
+        """Nodes to be asked (an ordered set)."""
+        unread = db.external & ~db.has_port_info
+        self._left |= dict.fromkeys(np.unique(db.port_node[unread]).tolist(), True)
+        self._known = db.n_nodes
+        self._queried: set[int] = set()
+        up = db.external & (db.port_state() >= PortState.INIT) & (db.port_peer < 0)
+        self._silent = np.flatnonzero(up).tolist()
+        """Ports that are up, and behind which nobody answered."""
+        self._proved: set[int] = set()
+        self._checking: set[int] = set()
+        self._described: set[int] = set()
+        self._rerouted = False
+        self._via = np.zeros(0, np.int32)
+
+    def start(self) -> None:
+        """Ask the manager's own port, and the first suspects."""
+        db = self.db
+        self._lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
+        self._proved.add(db.sm_port)
+        rows = np.array([db.sm_port])
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows])
+        self._go_on()
+
+    def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """As in a whole discovery; then go on to what can be asked now."""
+        super().handle(attr, tags, data)
+        self._go_on()
+
+    def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
+        """A port of a route, or a node at the end of a proved one, that does not answer: the picture is wrong."""
+        if attr == SmpAttr.PORT_INFO and not self._over and self._checking.intersection(tags.tolist()):
+            self.distrusted = True
+        super().lost(attr, tags, why)
+
+    def _forget_mute(self) -> None:
+        """Nodes and CA ports that the last sweep could not read are as if they had never been seen."""
+        db = self.db
+        db.port_probed[:] = False
+        if not db.node_ok.all():
+            db.drop_nodes(~db.node_ok)
+        self._forget_ends(np.flatnonzero(~db.is_switch[db.port_node] & ~db.has_port_info))
+
+    def _forget_ends(self, ends: np.ndarray) -> None:
+        db = self.db
+        db.has_port_info[ends] = False
+        db.port_info[ends], db.port_guid[ends], db.port_route[ends] = 0, 0, -1
+        db.port_lid[ends] = db.port_lmc[ends] = 0
+
+    def _count_lids(self, more: int) -> None:
+        self._lids += more
+        self.distrusted |= self._lids > LID_UCAST_MAX  # ports that left are counted, too: a whole discovery decides
+
+    # -- who is asked next --
+
+    def _suspect(self, nodes: np.ndarray) -> None:
+        for node in nodes.tolist():
+            if node not in self._queried:
+                self._left[node] = True
+
+    def _go_on(self) -> None:
+        """Ask every node whose route is proved, and the first port of each other route that is not."""
+        if not self._left and not self._silent:
+            return
+        db, ask, check = self.db, [], {}
+        if not self._rerouted:
+            self._via, self._rerouted = reroute(db), True
+            self.mkeys.fill(db)
+        for node in list(self._left):
+            port = self._unproved(node)
+            if port == PROVED:
+                del self._left[node]
+                ask.append(node)
+            elif port >= 0:
+                check[port] = True
+        for place in list(self._silent):
+            port = self._unproved(int(db.port_node[place]))
+            if port == PROVED:
+                self._silent.remove(place)
+                self._ask_silent(place)
+            elif port >= 0:
+                check[port] = True
+        self._ask(np.array(ask, np.int64))
+        rows = np.array([p for p in check if p not in self._checking], np.int64)
+        self._checking.update(rows.tolist())
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows])
+
+    def _unproved(self, node: int) -> int:
+        """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or UNREACHABLE where no cable leads there."""
+        found, owner = PROVED, self.db.port_node
+        while (port := int(self._via[node]) if node < len(self._via) else -1) >= 0:
+            if port not in self._proved:
+                found = port
+            node = int(owner[port])
+        return found if port == -2 else UNREACHABLE
+
+    def _ask(self, nodes: np.ndarray) -> None:
+        db = self.db
+        self._queried.update(nodes.tolist())
+        switches = nodes[db.is_switch[nodes]]
+        db.has_switch_info[switches] = False
+        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[switches]], switches)
+        self._describe(nodes)
+        for node in nodes[~db.is_switch[nodes]].tolist():
+            first = int(db.node_base[node]) + 1
+            ports = np.arange(first, first + int(db.node_nports[node]))
+            ports = ports[db.port_route[ports] >= 0]
+            self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports])
+            behind = db.port_peer[ports]
+            behind = behind[(behind >= 0) & ~db.port_probed[np.maximum(behind, 0)]]
+            self._probe(behind)
+
+    def _ask_silent(self, port: int) -> None:
+        db = self.db
+        if db.port_state()[port] >= PortState.INIT and db.port_peer[port] < 0 and not db.port_probed[port]:
+            self._probe(np.array([port]))
+
+    def _describe(self, nodes: np.ndarray) -> None:
+        nodes = np.array([n for n in nodes.tolist() if n not in self._described], np.int64)
+        self._described.update(nodes.tolist())
+        self.queue.get(SmpAttr.NODE_DESC, self.db.node_route[nodes], nodes)
+
+    # -- answers --
+
+    def _port_info(self, tags: np.ndarray, data: np.ndarray) -> None:
+        db = self.db
+        state = PortInfo.port_state.get(data)
+        active = state == PortState.ACTIVE
+        if db.sm_port in tags:
+            self.distrusted |= not bool(active[tags == db.sm_port].all())
+        same = db.has_port_info[tags] & active & (db.port_state()[tags] == PortState.ACTIVE)
+        db.port_info[tags], db.has_port_info[tags] = data, True
+        external = db.external[tags]
+        as_before = tags[same & external & (db.port_peer[tags] >= 0)]
+        self._proved.update(as_before.tolist())
+        changed = tags[external & ~same & (db.port_peer[tags] >= 0) & ~db.port_probed[tags]]
+        self._cut(changed)
+        self._suspect(np.unique(db.port_node[changed]))
+        up = external & (state >= PortState.INIT) & (db.port_peer[tags] < 0)
+        self._probe(tags[up & ~db.port_probed[tags]])
+
+    def _cut(self, ports: np.ndarray) -> None:
+        """What was behind ``ports`` may be gone, or another device."""
+        if not len(ports):
+            return
+        db = self.db
+        self._rerouted = False
+        peers = db.port_peer[ports]
+        db.port_peer[ports] = -1
+        self.distrusted |= bool((peers == db.sm_port).any())
+        peers = peers[~db.port_probed[peers]]
+        db.port_peer[peers[np.isin(db.port_peer[peers], ports)]] = -1
+        switch = db.is_switch[db.port_node[peers]]
+        self._suspect(np.unique(db.port_node[peers[switch]]))
+        self._forget_ends(peers[~switch])
+
+    def _enter(self, tags: np.ndarray, info: np.ndarray, nodes: np.ndarray) -> None:
+        db = self.db
+        port = db.node_base[nodes] + NodeInfo.local_port_num.get(info)
+        before = db.port_peer[tags]
+        super()._enter(tags, info, nodes)
+        cabled = db.port_peer[tags] == port
+        self._proved.update(tags[cabled].tolist())
+        if (before != db.port_peer[tags]).any():
+            self._rerouted = False
+        repeated = np.flatnonzero(cabled & (nodes < self._known))
+        if not len(repeated):
+            return
+        db.refresh_nodes(nodes[repeated], info[repeated])
+        switch = db.is_switch[nodes[repeated]]
+        self._suspect(np.unique(nodes[repeated][switch]))
+        ends = nodes[repeated][~switch]
+        db.node_route[ends] = db.port_route[port[repeated][~switch]]
+        self._describe(np.unique(ends))
+
+    # -- the end --
+
+    def finish(self) -> None:
+        """As of a whole discovery."""
+        super().finish()
+        self.distrusted |= self.db.sm_port < 0 or bool(self.report.duplicates)
+
+    def _leave_out(self) -> None:
+        """Take out the nodes that no cable leads to; rows of the report are the new ones then."""
+        db, report = self.db, self.report
+        removed = reroute(db) == UNREACHABLE
+        self.mkeys.fill(db)
+        if not removed.any():
+            return
+        node_row, port_row = db.drop_nodes(removed)
+        report.silent_ports[:] = [(int(port_row[p]), why) for p, why in report.silent_ports if port_row[p] >= 0]
+        report.mute_ports[:] = [(int(port_row[p]), why) for p, why in report.mute_ports if port_row[p] >= 0]
+        report.mute_nodes[:] = [(int(node_row[n]), a, why) for n, a, why in report.mute_nodes if node_row[n] >= 0]

@@ -1,0 +1,149 @@
+"""What a sweep found and did, in numbers and in lines for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.iba import cc, sharp
+from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
+from softib.iba.smp import PortInfo
+from softib.mad.gmp_requests import kind_of
+from softib.sm.database import Database
+
+__all__ = ["SHOWN", "SweepReport", "attribute_name"]
+
+PS_PER_S = 1e12
+SHOWN = 20
+GMP_NAMES = {
+    kind_of(mgmt_class, structure.attr or 0): f"{mgmt_class.name} {structure.__name__}"
+    for mgmt_class, structures in (
+        (MgmtClass.CONG_CTRL, (cc.SwitchCongestionSetting, cc.CACongestionSetting, cc.CongestionControlTable)),
+        (MgmtClass.SHARP, (sharp.ANInfo, sharp.QPAllocation, sharp.QPCConfig, sharp.TreeConfig, sharp.QuotaConfig)),
+    )
+    for structure in structures
+}
+
+
+@dataclass
+class SweepReport:
+    """Counts of one sweep. Times are the caller's (``now_ps``): virtual in process, real on a wire.
+
+    ``mads`` counts requests by ``"Get NODE_INFO"`` and the like, retries apart. ``duplicates`` are (NodeGUID, port behind which
+    a second device has it); ``silent_ports`` (port, why): nothing usable behind a live port; ``mute_ports`` and
+    ``mute_nodes``: a device that stopped answering; ``wrong_answers`` (NodeGUID, what it says): one whose answers do not fit
+    (:mod:`~softib.sm.sweep.wrong_answers`); ``locked``: ports that hide their M_Key from this manager. Ports are rows of the manager's database, -1 = its own.
+    """
+
+    nodes: int = 0
+    switches: int = 0
+    cas: int = 0
+    links: int = 0
+    lids: int = 0
+    mads: dict[str, int] = field(default_factory=dict)
+    retries: int = 0
+    timeouts: int = 0
+    strays: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    duplicates: list[tuple[int, int]] = field(default_factory=list)
+    silent_ports: list[tuple[int, str]] = field(default_factory=list)
+    mute_ports: list[tuple[int, str]] = field(default_factory=list)
+    mute_nodes: list[tuple[int, str, str]] = field(default_factory=list)
+    wrong_answers: list[tuple[int, str]] = field(default_factory=list)
+    not_active: list[int] = field(default_factory=list)
+    locked: list[int] = field(default_factory=list)
+    phase_s: dict[str, float] = field(default_factory=dict)
+    sls: list[Any] = field(default_factory=list)
+    """:class:`~softib.sm.sl_check.SlTrouble` of SLs in use that a port drops or starves."""
+    tables_change: str = "unchanged"
+    """Can a credit loop arise while forwarding tables change? :attr:`softib.sm.lft_plan.LftPlan.state`."""
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def sent(self) -> int:
+        """Requests sent, retries apart."""
+        return sum(self.mads.values())
+
+    @property
+    def sets(self) -> int:
+        """Requests that change something."""
+        return sum(n for kind, n in self.mads.items() if kind.startswith("Set "))
+
+    def count(self, built: dict[tuple[int, int], int]) -> None:
+        """Take over the queue's counts."""
+        self.mads = {f"{Method(m).name.title()} {attribute_name(a)}": n for (m, a), n in sorted(built.items())}
+
+    def count_subnet(self, db: Database) -> None:
+        """What was found, when LIDs are given."""
+        self.nodes, self.switches = db.n_nodes, int(db.is_switch.sum())
+        self.cas = self.nodes - self.switches
+        peer = db.port_peer
+        rows = np.flatnonzero(peer >= 0)
+        self.links = int((rows <= peer[rows]).sum())
+        self.lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
+        is_sm = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM) > 0
+        is_sm[db.sm_port] = False
+        self.notes += [
+            f"{db.port_name(p)} says that a subnet manager runs there" for p in np.flatnonzero(is_sm).tolist()
+        ]
+
+    def describe(self, db: Database) -> None:
+        """Turn what went wrong into ``problems``: a line each, the first 20 of a kind."""
+        lines: list[str] = []
+        _some(lines, [f"NodeGUID {guid:#018x} is on two devices: {_where(db, db.node_of(guid))} and behind"
+                      f" {_behind(db, port)}; the second one is left out" for guid, port in self.duplicates])  # fmt: skip
+        _some(
+            lines, [f"behind {_behind(db, port)}: {why}; nothing there is managed" for port, why in self.silent_ports]
+        )
+        _some(lines, [f"{_where(db, node)}: {attr} {why}" for node, attr, why in self.mute_nodes])
+        _some(lines, [f"{db.port_name(port)}: PORT_INFO {why}" for port, why in self.mute_ports])
+        _some(lines, [f"{db.port_name(port)}: holds an M_Key that this manager does not know; name it by m_key, or by the line"
+                      f" '{int(db.port_guid[port]):#018x} KEY' of guid2mkey" for port in self.locked])  # fmt: skip
+        named = [(db.node_of(guid), guid, what) for guid, what in dict.fromkeys(self.wrong_answers)]
+        _some(lines, [f"{_where(db, n) if n >= 0 else f'{guid:#018x}'}: {what}" for n, guid, what in named])
+        _some(lines, [f"{db.port_name(port)}: cabled, but not ACTIVE" for port in self.not_active])
+        lines += [f"{n} times {kind} was refused" for kind, n in sorted(self.refused.items())]
+        self.problems = lines
+
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers, for JSON."""
+        keys = (
+            "nodes",
+            "switches",
+            "cas",
+            "links",
+            "lids",
+            "mads",
+            "retries",
+            "timeouts",
+            "strays",
+            "phase_s",
+            "tables_change",
+            "notes",
+            "problems",
+        )
+        return {k: getattr(self, k) for k in keys}
+
+
+def attribute_name(kind: int) -> str:
+    """Name of an SMP's attribute, or of class and attribute of a GMP (:func:`~softib.mad.gmp_requests.kind_of`)."""
+    if kind < 1 << 16:
+        return SmpAttr(kind).name
+    return GMP_NAMES.get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")
+
+
+def _some(lines: list[str], more: list[str]) -> None:
+    lines += more[:SHOWN]
+    if len(more) > SHOWN:
+        lines.append(f"… and {len(more) - SHOWN} more of this kind")
+
+
+def _where(db: Database, node: int) -> str:
+    return db.name(node)
+
+
+def _behind(db: Database, port: int) -> str:
+    return db.port_name(port) if port >= 0 else "the manager's own port"

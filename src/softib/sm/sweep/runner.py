@@ -1,0 +1,187 @@
+"""Carries sweeps from phase to phase: the next is entered when all requests of one are answered or given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from softib.mad.smp_requests import RequestQueue
+from softib.mad.transactor import NEVER_PS, Transactor
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.sm.database import Database
+from softib.sm.mastership import Mastership
+from softib.sm.state import SmEvent, SmState, next_state
+from softib.sm.sweep.phases import PHASES
+from softib.sm.sweep.rediscovery import Resume
+from softib.sm.sweep.report import PS_PER_S, SweepReport
+from softib.sm.sweep.request_window import RequestWindow
+from softib.sm.sweep.sweep import Sweep
+
+__all__ = ["Phase", "SweepRunner"]
+
+
+@dataclass
+class Phase:
+    """What the manager does: a phase of a sweep, a task between sweeps, or nothing (``name`` is "")."""
+
+    name: str = ""
+    since_ps: int = 0
+
+    def enter(self, name: str, now_ps: int) -> None:
+        """It begins."""
+        self.name, self.since_ps = name, now_ps
+
+    def leave(self) -> None:
+        """Nothing is under way."""
+        self.name = ""
+
+
+class SweepRunner:
+    """``sweep`` is the current or last one, ``count`` how many began, ``graph`` and ``routing`` what was routed last. ``mastership`` says
+    whose subnet it is."""
+
+    def __init__(self, transactor: Transactor, phase: Phase):
+        self.transactor, self.phase = transactor, phase
+        self.graph: SwitchGraph | None = None
+        self.routing: Routing | None = None
+        self.count = 0
+        self.drained_ps = NEVER_PS
+        """When packets of old entries have drained, so that the next stage of forwarding tables may begin; NEVER_PS: nothing waits for it."""
+        self._ended_well = False
+
+    def connect(self, mastership: Mastership) -> None:
+        """The rest of the manager is there: before the first sweep."""
+        self.mastership, self.schedule = mastership, mastership.schedule
+        self.sweep = self._new_sweep()
+        self.requests = RequestWindow(self.transactor, self.sweep.queue)
+
+    def _new_sweep(self, master: bool = False) -> Sweep:
+        m = self.mastership
+        sa, stores, schedule = m.has.sa_manager, m.has.stores, self.schedule
+        subnet, resume = sa.subnet, None
+        if master and subnet is not None and self._ended_well and not schedule.whole:
+            resume = Resume(self.database, schedule.suspects)
+        sweep = Sweep(m.config, stores, sa.groups, m.election, sa.known, m.has.lids, master, resume)
+        sweep.before = subnet.db if subnet is not None else None
+        sweep.discovery.answering = frozenset(m.has.silent.answering)
+        return sweep
+
+    @property
+    def database(self) -> Database:
+        """What the current or last sweep learned."""
+        return self.sweep.database
+
+    @property
+    def report(self) -> SweepReport:
+        """Of the current or last sweep."""
+        return self.sweep.report
+
+    @property
+    def asking(self) -> bool:
+        """Are the requests on the wire a sweep's?"""
+        return self.requests.queue is self.sweep.queue
+
+    # -- phases --
+
+    def begin(self, now_ps: int) -> None:
+        """A sweep begins."""
+        mastership = self.mastership
+        master = mastership.state == SmState.MASTER
+        if self.count:
+            mastership.state = next_state(mastership.state, SmEvent.TOPOLOGY_CHANGED)
+        self.count += 1
+        self.sweep = self._new_sweep(master)
+        self._ended_well = False
+        self.schedule.begun()
+        self.requests.begin(self.sweep.queue)
+        self._enter(now_ps, PHASES[0])
+
+    def start_over(self, now_ps: int) -> None:
+        """What changed does not fit the last sweep's picture: look at the whole subnet."""
+        self.transactor.abandon()
+        self.schedule.whole = True
+        self.begin(now_ps)
+
+    def leave_silent(self) -> bool:
+        """Is all that the discovery still waits for behind links in INIT, and late? It goes on without; :class:`SilentPorts` asks again."""
+        discovery, t = self.sweep.discovery, self.transactor
+        if self.phase.name != PHASES[0] or not t.only_overdue or t.outstanding != discovery.unawaited:
+            return False
+        t.timeouts += t.outstanding
+        t.abandon()
+        discovery.leave_silent()
+        return True
+
+    def next_phase(self, now_ps: int) -> None:
+        """All of a phase is answered or given up."""
+        phase, sweep, mastership = self.phase.name, self.sweep, self.mastership
+        if phase == "tables" and self._drain(now_ps):
+            return
+        if phase == "tables" and sweep.more_tables():
+            return
+        self.report.phase_s[phase] = (now_ps - self.phase.since_ps) / PS_PER_S
+        if (
+            phase == "managers"
+            and mastership.state == SmState.DISCOVERING
+            and mastership.election.stands_back(sweep.local_guid)
+        ):
+            self.phase.leave()
+            mastership.stand_back(now_ps)
+        elif phase == "managers" and (sweep.discovery.distrusted or sweep.misled):
+            self.start_over(now_ps)
+        elif phase == PHASES[-1] or (self.database.sm_port < 0 and phase != PHASES[0]):
+            self._end(now_ps)
+        else:
+            self._enter(now_ps, next(p for p in PHASES[PHASES.index(phase) + 1 :] if not sweep.idle(p)))
+
+    def _drain(self, now_ps: int) -> bool:
+        """Do packets of old entries still drain?"""
+        if not self.sweep.drains:
+            self.drained_ps = NEVER_PS
+            return False
+        if self.drained_ps == NEVER_PS:
+            self.drained_ps = now_ps + self.mastership.config.changes.drain_ps
+        if now_ps < self.drained_ps:
+            return True
+        self.drained_ps = NEVER_PS
+        return False
+
+    def _enter(self, now_ps: int, phase: str) -> None:
+        self.phase.enter(phase, now_ps)
+        self.transactor.window = self.sweep.features.window(phase)
+        self.sweep.enter(phase)
+        self.graph, self.routing = self.sweep.graph or self.graph, self.sweep.routing or self.routing
+
+    # -- ends --
+
+    def give_up(self) -> None:
+        """The subnet cannot be managed, or is another manager's."""
+        if self.phase.name == "tables":
+            self.mastership.has.stores.lft.tables.clear()  # nobody knows which Sets were done
+        self.phase.leave()
+        self.drained_ps = NEVER_PS
+        self.schedule.sweep = False
+        self.transactor.abandon()
+        self.requests.queue = RequestQueue(self.database.routes)
+
+    def _end(self, now_ps: int) -> None:
+        self.phase.leave()
+        sweep, report, mastership, schedule = self.sweep, self.report, self.mastership, self.schedule
+        self.requests.count(report)
+        sweep.finish(self.requests.queue.built)
+        schedule.sweep |= sweep.answers.stale
+        schedule.suspects |= sweep.answers.stale_switches | sweep.troubled
+        if self.count > 1 and sweep.cut_off:
+            mastership.event(now_ps, SmEvent.LOCAL_PORT_DOWN)
+            return
+        if self.database.sm_port < 0 or sweep.subnet is None:
+            return
+        self._ended_well = not report.duplicates
+        has, config = mastership.has, mastership.config
+        has.flapping.fell(sweep.fallen, config.flaps, now_ps)
+        report.notes += has.flapping.lines(self.database)
+        wrong = {guid for guid, _ in report.wrong_answers}
+        has.sa_manager.sa.aliases.blocks(sweep.fresh_ends)
+        schedule.swept(now_ps, config, bool(sweep.troubled), wrong)
+        has.silent.note(self.database, [port for port, _ in report.silent_ports if port >= 0], now_ps)
+        mastership.lead(now_ps, sweep.subnet, sweep.members(), sweep.local_guid)

@@ -1,0 +1,316 @@
+"""One sweep: a list of phases (:mod:`~softib.sm.sweep.phases`), each of which puts requests into the queue.
+
+The next phase is entered when all requests of one are answered or given up; the caller carries them, and :mod:`~softib.sm.sweep.answers` takes
+their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from softib.iba.constants import PortState
+from softib.mad.smp_requests import RequestQueue
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.sm import lid_mgr, link_mgr, ucast_mgr
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.election import Election
+from softib.sm.flapping import fallen_links
+from softib.sm.lft_order import LftUpdate
+from softib.sm.lft_plan import plan_change
+from softib.sm.mcast_fdb_top import queue_tops
+from softib.sm.mcast_mgr import McastManager
+from softib.sm.mkeys import hidden
+from softib.sm.pkey_mgr import members_of
+from softib.sm.sa.members import Members
+from softib.sm.sa.subnet import Subnet
+from softib.sm.stores import Stores
+from softib.sm.sweep.answers import SweepAnswers
+from softib.sm.sweep.capacities import changed_capacities, leave_out_short
+from softib.sm.sweep.discovery import Discovery
+from softib.sm.sweep.features import Features
+from softib.sm.sweep.other_masters import named_masters, returned
+from softib.sm.sweep.read_back import ReadBack
+from softib.sm.sweep.rediscovery import Rediscovery, Resume
+from softib.sm.sweep.report import SHOWN, SweepReport
+from softib.sm.sweep.wrong_answers import changed_devices, changed_neighbours
+from softib.sm.vport_mgr import VPortManager
+
+__all__ = ["Sweep"]
+
+
+class Sweep:
+    """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew (None: all shall, the
+    manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
+    ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
+    out clears it when the switches are programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
+
+    ``resume``: only what changed since that database is discovered (an incremental sweep; the manager is the master then).
+    ``stores`` and ``groups`` outlive the sweep: they are what devices hold.
+    """
+
+    def __init__(
+        self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
+        known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
+        resume: Resume | None = None,
+    ):  # fmt: skip
+        self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
+        self.stores, self.store = stores, stores.lft
+        self.database = Database() if resume is None else resume.database.copy()
+        self.report = SweepReport()
+        self.queue = RequestQueue(self.database.routes, config.mkey)
+        self.before: Database | None = None
+        """What the sweep before learned: devices that answer otherwise now are named."""
+        self.graph: SwitchGraph | None = None
+        self.routing: Routing | None = None
+        self.subnet: Subnet | None = None
+        self._reset = np.zeros(0, np.int64)
+        """Switches that hold nothing of what was written to them."""
+        self._fresh = np.zeros(0, bool)
+        """bool[ports]: ports that came up anew, and those of switches that were reset, and of nodes that were away."""
+        self._back = np.zeros(0, np.int64)
+        """Nodes that the sweep before did not find: who knows who wrote to them meanwhile."""
+        self.fallen: list[tuple[int, int]] = []
+        """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
+        self.misled = False
+        """Was somebody else asked in the sweep before, so that what it left of devices which this one did not ask is not to be trusted?"""
+        self._resumed = resume is not None
+        self.discovery = self._discovery(master, resume)
+        stores.mkeys.configure(config.mkey, config.mkey_lookup)
+        self.discovery.mkeys = stores.mkeys
+        self.update: LftUpdate | None = None
+        """The change of forwarding tables that ``tables`` writes."""
+        self.held: ReadBack | None = None
+        """What ``held`` reads."""
+        self.wanted = np.zeros((0, 64), np.uint8)
+        """PortInfo that the ports shall have. uint8[ports, 64]"""
+        self._changed_switches = np.zeros(0, np.int64)
+        self.features = Features(self.database, self.queue, config, stores, self.report)
+        suspects = None if resume is None else resume.suspects
+        self.vports = VPortManager(self.database, self.queue, config, self.report, known, suspects)
+        self.answers = SweepAnswers(self)
+        self._enter: dict[str, Callable[[], None]] = {
+            "discover": self.discovery.start, "managers": self._managers, "lids": self._lids, "route": self._route,
+            "held": self._read_held, "links": self._links, "links_arm": self._links_arm, "links_active": self._links_active,
+            "tables": self._start_tables, "tops": self._tops, "reread": self._reread, "multicast": self._multicast, "multicast_tops": self._multicast_tops, "ports": self._ports,
+            "arm": self._arm, "activate": self._activate, "routers": self._routers, "router_tables": self._router_tables, **self.features.enter, **self.vports.enter,
+        }  # fmt: skip
+
+    def _discovery(self, master: bool, resume: Resume | None) -> Discovery:
+        common = self.database, self.queue, self.report, self.config
+        if resume is None:
+            self.stores.trust_nothing()
+            return Discovery(*common, master)
+        return Rediscovery(*common, resume.suspects)
+
+    def enter(self, phase: str) -> None:
+        """Queue what the phase sends."""
+        self._enter[phase]()
+
+    def idle(self, phase: str) -> bool:
+        """Is there nothing to do in this phase, so that it need not be entered?"""
+        return phase in self.vports.enter and self.vports.idle
+
+    @property
+    def local_guid(self) -> int:
+        """PortGUID of the manager's port, 0 where it did not answer."""
+        db = self.database
+        return int(db.port_guid[db.sm_port]) if db.sm_port >= 0 else 0
+
+    @property
+    def cut_off(self) -> bool:
+        """Is the manager's own link down?"""
+        db = self.database
+        return db.sm_port >= 0 and bool(db.port_state()[db.sm_port] == PortState.DOWN)
+
+    def _managers(self) -> None:
+        self.discovery.finish()
+        if self.before is not None:
+            self.report.wrong_answers += changed_devices(self.before, self.database)
+            self.report.wrong_answers += changed_capacities(self.before, self.database)
+            self.fallen = fallen_links(self.before, self.database)
+            moved = changed_neighbours(self.before, self.database)
+            self.report.notes += moved[:SHOWN]
+            others = named_masters(self.before, self.database)
+            if others:
+                lids = ", ".join(map(str, others))
+                self.report.notes.append(
+                    f"ports name LID {lids} as their subnet manager: another master wrote to this subnet"
+                )
+            if moved or others:
+                self._forget_tables()
+        self.election.ask(self.database, self.queue)
+
+    def _forget_tables(self) -> None:
+        """Cables were exchanged: what the sweep before sent along them, by routes from hop to hop, another device may have taken and answered. Or
+        another master wrote the tables."""
+        self.stores.clear()
+        for guid in self.database.node_guid[self.database.switches].tolist():
+            self.groups.forget_switch(guid)
+        self.misled = self._resumed
+
+    def _lids(self) -> None:
+        db = self.database
+        if db.sm_port < 0:
+            return
+        lid_mgr.assign(db, self.config.lmc, self.lids, self.config.reassign_lids and self.known is None)
+        self.vports.assign(self.lids)
+        self.report.wrong_answers += leave_out_short(db, self.store)
+        self.report.count_subnet(db)
+        self.wanted = link_mgr.wanted_port_info(db, self.config, self._reregister())
+        self.features.configured(self.wanted)
+        ends = db.end_ports()
+        self.features.queue_link_modes()
+        link_mgr.queue_config(db, self.queue, self.wanted, ends)
+
+    def _reregister(self) -> np.ndarray:
+        """bool[ports]: ports whose clients shall subscribe and join anew."""
+        known = np.zeros(0, np.uint64) if self.known is None else self.known
+        new: np.ndarray = ~np.isin(self.database.port_guid, known)
+        return new & (not self.config.no_clients_rereg)
+
+    def _route(self) -> None:
+        self.graph, self.routing = ucast_mgr.route_subnet(
+            self.database, self.config.engine, self.config.options, self.store, self.config.max_op_vls
+        )
+        self.report.notes += self.routing.notes
+        self.subnet = Subnet(self.database, self.graph, self.routing, self.config)
+        self.subnet.router_tables = self.stores.routers
+        self._judge_switches()
+
+    def _routers(self) -> None:
+        self.stores.routers.ask(self.database, self.queue)
+
+    def _router_tables(self) -> None:
+        self.stores.routers.ask_tables(self.database, self.queue)
+
+    def _read_held(self) -> None:
+        assert self.graph is not None
+        self.held = ReadBack(self.database, self.graph, self.store, self.groups, self._reset)
+        self.held.ask(self.queue)
+
+    def _judge_switches(self) -> None:
+        """Which switches hold nothing of what was written to them, and which ports came up anew?"""
+        assert self.graph is not None and self.routing is not None
+        db = self.database
+        restarted = db.node_guid[link_mgr.restarted(db)].tolist()
+        back = np.zeros(0, np.int64) if self.before is None else returned(self.before, db)
+        self.store.forget([*restarted, *db.node_guid[back].tolist()])
+        nothing = [table is None for table in self.store.known(db, self.graph.switch_node)]
+        self._reset = self.graph.switch_node[np.array(nothing, bool)].astype(np.int64)
+        self._fresh = np.isin(db.port_node, [*self._reset, *back]) | (db.port_state() < PortState.ARMED)
+        self._back = back
+        for guid in restarted:
+            self.store.refused.pop(guid, None)
+        for node in self._reset.tolist():
+            self.groups.forget_switch(int(db.node_guid[node]))
+        self.features.routed(self.graph, self.routing, self._reset, self._fresh)
+
+    def _links(self) -> None:
+        rows = link_mgr.between(self.database, self._reset)
+        link_mgr.queue_config(self.database, self.queue, self.wanted, rows, arm=True)
+
+    def _links_arm(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ARMED)
+
+    def _links_active(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.between(self.database, self._reset), PortState.ACTIVE)
+
+    def _start_tables(self) -> None:
+        assert self.graph is not None and self.routing is not None
+        if self.held is not None:
+            self.held.finish()
+        self.store.sls.restarted(self._restarted_ends())
+        plan = plan_change(self.database, self.graph, self.routing, self.store, self.config)
+        self.report.tables_change = plan.state
+        self.report.notes += [plan.note] if plan.note else []
+        self.update = ucast_mgr.start_update(
+            self.database, self.graph, self.routing.lft, self.store, plan.stage, plan.discard
+        )
+        self.more_tables()
+
+    def _restarted_ends(self) -> set[int]:
+        """:attr:`fresh_ends` but for switches that only seemed reset until their tables were read back, and hosts that were cut off."""
+        assert self.graph is not None
+        db, nodes = self.database, self.graph.switch_node
+        read = nodes[[table is not None for table in self.store.known(db, nodes)]]
+        hosts = self._back[~db.is_switch[self._back]]
+        stayed = np.isin(db.port_node, [*read, *hosts]) & (db.port_state() >= PortState.ARMED)
+        return self.fresh_ends - set(db.port_guid[stayed].tolist())
+
+    def more_tables(self) -> bool:
+        """Queue the next round of forwarding tables; False where there is none."""
+        if self.graph is None or self.update is None or self.update.over:
+            return False
+        ucast_mgr.queue_round(self.database, self.queue, self.graph, self.update)
+        return True
+
+    @property
+    def drains(self) -> bool:
+        """Do packets of old entries drain before the next round of forwarding tables?"""
+        return self.update is not None and self.update.drains
+
+    def _tops(self) -> None:
+        assert self.graph is not None
+        self._changed_switches = self.graph.switch_node[link_mgr.changed(self.database, self.graph.switch_node)]
+        ucast_mgr.queue_tops(self.database, self.queue, self.graph, self.config.packet_life_time)
+
+    def _reread(self) -> None:
+        link_mgr.queue_reread(self.database, self.queue, self._changed_switches)
+
+    def _multicast(self) -> None:
+        assert self.subnet is not None
+        self.groups.queue_blocks(self.subnet, self.queue, everything=True)
+
+    def _multicast_tops(self) -> None:
+        assert self.subnet is not None
+        self.report.notes += [self.groups.note] if self.groups.note else []
+        queue_tops(self.subnet, self.queue, self.groups.highest, self.config.use_mfttop)
+
+    def _ports(self) -> None:
+        for ports, inbound, outbound in self.features.enforcing:
+            link_mgr.enforce(self.wanted, ports, inbound, outbound)
+        link_mgr.queue_config(self.database, self.queue, self.wanted, link_mgr.linked(self.database), arm=True)
+
+    def _arm(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ARMED)
+
+    def _activate(self) -> None:
+        link_mgr.queue_state(self.database, self.queue, link_mgr.linked(self.database), PortState.ACTIVE)
+
+    # -- the end --
+
+    def finish(self, built: dict[tuple[int, int], int]) -> None:
+        """Fill the report."""
+        db, report = self.database, self.report
+        self.stores.mkeys.swept(db)
+        ends = db.end_ports()
+        report.locked = ends[hidden(db.port_info[ends])].tolist()
+        self.answers.stale |= bool(self.features.training)
+        self.answers.stale_switches |= self.features.training
+        rows = link_mgr.linked(db)
+        report.not_active = rows[db.port_state()[rows] != PortState.ACTIVE].tolist()
+        report.count(built)
+        report.describe(db)
+
+    @property
+    def troubled(self) -> set[int]:
+        """NodeGUIDs of devices that did not answer, or not well: the next sweep asks them again."""
+        db, report = self.database, self.report
+        nodes = {node for node, _, _ in report.mute_nodes} | {int(db.port_node[port]) for port, _ in report.mute_ports}
+        return set(db.node_guid[sorted(nodes)].tolist()) if nodes else set()
+
+    @property
+    def fresh_ends(self) -> set[int]:
+        """PortGUIDs of end ports that came up anew."""
+        db = self.database
+        ends = db.end_ports()
+        return set(db.port_guid[ends[self._fresh[ends]]].tolist())
+
+    def members(self) -> Members:
+        """Partition memberships of the subnet's end ports."""
+        assert self.subnet is not None
+        return members_of(self.subnet, list(self.config.known_partitions), self.config.allow_both_pkeys)

@@ -1,0 +1,1 @@
+"""Programs of ranks as columns: sends, receives and computations, what each waits for, and what becomes of them on hosts."""

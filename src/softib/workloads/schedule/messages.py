@@ -1,0 +1,302 @@
+"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation as messages and computations of a :class:`~softib.workloads.patterns.Part`.
+
+A send takes the processor for the sender's overhead. A message of at most the eager limit leaves then, and the send has ended. A larger one is announced by a small message
+(RTS); when that is there and the receive is posted, the receiver READs the data and says so by another small message (FIN), which ends the send: rendezvous by READ, as UCX and
+Open MPI do. A receive ends when its data is there and the processor has had the receiver's overhead. Ranks of one host share its memory: such a message takes
+a latency and its copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.sim.messages import Opcode
+from softib.workloads.patterns import Part
+from softib.workloads.schedule.order import posting_order
+from softib.workloads.schedule.schedule import Kind, Schedule, matched
+
+__all__ = ["Overheads", "part_of", "place"]
+
+RTS_OCTETS, FIN_OCTETS = 64, 16
+"""An announcement (addresses, a remote key), and the word that the data was read."""
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """What a library's messages cost beside the adapter. ``send_ns`` and ``receive_ns`` of the processor for each message; ``eager_limit``: largest message
+    that is sent without asking; what each of its octets costs in copies at either end: ``copy_ps`` in the first ``fragment`` octets, and at the receiver
+    ``rest_ps`` beyond (fragments are copied while others are on the wire); ``rendezvous_ns``: of the receiver, for the protocol of what is larger.
+    ``bounce_ns``: of either end, for an eager message larger than ``bounce_above``, which goes by way of a registered buffer. ``latency_ns``: until a
+    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the rails in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks of one host; ``memory_bounce_ns``: of
+    what is larger than ``memory_bounce_above`` and so does not fit into a slot of the queue that both share."""
+
+    name: str = "verbs"
+    send_ns: float = 0.0
+    receive_ns: float = 0.0
+    eager_limit: int = 1 << 40
+    copy_ps: float = 0.0
+    memory_ns: float = 300.0
+    memory_ps: float = 100.0
+    fragment: int = 1 << 40
+    rest_ps: float = 0.0
+    rendezvous_ns: float = 0.0
+    stripe_above: int = 1 << 40
+    latency_ns: float = 0.0
+    bounce_ns: float = 0.0
+    bounce_above: int = 1 << 40
+    memory_bounce_ns: float = 0.0
+    memory_bounce_above: int = 1 << 40
+
+
+def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
+    """Host of each rank (int64[ranks], of ``rows``): ``each`` on one, in order. Raises :class:`InputError` where there are more ranks than that."""
+    if s.ranks > len(rows) * each:
+        more = f"; give more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
+        raise InputError(
+            f"{s.name} has {s.ranks:,} ranks; {len(rows):,} hosts with {each} each take {len(rows) * each:,}{more}"
+        )
+    return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
+
+
+def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None) -> tuple[Part, np.ndarray]:
+    """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose completion ends it (int64[n]).
+
+    ``rails`` (int64[ranks, rails]): rows of the ports that a rank may send by, its own first; without them, ``host``. Raises :class:`InputError` as
+    :meth:`Schedule.check` and :func:`~softib.workloads.schedule.schedule.matched` do.
+    """
+    s.check()
+    receive_of = matched(s)
+    ports = host[:, None] if rails is None else rails
+    sends = _sends_of(s, host, cost, ports.shape[1])
+    row_of, rows = _placed_rows(sends, receive_of, len(s))
+    message_row, rts_row, fin_row, *stripe_rows = row_of
+    c = _Columns.of(rows)
+    c.src[: len(s)] = c.dst[: len(s)] = ports[s.rank, 0]
+    c.delay[: len(s)] = _processor_ps(s, cost, receive_of, sends.eager, sends.deferred)
+    _write_messages(c, s, cost, sends, ports, message_row)
+    _write_local(c, s, cost, sends, ports, message_row)
+    _write_handshakes(c, s, cost, sends, ports, ((rts_row, s.peer, RTS_OCTETS), (fin_row, s.rank, FIN_OCTETS)))
+    _write_stripes(c, s, sends, ports, stripe_rows)
+    ended = np.arange(len(s))
+    ended[sends.deferred] = fin_row[sends.deferred]
+    if s.acknowledged:
+        ended[sends.eager] = message_row[sends.eager]
+    qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred, sends.rail)
+    owners, needed = _dependencies(s, receive_of, ended, row_of, sends.deferred)
+    order = _order(s, row_of, qp, c.opcode, owners, needed)
+    columns = [np.empty_like(column) for column in (c.src, c.dst, c.size, qp, c.opcode, c.delay)]
+    for column, old in zip(columns, (c.src, c.dst, c.size, qp, c.opcode, c.delay), strict=True):
+        column[order] = old
+    src, dst, size, qp, opcode, delay = columns
+    part = Part(src, dst, size, qp, order[owners], order[needed], opcode=opcode, delay_ps=delay, name=s.name)
+    return part, order[ended]
+
+
+@dataclass(frozen=True)
+class _Sends:
+    """How each operation's message goes (bool[n] each; int64[n]: ``rail``, the port of the sender's, and ``piece``, the octets of a rail)."""
+
+    every: np.ndarray
+    local: np.ndarray
+    deferred: np.ndarray
+    eager: np.ndarray
+    striped: np.ndarray
+    rail: np.ndarray
+    piece: np.ndarray
+    rails: int
+
+
+def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
+    """Sends to the same host, by rendezvous (``deferred``), at once (``eager``), and those of the deferred that take all ``rails``."""
+    sends = s.kind == Kind.SEND
+    local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
+    deferred = sends & ~local & (s.size > cost.eager_limit)
+    eager = sends & ~local & ~deferred
+    striped = deferred & (s.size > cost.stripe_above) & (rails > 1)
+    rail = np.zeros(len(s), np.int64)
+    spread = np.flatnonzero(eager & (s.size > cost.stripe_above))
+    rail[spread] = _nth_of_rank(s.rank[spread]) % rails
+    return _Sends(sends, local, deferred, eager, striped, rail, np.where(striped, -(-s.size // rails), s.size), rails)
+
+
+def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
+    """Rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and how many rows there are in all.
+
+    Every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
+    """
+    stripes = [sends.striped] * (sends.rails - 1)
+    row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, *stripes], n)
+    for row, mask in zip(row_of, [sends.deferred, None, sends.deferred, *stripes], strict=True):
+        if mask is not None:  # the receiver posts these, in the order of its receives
+            by_send = np.flatnonzero(mask)
+            row[by_send[np.argsort(receive_of[by_send])]] = np.sort(row[by_send])
+    return row_of, rows
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Columns of the rows, int64[rows] each: ports, octets, operation, delay in ps. All are computations of no time at first."""
+
+    src: np.ndarray
+    dst: np.ndarray
+    size: np.ndarray
+    opcode: np.ndarray
+    delay: np.ndarray
+
+    @classmethod
+    def of(cls, rows: int) -> _Columns:
+        return cls(
+            np.empty(rows, np.int64), np.empty(rows, np.int64), np.ones(rows, np.int64),
+            np.full(rows, int(Opcode.COMPUTE), np.int64), np.zeros(rows, np.int64),
+        )  # fmt: skip
+
+
+def _write_messages(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
+) -> None:
+    """Data between hosts: SENDs of the sender, READs of the receiver."""
+    i = np.flatnonzero(sends.every & ~sends.local)
+    at, deferred = message_row[i], sends.deferred[i]
+    here, there = ports[s.rank[i], sends.rail[i]], ports[s.peer[i], sends.rail[i]]
+    c.src[at], c.dst[at] = np.where(deferred, there, here), np.where(deferred, here, there)
+    c.size[at] = np.maximum(sends.piece[i], 1)
+    c.opcode[at] = np.where(deferred, Opcode.READ, Opcode.SEND)
+    c.delay[at] = np.where(deferred, 0, round(cost.latency_ns * 1000))
+
+
+def _write_local(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
+) -> None:
+    """Data between ranks of one host: time of its memory."""
+    i = np.flatnonzero(sends.local)
+    at, octets = message_row[i], s.size[i]
+    c.src[at] = c.dst[at] = ports[s.rank[i], 0]
+    slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
+    c.delay[at] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
+
+
+def _write_handshakes(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray,
+    packets: tuple[tuple[np.ndarray, np.ndarray, int], ...],
+) -> None:  # fmt: skip
+    """Announcements of deferred sends and their ends: ``packets`` are (rows, rank that gets it, octets)."""
+    j = np.flatnonzero(sends.deferred)
+    for rows, to, octets in packets:
+        at = rows[j]
+        c.src[at] = ports[np.where(to[j] == s.peer[j], s.rank[j], s.peer[j]), 0]
+        c.dst[at], c.size[at] = ports[to[j], 0], octets
+        c.opcode[at], c.delay[at] = Opcode.SEND, round(cost.latency_ns * 1000)
+
+
+def _write_stripes(c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]) -> None:
+    """The pieces of striped READs that go by the rails behind the first."""
+    t = np.flatnonzero(sends.striped)
+    for k, stripe in enumerate(stripe_rows, 1):
+        at, left = stripe[t], s.size[t] - k * sends.piece[t]
+        c.src[at], c.dst[at] = ports[s.peer[t], k], ports[s.rank[t], k]
+        c.size[at] = np.maximum(np.minimum(sends.piece[t], left), 1)
+        c.opcode[at] = Opcode.READ
+
+
+def _order(
+    s: Schedule, row_of: list[np.ndarray], qp: np.ndarray, opcode: np.ndarray, owners: np.ndarray, needed: np.ndarray
+) -> np.ndarray:
+    """Place of each row so that no message stands behind one of its queue pair that waits for it. Raises :class:`InputError` with the operation where there is none."""
+    order, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
+    if circle >= 0:
+        operation = np.arange(len(qp))
+        for row in row_of:
+            there = np.flatnonzero(row >= 0)
+            operation[row[there]] = there
+        raise InputError(
+            f"{s.name}: {s.where(int(operation[circle]))}: it waits for ever: for itself, by way of other ranks"
+        )
+    return order
+
+
+def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
+    """Rows behind the ``n`` first for each mask in turn (-1 where it is not set), and how many rows there are."""
+    out = []
+    for mask in masks:
+        row = np.full(len(mask), -1, np.int64)
+        row[mask] = n + np.arange(int(mask.sum()))
+        n += int(mask.sum())
+        out.append(row)
+    return out, n
+
+
+def _nth_of_rank(rank: np.ndarray) -> np.ndarray:
+    """How many of the same rank stand before each; ranks are in order."""
+    return np.arange(len(rank)) - np.searchsorted(rank, rank)
+
+
+def _processor_ps(
+    s: Schedule, cost: Overheads, receive_of: np.ndarray, eager: np.ndarray, deferred: np.ndarray
+) -> np.ndarray:
+    """What each operation takes of its rank's processor, in ps."""
+    first = np.minimum(s.size, cost.fragment) * cost.copy_ps
+    first = first + np.where(s.size > cost.bounce_above, cost.bounce_ns * 1000, 0)
+    sent = np.where(eager, first, 0)
+    came, fetched = np.zeros(len(s), bool), np.zeros(len(s), bool)
+    came[receive_of[eager]], fetched[receive_of[deferred]] = True, True
+    got = (
+        np.where(came, first + np.maximum(s.size - cost.fragment, 0) * cost.rest_ps, 0)
+        + fetched * cost.rendezvous_ns * 1000
+    )
+    ps = np.where(s.kind == Kind.COMPUTE, s.compute_ps, 0).astype(float)
+    ps += np.where(s.kind == Kind.SEND, cost.send_ns * 1000 + sent, 0)
+    ps += np.where(s.kind == Kind.RECV, cost.receive_ns * 1000 + got, 0)
+    return np.round(ps).astype(np.int64)
+
+
+def _queue_pairs(
+    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray, rail: np.ndarray
+) -> np.ndarray:
+    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a memory
+    line for each rank."""
+    message_row, rts_row, fin_row, *stripe_rows = row_of
+    n, wide = len(s), 2 * (len(stripe_rows) + 2)
+    qp = np.empty(rows, np.int64)
+    qp[:n] = s.rank.astype(np.int64) * 256 + s.processor
+    i, j = np.flatnonzero(message_row >= 0), np.flatnonzero(deferred)
+    pair = s.rank.astype(np.int64) * s.ranks + s.peer
+    back = s.peer.astype(np.int64) * s.ranks + s.rank
+    base, first = s.ranks * 256, s.ranks * 257
+    wire = first + wide * np.where(deferred, back, pair) + 2 * rail + deferred
+    qp[message_row[i]] = np.where(local[i], base + s.rank[i], wire[i])
+    if s.acknowledged:  # recorded: each tag is a queue pair
+        qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
+    qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
+    for k, stripe in enumerate(stripe_rows, 1):
+        t = np.flatnonzero(stripe >= 0)
+        qp[stripe[t]] = first + wide * back[t] + 2 * k + 1
+    return np.unique(qp, return_inverse=True)[1]
+
+
+def _dependencies(
+    s: Schedule, receive_of: np.ndarray, ended: np.ndarray, row_of: list[np.ndarray], deferred: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows that wait, rows that they wait for)."""
+    message_row, rts_row, fin_row, *stripe_rows = row_of
+    owner, need = s.on_ends()
+    waits, needs = [owner], [ended[need]]
+    eager = np.flatnonzero((s.kind == Kind.SEND) & ~deferred)
+    waits += [message_row[eager], receive_of[eager]]
+    needs += [eager, message_row[eager]]
+    j = np.flatnonzero(deferred)
+    waits.append(rts_row[j])
+    needs.append(j)
+    # A READ begins when it is announced and the receive is posted: when what that one requires has ended.
+    for reads in (message_row, *stripe_rows):
+        j = np.flatnonzero(deferred & (reads >= 0))
+        waits += [reads[j], receive_of[j], fin_row[j]]
+        needs += [rts_row[j], reads[j], reads[j]]
+        read_of = np.full(len(s), -1, np.int64)
+        read_of[receive_of[j]] = reads[j]
+        posts = read_of[owner] >= 0
+        waits.append(read_of[owner[posts]])
+        needs.append(ended[need[posts]])
+    return np.concatenate(waits), np.concatenate(needs)

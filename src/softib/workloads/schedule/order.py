@@ -1,0 +1,52 @@
+"""In which order the messages of a queue pair are posted, so that none waits behind one that waits for it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.ragged import inverted
+
+__all__ = ["posting_order"]
+
+
+def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, int]:
+    """(place of each row, -1), or (…, a row that waits for itself). ``waits[k]`` waits for ``needs[k]``; rows of one ``qp`` that are no computations go in the order of their places.
+
+    Rows stay where they are unless some would wait for ever behind others of their queue pair. A program posts when what it waits for has happened, so then they stand in an order in
+    which nothing stands before what it waits for.
+    """
+    n = len(qp)
+    rows = np.flatnonzero(~computes)
+    order = rows[np.argsort(qp[rows], kind="stable")]
+    same = qp[order][1:] == qp[order][:-1]
+    _, left = _ready(n, np.concatenate([waits, order[1:][same]]), np.concatenate([needs, order[:-1][same]]))
+    if not (left > 0).any():
+        return np.arange(n), -1
+    ready, left = _ready(n, waits, needs)
+    if (left > 0).any():
+        return np.arange(n), _in_circle(left, waits, needs)
+    place = np.empty(n, np.int64)
+    place[ready] = np.arange(n)
+    return place, -1
+
+
+def _ready(n: int, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows in the order in which all that they wait for stands before them, what each waits for in the end)."""
+    from softib.sim.static_kernels import step_of
+
+    first, waiting, _ = inverted(waits, needs, n)
+    left = np.bincount(waits, minlength=n).astype(np.int64)
+    ready = np.empty(n, np.int64)
+    step_of(first, waiting, left, np.zeros(n, np.int64), ready)
+    return ready, left
+
+
+def _in_circle(left: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> int:
+    """A row of a circle: the first met twice on the way back from one that is stuck."""
+    stuck = (left[waits] > 0) & (left[needs] > 0)
+    back = dict(zip(waits[stuck].tolist(), needs[stuck].tolist(), strict=True))
+    at, seen = next(iter(back)), set()
+    while at not in seen:
+        seen.add(at)
+        at = back[at]
+    return at

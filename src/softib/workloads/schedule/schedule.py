@@ -1,0 +1,165 @@
+"""Programs of ranks: sends, receives and computations with what each waits for, as columns; what GOAL and Chakra traces and collectives
+become, and what becomes :class:`~softib.sim.messages.Messages`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.ragged import inverted, spread
+
+__all__ = ["ANY", "Kind", "Schedule", "matched", "meetings"]
+
+ANY = -1
+"""Of ``peer`` and ``tag`` of a receive: from anybody, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
+
+
+class Kind(IntEnum):
+    """What an operation does."""
+
+    SEND, RECV, COMPUTE = range(3)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``n`` operations of ``ranks`` ranks, sorted by rank, in the order of each rank's program.
+
+    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`); ``size`` int64
+    octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
+    operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
+    set, when that one has begun. ``labels`` say where operations stand, for messages to people (none, or empty: the number in its rank does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
+    completions of a queue pair say, not when it was handed over.
+    """
+
+    name: str
+    ranks: int
+    rank: np.ndarray
+    kind: np.ndarray
+    peer: np.ndarray
+    size: np.ndarray
+    tag: np.ndarray
+    compute_ps: np.ndarray
+    processor: np.ndarray
+    first: np.ndarray
+    needs: np.ndarray
+    on_start: np.ndarray
+    labels: Sequence[str] = field(default=(), repr=False)
+    acknowledged: bool = False
+
+    def __len__(self) -> int:
+        return len(self.rank)
+
+    def where(self, i: int) -> str:
+        """``rank 3, l12``: the place of operation ``i``."""
+        number = i - int(np.searchsorted(self.rank, self.rank[i]))
+        label = self.labels[i] if self.labels else ""
+        return f"rank {int(self.rank[i])}, {label or f'operation {number + 1}'}"
+
+    def check(self) -> None:
+        """Raise :class:`InputError` as :meth:`check_values`, and for operations that wait for each other in a circle."""
+        self.check_values()
+        circle = _in_a_circle(self)
+        if circle >= 0:
+            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
+
+    def check_values(self) -> None:
+        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not there, a rank that sends to itself, a negative size or time."""
+        sends = self.kind != Kind.COMPUTE
+        receives = self.kind == Kind.RECV
+        anybody = receives & (self.peer == ANY)
+        rules = (
+            (sends & ~anybody & ((self.peer < 0) | (self.peer >= self.ranks)), f"names a rank that is not there; there are {self.ranks:,}"),
+            (sends & (self.peer == self.rank), "sends to itself, or receives from itself"),
+            (self.size < 0, "has a negative size"),
+            (self.compute_ps < 0, "computes for a negative time"),
+        )  # fmt: skip
+        for wrong, what in rules:
+            if wrong.any():
+                raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {what}")
+
+    def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """(operations that wait, operations whose end they wait for): what waits for a begin waits for what that one waits for."""
+        owner = np.repeat(np.arange(len(self)), np.diff(self.first))
+        needs, start = self.needs, self.on_start
+        while start.any():
+            count = np.where(start, np.diff(self.first)[needs], 1)
+            pair, step = spread(count)
+            follows = start[pair]
+            row = np.where(follows, self.first[needs[pair]] + step, pair)
+            owner = owner[pair]
+            needs, start = np.where(follows, self.needs[row], needs[pair]), follows & self.on_start[row]
+        return owner, needs
+
+    @property
+    def octets(self) -> int:
+        """Octets that all ranks send."""
+        return int(self.size[self.kind == Kind.SEND].sum())
+
+
+def _in_a_circle(s: Schedule) -> int:
+    """An operation that waits for itself, by way of others; -1 without one."""
+    from softib.sim.static_kernels import step_of
+
+    n = len(s)
+    left = np.diff(s.first).astype(np.int64)
+    first, waits, _ = inverted(spread(left)[0], s.needs, n)
+    step_of(first, waits, left, np.zeros(n, np.int64), np.empty(n, np.int64))
+    return int(np.argmax(left > 0)) if (left > 0).any() else -1
+
+
+def matched(s: Schedule) -> np.ndarray:
+    """The receive of each send (int64[n], -1 for what is no send), by source, destination and tag, in the order of both programs (MPI-4, 3.5).
+
+    A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and fits: which message comes first is not known before a run. Raises
+    :class:`InputError` for a send or receive that nobody answers, and for sizes that do not fit.
+    """
+    return np.where(s.kind == Kind.SEND, meetings(s), -1)
+
+
+def meetings(s: Schedule) -> np.ndarray:
+    """As :func:`matched`, and of each receive its send (int64[n], -1 for computations)."""
+    from softib.sim.loggops import matches
+
+    wild = (s.kind == Kind.RECV) & ((s.peer == ANY) | (s.tag == ANY))
+    kind = np.where(wild, Kind.COMPUTE, s.kind).astype(np.uint8)
+    found = matches(kind, s.rank, s.peer, s.tag)
+    if wild.any():
+        _any_source(s, found, np.flatnonzero(s.kind == Kind.SEND), np.flatnonzero(wild))
+    alone = (found < 0) & (s.kind != Kind.COMPUTE)
+    lonely = alone & (s.kind == Kind.SEND)
+    if lonely.any():
+        i = int(np.argmax(lonely))
+        raise InputError(
+            f"{s.name}: {s.where(i)}: nobody receives this message to rank {int(s.peer[i])} with tag {int(s.tag[i])}"
+        )
+    if alone.any():
+        i = int(np.argmax(alone))
+        raise InputError(
+            f"{s.name}: {s.where(i)}: it waits for ever: nobody sends it a message with tag {int(s.tag[i])}"
+        )
+    short = (s.kind == Kind.SEND) & (s.size > s.size[found])
+    if short.any():
+        i = int(np.argmax(short))
+        raise InputError(
+            f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[found[i]]):,} ({s.where(int(found[i]))})"
+        )
+    return found
+
+
+def _any_source(s: Schedule, found: np.ndarray, sends: np.ndarray, wild: np.ndarray) -> None:
+    left: dict[int, list[int]] = {}
+    for i in sends[found[sends] < 0].tolist():
+        left.setdefault(int(s.peer[i]), []).append(i)
+    for r in wild.tolist():
+        able = [
+            i for i in left.get(int(s.rank[r]), ()) if s.peer[r] in (ANY, s.rank[i]) and s.tag[r] in (ANY, s.tag[i])
+        ]
+        fits = [i for i in able if s.size[i] <= s.size[r]]
+        if able:
+            i = (fits or able)[0]
+            found[i], found[r] = r, i
+            left[int(s.rank[r])].remove(i)

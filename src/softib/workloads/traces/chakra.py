@@ -1,0 +1,158 @@
+"""Chakra execution traces (MLCommons): a file of nodes for each rank, protobuf (``.et``) or JSON.
+
+A file is a GlobalMetadata message and the Node messages of one rank, each behind its length. Source: ``schema/protobuf/et_def.proto`` of MLCommons Chakra (field
+numbers below), and the attributes that its converter writes and ASTRA-sim's workload layer reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError
+from softib.workloads.traces.protobuf_wire import Value, delimited, double_of, fields, float_of, signed, varints
+
+__all__ = ["Node", "NodeType", "rank_files", "read_nodes"]
+
+RANK_FILE = re.compile(r"(?P<stem>.+)\.(?P<rank>\d+)(?P<suffix>\.et|\.json)")
+
+
+class NodeType(IntEnum):
+    """et_def.proto, NodeType."""
+
+    INVALID, METADATA, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL = range(8)
+
+
+@dataclass
+class Node:
+    """One operation. ``micros``: recorded duration in microseconds. ``attributes``: those that are numbers, truths or text. ``data_deps`` and ``ctrl_deps``: numbers of nodes that
+    end before it begins."""
+
+    number: int = 0
+    name: str = ""
+    type: int = 0
+    ctrl_deps: tuple[int, ...] = ()
+    data_deps: tuple[int, ...] = ()
+    micros: float = 0
+    attributes: dict[str, Any] | None = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The attribute ``name``."""
+        return (self.attributes or {}).get(name, default)
+
+
+NUMBER, NAME, TYPE, CTRL_DEPS, DATA_DEPS, START_MICROS, MICROS, ATTRIBUTE = 1, 2, 3, 4, 5, 6, 7, 10
+"""et_def.proto, Node; 8 and 9 describe tensors, which take no part in a run."""
+ATTRIBUTE_NAME = 1
+
+
+def _zigzag(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)
+
+
+def _fixed(value: Value) -> int:
+    return int.from_bytes(value, "little") if isinstance(value, bytes) else value
+
+
+VALUES: dict[int, Callable[[Any], Any]] = {
+    3: double_of, 5: float_of, 7: signed, 9: signed, 11: int, 13: int, 15: _zigzag, 17: _zigzag, 19: _fixed, 21: _fixed, 23: _fixed, 25: _fixed,
+    27: bool, 29: lambda v: bytes(v).decode("utf-8", "replace"),
+}  # fmt: skip
+"""et_def.proto, AttributeProto: the fields that hold one value; lists and octets are not looked at."""
+
+
+def rank_files(path: Path) -> list[Path]:
+    """The files of all ranks, in order: all ``name.RANK.et`` beside ``path``, which is one of them, or ``name`` alone. A file without a number is its own rank 0.
+
+    Raises :class:`InputError` where a rank between is missing.
+    """
+    hit = RANK_FILE.fullmatch(path.name)
+    if hit is None and path.is_file():
+        return [path]
+    stem, suffix = (hit["stem"], hit["suffix"]) if hit else (path.name, ".et")
+    found: dict[int, Path] = {}
+    for other in path.parent.glob("*" + suffix) if path.parent.is_dir() else ():
+        one = RANK_FILE.fullmatch(other.name)
+        if one and one["stem"] == stem and one["suffix"] == suffix:
+            found[int(one["rank"])] = other
+    if not found or (hit and not path.is_file()):
+        raise InputError(f"{path}: cannot read: no such file, and no {path.name}.0.et")
+    if len(found) > 1:
+        for rank in range(max(found)):
+            if rank not in found:
+                raise InputError(
+                    f"{path.parent / stem}: rank {rank} of {max(found) + 1:,} has no file {stem}.{rank}{suffix}"
+                )
+    return [found[rank] for rank in sorted(found)]
+
+
+def read_nodes(path: Path, data: bytes, rank: int) -> list[Node]:
+    """The nodes of one rank, in the order of the file. Raises :class:`InputError` with file, rank and node."""
+    if path.suffix == ".json":
+        from softib.workloads.traces.chakra_json import nodes_of
+
+        nodes = nodes_of(path, data)
+    else:
+        nodes = _nodes(path, data, rank)
+    if not nodes:
+        raise InputError(f"{path}: no node: no Chakra trace, or that of a rank that does nothing")
+    return nodes
+
+
+def _nodes(path: Path, data: bytes, rank: int) -> list[Node]:
+    found: list[Node] = []
+    at = "its first message"
+    try:
+        for k, message in enumerate(delimited(data)):
+            at = f"rank {rank}, message {k} of the file"
+            if k:
+                found.append(_node(message))
+            else:
+                list(fields(message))
+    except (ValueError, TypeError) as error:
+        what = str(error) if isinstance(error, ValueError) else "has a field of another type than Chakra's"
+        raise InputError(f"{path}: no Chakra trace: {at} {what}") from None
+    return found
+
+
+def _node(message: bytes) -> Node:
+    node = Node(attributes={})
+    ctrl: list[int] = []
+    data: list[int] = []
+    for number, value in fields(message):
+        if number == CTRL_DEPS:
+            ctrl += varints(value)
+        elif number == DATA_DEPS:
+            data += varints(value)
+        elif number == ATTRIBUTE:
+            _attribute(node, value)
+        elif number == NAME:
+            node.name = _octets(value).decode("utf-8", "replace")
+        elif number in (NUMBER, TYPE, MICROS):
+            if not isinstance(value, int):
+                raise TypeError
+            setattr(node, {NUMBER: "number", TYPE: "type", MICROS: "micros"}[number], value)
+    node.ctrl_deps, node.data_deps = tuple(ctrl), tuple(data)
+    return node
+
+
+def _attribute(node: Node, message: Value) -> None:
+    name, held = "", None
+    for number, value in fields(_octets(message)):
+        if number == ATTRIBUTE_NAME:
+            name = _octets(value).decode("utf-8", "replace")
+        elif number in VALUES:
+            held = VALUES[number](value)
+    assert node.attributes is not None
+    if name and held is not None:
+        node.attributes[name] = held
+
+
+def _octets(value: Value) -> bytes:
+    if isinstance(value, int):
+        raise TypeError
+    return value

@@ -1,0 +1,86 @@
+"""The JSON forms of Chakra: that of its feeder (``workload_graph``), and execution traces of PyTorch before they are converted (``nodes``)."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError
+from softib.workloads.traces.chakra import Node, NodeType
+from softib.workloads.traces.plain_collectives import COLLECTIVES
+
+__all__ = ["nodes_of"]
+
+RECORDED = "record_param_comms"
+"""PyTorch's node of a collective: (tensors, sequence number, group, rank, name, splits in, splits out, ranks), ParamCommsUtils.hpp."""
+NAMES = {
+    "allreduce": "all-reduce", "all_reduce": "all-reduce", "reduce": "reduce", "all_gather": "all-gather", "allgather": "all-gather", "_allgather_base": "all-gather",
+    "gather": "gather", "scatter": "scatter", "broadcast": "broadcast", "all_to_all": "all-to-all", "all_to_allv": "all-to-all", "reduce_scatter": "reduce-scatter",
+    "_reduce_scatter_base": "reduce-scatter", "barrier": "barrier",
+}  # fmt: skip
+"""PyTorch's names of collectives."""
+GROUP, COLLECTIVE = 2, 4
+"""Places in the inputs of :data:`RECORDED`."""
+
+
+def nodes_of(path: Path, data: bytes) -> list[Node]:
+    """The nodes in ``data``. Raises :class:`InputError` with the file, and with the node that is at fault."""
+    try:
+        held = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no JSON: {str(error).splitlines()[0]}") from None
+    rows = held.get("workload_graph", held.get("nodes")) if isinstance(held, dict) else None
+    if not isinstance(rows, list):
+        raise InputError(f"{path}: no Chakra trace: it has neither workload_graph nor nodes")
+    make = _feeder if "workload_graph" in held else _pytorch
+    found = []
+    for k, row in enumerate(rows):
+        try:
+            found.append(make(row))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+            raise InputError(
+                f"{path}: node {k + 1} of the file is none of Chakra's ({type(error).__name__}: {error})"
+            ) from None
+    return found
+
+
+def _feeder(row: dict[str, Any]) -> Node:
+    """A node of ``workload_graph``; deps and attributes by the names that Chakra's feeder takes."""
+    more = {"is_cpu_op": row["is_cpu_op"]} if "is_cpu_op" in row else {}
+    for name in ("comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "comm_root", "pg_name"):
+        if name in row:
+            more[name] = row[name]
+    micros = float(row.get("runtime", 0))
+    if not math.isfinite(micros):
+        raise ValueError(f"a runtime of {micros}")
+    ctrl, data = (tuple(int(v) for v in row.get(key, ())) for key in ("ctrlDeps", "data_deps"))
+    return Node(int(row["Id"]), str(row["Name"]), int(row["NodeType"]), ctrl, data, micros, more)
+
+
+def _pytorch(row: dict[str, Any]) -> Node:
+    """A node of PyTorch's observer. It names who called it, not what it waits for: what calls has begun before what it calls, so nobody waits for its caller's end, and all else goes
+    in the order of the file (``in_order``). It has no durations."""
+    node = Node(int(row["id"]), str(row["name"]), NodeType.COMP, attributes={"is_cpu_op": True, "in_order": True})
+    if node.name == RECORDED:
+        values = row["inputs"]["values"]
+        name = NAMES.get(str(values[COLLECTIVE]))
+        if name is not None:
+            node.type = NodeType.COMM_COLL
+            assert node.attributes is not None
+            node.attributes |= {
+                "comm_type": COLLECTIVES.index(name),
+                "comm_size": _octets(values[0]),
+                "pg_name": str(values[GROUP]),
+            }
+    return node
+
+
+def _octets(held: Any) -> int:
+    """Octets of all tensors in ``held``: each is (tensor, storage, offset, elements, octets of one, device)."""
+    if not isinstance(held, list):
+        return 0
+    if len(held) == 6 and isinstance(held[5], str):
+        return int(held[3]) * int(held[4])
+    return sum(_octets(one) for one in held)

@@ -1,0 +1,224 @@
+"""Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their recorded time, sends and receives are messages, collectives are expanded.
+
+A node begins when all nodes that it names in its data and control dependencies have ended. Control dependencies on nodes that are not in the file are left out, and all of a rank's where
+they would close a circle: converters before Chakra 1.0.2 keep callers there, which end after what they call. A rank has three processors: the CPU, the computing stream of its GPU, and that of its communication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.workloads.schedule.builder import Builder
+from softib.workloads.schedule.schedule import ANY, Kind, Schedule
+from softib.workloads.traces.chakra import Node, NodeType, rank_files, read_nodes
+from softib.workloads.traces.plain_collectives import COLLECTIVES, Expand, Operations, expand
+
+__all__ = ["read_chakra", "schedule_of"]
+
+CPU, GPU, STREAM = range(3)
+"""Processors of a rank: of nodes with ``is_cpu_op``, of computing on the GPU, of communication."""
+PS_PER_US = 1_000_000
+LARGEST = 1 << 62
+COLLECTIVE_TAGS = 1 << 40
+"""Tags of collectives begin here, 2^16 for each: none of a trace's own is as large."""
+STEPS = 1 << 16
+MOST_OPERATIONS = 20_000_000
+
+
+def read_chakra(path: Path, ranks: int) -> Schedule:
+    """The schedule of the traces of which ``path`` is one. One file alone is the program of each of ``ranks`` ranks. Raises :class:`InputError`."""
+    files = rank_files(path)
+    traces = []
+    for rank, file in enumerate(files):
+        try:
+            traces.append(read_nodes(file, file.read_bytes(), rank))
+        except OSError as error:
+            raise InputError(f"{file}: cannot read: {error.strerror or error}") from None
+    return schedule_of(str(path), traces * ranks if len(traces) == 1 else traces)
+
+
+@dataclass
+class _Call:
+    """A collective as one rank calls it: rows of its begin and end."""
+
+    rank: int
+    node: Node
+    begin: int
+    end: int
+
+
+@dataclass
+class _Group:
+    """Calls of one process group, by rank."""
+
+    calls: dict[int, list[_Call]] = field(default_factory=dict)
+
+
+def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand) -> Schedule:
+    """What the nodes of each rank are, with collectives as ``by`` expands them. Raises :class:`InputError` with rank and node."""
+    build = Builder(len(traces))
+    groups: dict[str, _Group] = {}
+    controlled: dict[int, bool] = {}
+    for rank, nodes in enumerate(traces):
+        if id(nodes) not in controlled:
+            controlled[id(nodes)] = not _in_a_circle(nodes)
+        _Rank(name, build, rank, groups).read(nodes, controlled[id(nodes)])
+    tag = COLLECTIVE_TAGS
+    for group in groups.values():
+        tag = _collectives(name, build, group, tag, by)
+    return build.schedule(name)
+
+
+class _Rank:
+    """Makes the operations of one rank."""
+
+    def __init__(self, name: str, build: Builder, rank: int, groups: dict[str, _Group]):
+        self.name, self.build, self.rank, self.groups = name, build, rank, groups
+
+    def wrong(self, node: Node, what: str) -> InputError:
+        """An error of ``node``."""
+        return InputError(f"{self.name}: rank {self.rank}, node {node.number} ({node.name[:40]}): {what}")
+
+    def read(self, nodes: list[Node], controlled: bool) -> None:
+        rows: dict[int, tuple[int, int]] = {}
+        for node in nodes:
+            if node.number in rows:
+                raise self.wrong(node, "its number stands twice")
+            rows[node.number] = self._node(node)
+        before = -1
+        for node in nodes:
+            begin, end = rows[node.number]
+            for on in node.data_deps:
+                if on not in rows:
+                    raise self.wrong(node, f"it waits for ever: it depends on node {on}, which is not in the trace")
+                self.build.need(begin, rows[on][1])
+            for on in node.ctrl_deps if controlled else ():
+                if on in rows:
+                    self.build.need(begin, rows[on][1])
+            if node.get("in_order") and before >= 0:
+                self.build.need(begin, before)
+            before = end
+
+    def _node(self, node: Node) -> tuple[int, int]:
+        """(row that waits, row whose end is the node's)."""
+        label = f"node {node.number}"
+        if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
+            row = self._message(node, label)
+            return row, row
+        sized = node.get("comm_type") is not None and node.get("comm_size") is not None
+        if node.type == NodeType.COMM_COLL and sized:
+            begin = self.build.compute(self.rank, 0, processor=STREAM, label=label)
+            end = self.build.compute(self.rank, 0, processor=STREAM, label=label)
+            self._call(node, begin, end)
+            return begin, end
+        if not NodeType.METADATA <= node.type <= NodeType.COMM_COLL:
+            raise self.wrong(node, f"type {node.type} is none of Chakra's (1 to 7)")
+        if not 0 <= node.micros < LARGEST // PS_PER_US:
+            raise self.wrong(node, f"a duration of {node.micros:g} us")
+        where = CPU if node.get("is_cpu_op", False) else STREAM if node.type == NodeType.COMM_COLL else GPU
+        row = self.build.compute(self.rank, round(node.micros * PS_PER_US), processor=where, label=label)
+        return row, row
+
+    def _message(self, node: Node, label: str) -> int:
+        sends = node.type == NodeType.COMM_SEND
+        peer = self._number(node, "comm_dst" if sends else "comm_src", ANY, sends)
+        size, tag = self._number(node, "comm_size", 0, True), self._number(node, "comm_tag", 0, False)
+        if not (-1 <= tag < COLLECTIVE_TAGS and -1 <= peer < 1 << 31):
+            raise self.wrong(node, f"tag {tag} and rank {peer}: one of them is too large")
+        return self.build.message(
+            Kind.SEND if sends else Kind.RECV, self.rank, peer, size, tag, processor=STREAM, label=label
+        )
+
+    def _number(self, node: Node, key: str, default: int, needed: bool) -> int:
+        value = node.get(key, None if needed else default)
+        if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < LARGEST:
+            raise self.wrong(node, f"its {key} is missing" if value is None else f"{key} {value!r} is no such number")
+        return value
+
+    def _call(self, node: Node, begin: int, end: int) -> None:
+        kind, size = node.get("comm_type"), self._number(node, "comm_size", 0, True)
+        if not isinstance(kind, int) or not 0 <= kind < len(COLLECTIVES):
+            raise self.wrong(node, f"comm_type {kind!r} is no collective of Chakra (0 to {len(COLLECTIVES) - 1})")
+        if size < 0:
+            raise self.wrong(node, f"comm_size {size} is no size")
+        group = self.groups.setdefault(str(node.get("pg_name", "")), _Group())
+        group.calls.setdefault(self.rank, []).append(_Call(self.rank, node, begin, end))
+
+
+def _in_a_circle(nodes: list[Node]) -> bool:
+    """Do nodes wait for themselves, by way of data and control dependencies?"""
+    known = {node.number for node in nodes}
+    needs = {node.number: {on for on in (*node.data_deps, *node.ctrl_deps) if on in known} for node in nodes}
+    followers: dict[int, list[int]] = {}
+    for number, on in needs.items():
+        for one in on:
+            followers.setdefault(one, []).append(number)
+    left = {number: len(on) for number, on in needs.items()}
+    free = [number for number, many in left.items() if not many]
+    for number in free:
+        for follower in followers.get(number, ()):
+            left[follower] -= 1
+            if not left[follower]:
+                free.append(follower)
+    return len(free) < len(needs)
+
+
+def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand) -> int:
+    """The calls of one group, k-th with k-th of all its ranks (those that ever name it); the next free tag."""
+    ranks = sorted(group.calls)
+    many = {rank: len(calls) for rank, calls in group.calls.items()}
+    most, least = max(many, key=lambda r: (many[r], -r)), min(many, key=lambda r: (many[r], r))
+    if many[most] != many[least]:
+        call = group.calls[most][many[least]]
+        raise InputError(
+            f"{name}: rank {most}, node {call.node.number}: it waits for ever: rank {least} has {many[least]:,} collectives of this group, not {many[most]:,}"
+        )
+    made: dict[tuple[str, int, int], Operations] = {}
+    for together in zip(*(group.calls[r] for r in ranks), strict=True):
+        first = together[0]
+        for call in together:
+            for key in ("comm_type", "comm_size"):
+                if call.node.get(key) != first.node.get(key):
+                    raise InputError(
+                        f"{name}: rank {call.rank}, node {call.node.number}: {key} {call.node.get(key)} where rank {first.rank} has {first.node.get(key)}"
+                    )
+        key_ = (
+            COLLECTIVES[first.node.get("comm_type")],
+            first.node.get("comm_size"),
+            int(first.node.get("comm_root", 0)),
+        )
+        if key_ not in made:
+            made[key_] = by(key_[0], len(ranks), key_[1], key_[2])
+        _write(build, together, made[key_], tag)
+        if len(build) > MOST_OPERATIONS:
+            raise InputError(f"{name}: more than {MOST_OPERATIONS:,} operations with all collectives expanded")
+        tag += STEPS
+    return tag
+
+
+def _write(build: Builder, together: Sequence[_Call], ops: Operations, tag: int) -> None:
+    """One collective of all ranks: every step waits for the rank's step before."""
+    begins = np.searchsorted(ops.rank, np.arange(len(together) + 1)).tolist()
+    columns = (ops.kind.tolist(), ops.peer.tolist(), ops.size.tolist(), ops.step.tolist())
+    for place, call in enumerate(together):
+        before, step = [call.begin], -1
+        now: list[int] = []
+        label = f"node {call.node.number}"
+        for i in range(begins[place], begins[place + 1]):
+            kind, peer, size, at = (c[i] for c in columns)
+            if at != step and now:
+                before, now = now, []
+            step = at
+            row = build.message(
+                Kind(kind), call.rank, together[peer].rank, size, tag + at, processor=STREAM, label=label
+            )
+            for on in before:
+                build.need(row, on)
+            now.append(row)
+        for on in now or before:
+            build.need(call.end, on)

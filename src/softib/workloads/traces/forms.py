@@ -1,0 +1,44 @@
+"""Recorded programs: which form a file has, and its schedule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from softib.errors import InputError
+from softib.workloads.schedule.schedule import Schedule
+from softib.workloads.traces.goal import read_goal
+
+__all__ = ["read_trace"]
+
+DUMPI = b"\xff\xaa\xddDUMPI"
+REFUSED = (
+    (DUMPI, "a DUMPI trace"),
+    (b"# htor's PMPI Tracer", "a trace of liballprof"),
+    (b"# collprof", "a trace of liballprof"),
+    (b"hostname=", "the head of a DUMPI trace"),
+    (b"version=", "a DUMPI trace as text"),
+)
+"""Beginnings of forms that are not read."""
+MOST_BYTES = 1 << 32
+
+
+CHAKRA = (".et", ".json")
+
+
+def read_trace(path: Path, ranks: int = 2) -> Schedule:
+    """The schedule of the file ``path``; a Chakra trace of one rank alone becomes that of ``ranks`` ranks. Raises :class:`InputError` for a file that cannot be read, one
+    line with what would be right."""
+    if path.suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
+        from softib.workloads.traces.chakra_schedule import read_chakra
+
+        return read_chakra(path, ranks)
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: {path.stat().st_size:,} bytes; a trace has at most {MOST_BYTES:,}")
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
+    for begin, what in REFUSED:
+        if data.startswith(begin):
+            raise InputError(f"{path} is {what}, which is not read; convert it to GOAL (schedgen does)")
+    return read_goal(path, data)

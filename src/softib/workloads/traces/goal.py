@@ -1,0 +1,182 @@
+"""GOAL schedules (Group Operation Assembly Language), text and binary, as LogGOPSim and its kin read and write them.
+
+Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); the binary form by LogGOPSim's and LogGOPSim2's files. Computing times are
+nanoseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.workloads.schedule.builder import Builder
+from softib.workloads.schedule.schedule import Kind, Schedule
+from softib.workloads.traces.goal_binary import is_binary, portals_text, read_binary
+from softib.workloads.traces.goal_text import read_columns
+from softib.workloads.traces.portals import Counters
+
+__all__ = ["read_goal", "write_goal"]
+
+PS_PER_NS = 1000
+ACKNOWLEDGED = "// softib: a send ends when it is acknowledged"
+"""The first line of what softib records, a comment for others: :attr:`Schedule.acknowledged`."""
+LONG = 1 << 20
+"""Octets of a text from which on machine code is worth its compiling."""
+_OP = re.compile(
+    r"(?:(?P<label>\w+)\s*:\s*)?(?:"
+    r"(?P<what>send|recv)\s+(?P<size>\d+)b\s+(?:to|from)\s+(?P<peer>\d+|-1)(?:\s+tag\s+(?P<tag>\d+|-1))?"
+    r"|calc\s+(?P<calc>\d+))"
+    r"(?:\s+cpu\s+(?P<cpu>\d+))?(?:\s+nic\s+\d+)?\s*;?"
+)
+_REQUIRES = re.compile(r"(\w+)\s+(requires|irequires)\s+(\w+)\s*;?")
+_RANK = re.compile(r"rank\s+(\d+)\s*\{")
+_RANKS = re.compile(r"num_ranks\s+(\d+)\s*;?")
+_COMMENT = re.compile(rb"/\*.*?\*/", re.S)
+
+
+def read_goal(path: Path, data: bytes) -> Schedule:
+    """The schedule in ``data``, the content of ``path``, text or binary. Raises :class:`InputError` with file, line, and what would be right."""
+    if is_binary(data):
+        text = portals_text(path, data)
+        if text is None:
+            return read_binary(path, data)
+        data = text
+    if b"/*" in data:
+        data = _COMMENT.sub(lambda hit: b"\n" * hit[0].count(b"\n"), data)
+    quick = read_columns(path.stem, data, data.startswith(ACKNOWLEDGED.encode())) if len(data) > LONG else None
+    return _Text(path).read(data) if quick is None else quick
+
+
+class _Text:
+    """Reads lines; ``labels`` of the rank that is being read."""
+
+    def __init__(self, path: Path):
+        self.path, self.line, self.ranks = path, 0, -1
+        self.build: Builder | None = None
+        self.counters = Counters()
+        self.rank = -1
+        self.seen: set[int] = set()
+        self.labels: dict[str, int] = {}
+        self.waits: list[tuple[str, str, bool, int]] = []
+
+    def wrong(self, what: str) -> InputError:
+        """An error at this line."""
+        return InputError(f"{self.path}:{self.line}: {what}")
+
+    def read(self, data: bytes) -> Schedule:
+        try:
+            lines = data.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.path}: neither text (octet {error.start}) nor a binary GOAL schedule") from None
+        for self.line, raw in enumerate(lines, 1):
+            text = raw.partition("//")[0].strip()
+            if text:
+                self._line(text)
+        if self.build is None:
+            raise InputError(f"{self.path}: no num_ranks line: no GOAL schedule")
+        if self.rank >= 0:
+            raise InputError(f"{self.path}: rank {self.rank} does not end: a }} is missing")
+        self.counters.close(self.build, self.path)
+        return replace(self.build.schedule(self.path.stem), acknowledged=data.startswith(ACKNOWLEDGED.encode()))
+
+    def _line(self, text: str) -> None:
+        if self.build is None:
+            hit = _RANKS.fullmatch(text)
+            if not hit or int(hit[1]) < 1:
+                raise self.wrong("a GOAL schedule begins with num_ranks N")
+            self.ranks = int(hit[1])
+            self.build = Builder(self.ranks)
+        elif self.rank < 0:
+            self._open(text)
+        elif text == "}":
+            self._close()
+        elif hit := _OP.fullmatch(text):
+            self._operation(hit)
+        elif hit := _REQUIRES.fullmatch(text):
+            self.waits.append((hit[1], hit[3], hit[2] == "irequires", self.line))
+        elif self.counters.takes(text):
+            label, row = self.counters.read(self.build, self.rank, text, self.wrong)
+            self._label(label, row)
+        else:
+            raise self.wrong(
+                f"{text!r} is no operation; write such as 'l1: send 8b to 1 tag 0', 'l2: calc 100', 'l2 requires l1'"
+            )
+
+    def _open(self, text: str) -> None:
+        hit = _RANK.fullmatch(text)
+        if not hit:
+            raise self.wrong(f"{text!r} stands outside of a rank; write rank N {{")
+        self.rank = int(hit[1])
+        if self.rank >= self.ranks:
+            raise self.wrong(f"rank {self.rank} of {self.ranks}: ranks are 0 to {self.ranks - 1}")
+        if self.rank in self.seen:
+            raise self.wrong(f"rank {self.rank} stands twice")
+        self.seen.add(self.rank)
+
+    def _close(self) -> None:
+        assert self.build is not None
+        for who, on, start, line in self.waits:
+            for name in (who, on):
+                if name not in self.labels:
+                    self.line = line
+                    raise self.wrong(f"rank {self.rank} has no {name}")
+            self.build.need(self.labels[who], self.labels[on], on_start=start)
+        self.rank, self.labels, self.waits = -1, {}, []
+
+    def _operation(self, hit: re.Match[str]) -> None:
+        assert self.build is not None
+        cpu = int(hit["cpu"] or 0)
+        if cpu > 255:
+            raise self.wrong(f"cpu {cpu}: a rank has at most 256 processors, 0 to 255")
+        label = hit["label"] or ""
+        if hit["calc"] is not None:
+            row = self.build.compute(self.rank, int(hit["calc"]) * PS_PER_NS, processor=cpu, label=label)
+        else:
+            kind = Kind.SEND if hit["what"] == "send" else Kind.RECV
+            row = self.build.message(
+                kind, self.rank, int(hit["peer"]), int(hit["size"]), int(hit["tag"] or 0), processor=cpu, label=label
+            )
+        self._label(label, row)
+
+    def _label(self, label: str, row: int) -> None:
+        if label:
+            if label in self.labels:
+                raise self.wrong(f"{label} stands twice in rank {self.rank}")
+            self.labels[label] = row
+
+
+def write_goal(s: Schedule, notes: Mapping[int, str] | None = None) -> str:
+    """``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are rounded to nanoseconds. ``notes``: comments before operations."""
+    lines = [*([ACKNOWLEDGED] if s.acknowledged else []), f"num_ranks {s.ranks}", ""]
+    begins = np.searchsorted(s.rank, np.arange(s.ranks + 1)).tolist()
+    one = len(np.unique(s.processor)) < 2
+    for r in range(s.ranks):
+        lines += [f"rank {r} {{", *_lines(s, begins[r], begins[r + 1], notes or {}, one), "}", ""]
+    return "\n".join(lines)
+
+
+def _lines(s: Schedule, begin: int, end: int, notes: Mapping[int, str], one_processor: bool) -> Iterator[str]:
+    """Those of one rank: operations ``begin`` to ``end``."""
+    part = slice(begin, end)
+    needs = slice(int(s.first[begin]), int(s.first[end]))
+    count = np.diff(s.first[begin : end + 1]).tolist()
+    on = zip(s.on_start[needs].tolist(), (s.needs[needs] - begin + 1).tolist(), strict=True)
+    ns = (s.compute_ps[part] / PS_PER_NS).round().astype(np.int64)
+    columns = (s.kind[part], s.size[part], s.peer[part], s.tag[part], ns, s.processor[part])
+    compute, send = int(Kind.COMPUTE), int(Kind.SEND)
+    for i, (kind, size, peer, tag, took, processor) in enumerate(zip(*(c.tolist() for c in columns), strict=True), 1):
+        if notes and begin + i - 1 in notes:
+            yield "\n".join(f"// {line}" for line in notes[begin + i - 1].split("\n"))
+        cpu = "" if one_processor else f" cpu {processor}"
+        if kind == compute:
+            yield f"l{i}: calc {took}{cpu}"
+        else:
+            yield f"l{i}: {'send' if kind == send else 'recv'} {size}b {'to' if kind == send else 'from'} {peer} tag {tag}{cpu}"
+        for _ in range(count[i - 1]):
+            start, before = next(on)
+            yield f"l{i} {'irequires' if start else 'requires'} l{before}"

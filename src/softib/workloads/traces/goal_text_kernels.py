@@ -1,0 +1,298 @@
+# mypy: ignore-errors
+"""Reading GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the grammar and every word to people.
+
+The kernel reads what schedgen, LogGOPSim's tools and softib write. It stops at the first line that is anything else, wrong or merely unusual; the reader of lines then
+reads the whole file, and says what is wrong.
+"""
+
+import numpy as np
+
+from softib.jit import kernel, table
+
+Ops = table("Ops", "rank kind peer size tag ns cpu label_at label_len who on start")
+"""Columns of operations (``label_at`` and ``label_len`` octets of the text), and of requirements: rows that wait, rows that they wait for, whether for the begin. Room for as many as
+there are lines."""
+Labels = table("Labels", "row stamp key_at key_len key_rank chain ids")
+"""Names of one rank: by number ``row`` (its operation, -1: not yet) and ``stamp`` (the rank, by order in the file, that wrote it). Names ``l1``, ``l2`` … have their
+own numbers; others are found by hash: ``key_*`` and ``chain`` (0: nothing) are an open table. ``ids``: how many numbers the table of hashes has given."""
+
+SEND, RECV, COMPUTE = 0, 1, 2
+"""``schedule.Kind``."""
+NL, SPACE, SLASH = 10, 32, 47
+KEYWORDS = (b"send", b"recv", b"calc", b"to", b"from", b"requires", b"irequires", b"rank", b"tag", b"cpu", b"nic")
+TO, FROM, REQUIRES, IREQUIRES, RANK_WORD, TAG_WORD, CPU_WORD, NIC_WORD = range(3, 11)
+KIND, NUMBER, PEER, TAG, CPU = range(5)
+OPERATIONS, NEEDS, STAMP, RANK = range(4)
+
+
+@kernel
+def blank(data, at):
+    """The first octet from ``at`` on that is no space (of a line)."""
+    while data[at] == SPACE or data[at] == 9 or data[at] == 13:
+        at += 1
+    return at
+
+
+@kernel
+def word_end(data, at):
+    """Behind the letters, digits and underscores from ``at`` on."""
+    while True:
+        c = data[at]
+        if not (48 <= c <= 57 or 65 <= c <= 90 or c == 95 or 97 <= c <= 122):
+            return at
+        at += 1
+
+
+@kernel
+def number_end(data, at):
+    """Behind the digits from ``at`` on; ``at`` where there are none or more than 18."""
+    end = at
+    while 48 <= data[end] <= 57:
+        end += 1
+    return at if end - at > 18 else end
+
+
+@kernel
+def number_in(data, at, end):
+    """The number of the digits in between."""
+    value = 0
+    for i in range(at, end):
+        value = value * 10 + (data[i] - 48)
+    return value
+
+
+@kernel
+def label_id(labels, data, at, end, rank, direct):
+    """The number of the name in ``data[at:end]``; -1 where the table of hashes is full."""
+    if data[at] == 108 and 1 < end - at <= 10 and data[at + 1] != 48:  # l1, l2 …
+        digits = number_end(data, at + 1)
+        if digits == end:
+            number = number_in(data, at + 1, end)
+            if number < direct:
+                return number
+    key = 2166136261
+    for i in range(at, end):
+        key = ((key ^ data[i]) * 16777619) & 0xFFFFFFFF
+    key = (key ^ (rank * 2654435761)) & (len(labels.chain) - 1)
+    while labels.chain[key] > 0:
+        k = labels.chain[key] - 1
+        if labels.key_rank[k] == rank and labels.key_len[k] == end - at:
+            same = True
+            for i in range(end - at):
+                if data[labels.key_at[k] + i] != data[at + i]:
+                    same = False
+                    break
+            if same:
+                return direct + k
+        key = (key + 1) & (len(labels.chain) - 1)
+    k = labels.ids[0]
+    if k >= len(labels.key_at):
+        return -1
+    labels.ids[0] = k + 1
+    labels.chain[key] = k + 1
+    labels.key_at[k], labels.key_len[k], labels.key_rank[k] = at, end - at, rank
+    return direct + k
+
+
+@kernel
+def is_word(data, at, end, word):
+    """Is ``data[at:end]`` the word (a row of ``keywords``: its length, then its octets)?"""
+    if end - at != word[0]:
+        return False
+    for i in range(end - at):
+        if data[at + i] != word[i + 1]:
+            return False
+    return True
+
+
+@kernel
+def close_rank(ops, labels, first, needs, stamp):
+    """Names of the requirements from ``first`` on become operations; False where a name stands for none."""
+    for i in range(first, needs):
+        who, on = ops.who[i], ops.on[i]
+        if labels.stamp[who] != stamp or labels.stamp[on] != stamp:
+            return False
+        ops.who[i], ops.on[i] = labels.row[who], labels.row[on]
+    return True
+
+
+@kernel
+def operands(data, at, keywords, value):
+    """What stands behind ``send``, ``recv`` or ``calc`` (``value[KIND]``), into ``value``; the octet behind it, -1 where it is unusual."""
+    computes = value[KIND] == COMPUTE
+    end = number_end(data, at)
+    if end == at or (computes and end - at > 15):
+        return -1
+    value[NUMBER], value[PEER], value[TAG], value[CPU] = number_in(data, at, end), -1, 0, 0
+    at = end
+    if not computes:
+        if data[at] != 98 or data[at + 1] != SPACE:  # b
+            return -1
+        at = blank(data, at + 1)
+        end = word_end(data, at)
+        if not is_word(data, at, end, keywords[TO]) and not is_word(data, at, end, keywords[FROM]):
+            return -1
+        at = blank(data, end)
+        end = number_end(data, at)
+        if end == at or end - at > 9:
+            return -1
+        value[PEER] = number_in(data, at, end)
+        at = end
+    last = COMPUTE if computes else 0
+    while True:
+        word = blank(data, at)
+        end = word_end(data, word)
+        if end == word:
+            return word
+        which = (
+            1
+            if is_word(data, word, end, keywords[TAG_WORD])
+            else 2
+            if is_word(data, word, end, keywords[CPU_WORD])
+            else 3
+        )
+        if (
+            word == at
+            or (which == 3 and not is_word(data, word, end, keywords[NIC_WORD]))
+            or which <= (1 if computes else last)
+        ):
+            return -1
+        at = blank(data, end)
+        end = number_end(data, at)
+        if end == at:
+            return -1
+        if which < 3:
+            value[TAG if which == 1 else CPU] = number_in(data, at, end)
+        last = which
+        at = end
+
+
+@kernel
+def requirement(data, name, name_end, at, ops, labels, keywords, where):
+    """``NAME requires NAME`` or ``irequires``: the octet behind it; -1 where it is unusual, -2 where it is none. ``where``: as :func:`read_text`'s ``out``."""
+    end = word_end(data, at)
+    waits = is_word(data, at, end, keywords[REQUIRES])
+    if not waits and not is_word(data, at, end, keywords[IREQUIRES]):
+        return -2
+    direct = len(labels.row) - len(labels.key_at)
+    on = blank(data, end)
+    on_end = word_end(data, on)
+    if on_end == on or on == end:
+        return -1
+    who_id = label_id(labels, data, name, name_end, where[STAMP], direct)
+    on_id = label_id(labels, data, on, on_end, where[STAMP], direct)
+    if who_id < 0 or on_id < 0:
+        return -1
+    n = where[NEEDS]
+    ops.who[n], ops.on[n], ops.start[n] = who_id, on_id, not waits
+    where[NEEDS] = n + 1
+    return on_end
+
+
+@kernel
+def operation(data, at, rank, ops, labels, keywords, where, value):
+    """A line within a rank: an operation or a requirement; the octet behind it, -1 where it is unusual."""
+    name, name_end = at, word_end(data, at)
+    if name_end == name:
+        return -1
+    at = blank(data, name_end)
+    labelled = data[at] == 58  # :
+    if labelled:
+        at = blank(data, at + 1)
+    else:
+        end = requirement(data, name, name_end, at, ops, labels, keywords, where)
+        if end != -2:
+            return end
+        at = name
+    end = word_end(data, at)
+    value[KIND] = (
+        SEND if is_word(data, at, end, keywords[0]) else RECV if is_word(data, at, end, keywords[1]) else COMPUTE
+    )
+    if value[KIND] == COMPUTE and not is_word(data, at, end, keywords[2]):
+        return -1
+    behind = blank(data, end)
+    at = operands(data, behind, keywords, value) if behind > end else -1
+    if at < 0 or value[CPU] > 255:
+        return -1
+    n = where[OPERATIONS]
+    computes = value[KIND] == COMPUTE
+    ops.rank[n], ops.kind[n], ops.peer[n], ops.tag[n], ops.cpu[n] = (
+        rank,
+        value[KIND],
+        value[PEER],
+        value[TAG],
+        value[CPU],
+    )
+    ops.size[n], ops.ns[n] = 0 if computes else value[NUMBER], value[NUMBER] if computes else 0
+    ops.label_at[n], ops.label_len[n] = name, name_end - name if labelled else 0
+    if labelled:
+        number = label_id(labels, data, name, name_end, where[STAMP], len(labels.row) - len(labels.key_at))
+        if number < 0 or labels.stamp[number] == where[STAMP]:
+            return -1
+        labels.stamp[number], labels.row[number] = where[STAMP], n
+    where[OPERATIONS] = n + 1
+    return at
+
+
+@kernel
+def opened(data, at, seen, keywords, where):
+    """``rank N {``: the octet behind it, -1 where it is unusual; ``where[RANK]`` is N."""
+    end = word_end(data, at)
+    named = is_word(data, at, end, keywords[RANK_WORD])
+    at = blank(data, end)
+    if not named or at == end:
+        return -1
+    end = number_end(data, at)
+    if end == at or end - at > 9:
+        return -1
+    rank = number_in(data, at, end)
+    at = blank(data, end)
+    if rank >= len(seen) or seen[rank] or data[at] != 123:  # {
+        return -1
+    seen[rank] = True
+    where[RANK] = rank
+    where[STAMP] += 1
+    return at + 1
+
+
+@kernel
+def line_end(data, at):
+    """Behind the newline after spaces and a comment from ``at`` on; -1 where something else stands there."""
+    at = blank(data, at)
+    if data[at] == SLASH and data[at + 1] == SLASH:
+        while data[at] != NL:
+            if data[at] >= 128:
+                return -1
+            at += 1
+    return at + 1 if data[at] == NL else -1
+
+
+@kernel
+def read_text(data, at, ops, labels, seen, keywords, where):
+    """Operations and requirements from octet ``at`` on (``data`` ends with a newline); ``where``: how many of both there are (OPERATIONS, NEEDS), and
+    how many ranks were opened (STAMP). True where all was read."""
+    value = np.zeros(5, np.int64)
+    first = 0
+    where[RANK] = -1
+    while at < len(data):
+        at = blank(data, at)
+        c = data[at]
+        if c != NL and c != SLASH:
+            if c == 125:  # }
+                if where[RANK] < 0 or not close_rank(ops, labels, first, where[NEEDS], where[STAMP]):
+                    return False
+                where[RANK], first = -1, where[NEEDS]
+                at += 1
+            elif where[RANK] < 0:
+                at = opened(data, at, seen, keywords, where)
+            else:
+                at = operation(data, at, where[RANK], ops, labels, keywords, where, value)
+                if at >= 0:
+                    at = blank(data, at)
+                    at += data[at] == 59  # ;
+            if at < 0:
+                return False
+        at = line_end(data, at)
+        if at < 0:
+            return False
+    return where[RANK] < 0

@@ -1,0 +1,127 @@
+"""Collectives as sends and receives by the plain algorithms of textbooks: what a trace that names a collective becomes when no library's own choice is known.
+
+All-reduce, all-gather and reduce-scatter by rings, all-to-all by pairwise exchange, broadcast and reduce by binomial trees, gather and scatter straight from and to the
+root, barrier by dissemination (Chan et al., "Collective communication: theory, practice, and experience", 2007; Thakur et al. 2005; Hensgen et al. 1988).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.workloads.schedule.schedule import Kind
+
+__all__ = ["COLLECTIVES", "Expand", "Operations", "expand"]
+
+BARRIER_OCTETS = 1
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Sends and receives of ``n`` ranks, sorted by rank and step: ``rank``, ``kind`` (:class:`~softib.workloads.schedule.schedule.Kind`), ``peer``, ``size`` octets, and ``step``, which
+    is the tag too. What a rank does in a step begins when all that it did in its step before has ended."""
+
+    rank: np.ndarray
+    kind: np.ndarray
+    peer: np.ndarray
+    size: np.ndarray
+    step: np.ndarray
+
+
+Expand = Callable[..., Operations]
+"""``(collective, ranks, size, root=0)``: the place where another library's algorithms go in."""
+
+
+def expand(collective: str, ranks: int, size: int, root: int = 0) -> Operations:
+    """``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: octets that a rank puts in, as Chakra's and NCCL's calls count them (all-gather: its own part;
+    all-to-all and scatter: all parts together). Raises :class:`InputError` for a collective that is not known."""
+    if collective not in _MAKERS:
+        raise InputError(f"{collective} is no collective known here; there are {', '.join(_MAKERS)}")
+    return _sorted(*_MAKERS[collective](ranks, size, root % ranks)) if ranks > 1 else _sorted(*[np.zeros(0)] * 4)
+
+
+Sends = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""(source, destination, octets, step) of each message."""
+
+
+def _sorted(src: np.ndarray, dst: np.ndarray, size: np.ndarray, step: np.ndarray) -> Operations:
+    """Each message as its send and its receive."""
+    n = len(src)
+    rank, peer = np.concatenate([src, dst]), np.concatenate([dst, src])
+    kind = np.repeat([int(Kind.SEND), int(Kind.RECV)], n)
+    order = np.lexsort((kind, np.tile(step, 2), rank))
+    columns = (rank, kind, peer, np.tile(size, 2), np.tile(step, 2))
+    return Operations(*(np.asarray(c)[order].astype(np.int64) for c in columns))
+
+
+def _part(size: int, ranks: int, k: np.ndarray) -> np.ndarray:
+    """Octets of part ``k`` of ``ranks``: all parts are ``size`` together."""
+    each, rest = divmod(size, ranks)
+    return each + (k < rest)
+
+
+def _ring(ranks: int, steps: int, part: Callable[[np.ndarray], np.ndarray]) -> Sends:
+    """In step s rank r sends part r - s to r + 1."""
+    step, r = np.divmod(np.arange(steps * ranks), ranks)
+    return r, (r + 1) % ranks, part((r - step) % ranks), step
+
+
+def _all_reduce(n: int, size: int, _: int) -> Sends:
+    return _ring(n, 2 * (n - 1), lambda k: _part(size, n, k))
+
+
+def _reduce_scatter(n: int, size: int, _: int) -> Sends:
+    return _ring(n, n - 1, lambda k: _part(size, n, k))
+
+
+def _all_gather(n: int, size: int, _: int) -> Sends:
+    return _ring(n, n - 1, lambda k: np.full(len(k), size))
+
+
+def _all_to_all(n: int, size: int, _: int) -> Sends:
+    step, r = np.divmod(np.arange((n - 1) * n), n)
+    to = (r + step + 1) % n
+    return r, to, _part(size, n, to), step
+
+
+def _tree(n: int, size: int, root: int) -> Sends:
+    """In step s those who have the data, the first 2^s counted from the root, send it on by 2^s."""
+    made = [
+        (np.arange(min(1 << s, n - (1 << s))), 1 << s, np.full(min(1 << s, n - (1 << s)), s))
+        for s in range((n - 1).bit_length())
+    ]
+    src = np.concatenate([a for a, _, _ in made])
+    dst = np.concatenate([a + by for a, by, _ in made])
+    return (src + root) % n, (dst + root) % n, np.full(len(src), size), np.concatenate([s for _, _, s in made])
+
+
+def _reduce(n: int, size: int, root: int) -> Sends:
+    src, dst, octets, step = _tree(n, size, root)
+    return dst, src, octets, step.max() - step
+
+
+def _gather(n: int, size: int, root: int) -> Sends:
+    others = (root + np.arange(1, n)) % n
+    return others, np.full(n - 1, root), np.full(n - 1, size), np.zeros(n - 1)
+
+
+def _scatter(n: int, size: int, root: int) -> Sends:
+    others = (root + np.arange(1, n)) % n
+    return np.full(n - 1, root), others, _part(size, n, others), np.zeros(n - 1)
+
+
+def _barrier(n: int, _: int, __: int) -> Sends:
+    rounds = (n - 1).bit_length()
+    step, r = np.divmod(np.arange(rounds * n), n)
+    return r, (r + (1 << step)) % n, np.full(rounds * n, BARRIER_OCTETS), step
+
+
+_MAKERS: dict[str, Callable[[int, int, int], Sends]] = {
+    "all-reduce": _all_reduce, "reduce": _reduce, "all-gather": _all_gather, "gather": _gather, "scatter": _scatter, "broadcast": _tree,
+    "all-to-all": _all_to_all, "reduce-scatter": _reduce_scatter, "reduce-scatter-block": _reduce_scatter, "barrier": _barrier,
+}  # fmt: skip
+COLLECTIVES = tuple(_MAKERS)
+"""Their names, in the order of Chakra's CollectiveCommType."""

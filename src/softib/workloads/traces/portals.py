@@ -1,0 +1,85 @@
+"""Operations of Portals 4 in a GOAL text: put, append, triggered put, and tests of counters (LogGOPSim2's extension).
+
+An append is a receive that others need not wait for; a counter counts what arrived for its appends, and the puts of its own rank that completed. Who waits for a counter waits for
+everything that counts on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from softib.errors import InputError
+from softib.workloads.schedule.builder import Builder
+from softib.workloads.schedule.schedule import Kind
+
+__all__ = ["Counters"]
+
+_ARGS = r"(?:\s+(?:arg[1-4]|hh|ph|ch|mem)\s+\d+)*"
+_LABEL = r"(?:(?P<label>\w+)\s*:\s*)?"
+_WHEN = r"(?:\s+when\s+(?P<when>\d+)\s+reaches\s+(?P<value>\d+))?"
+_PUT = re.compile(
+    rf"{_LABEL}t?put\s+(?P<size>\d+)b\s+to\s+(?P<peer>\d+){_ARGS}{_WHEN}(?:\s+ct\s+(?P<ct>\d+))?\s+tag\s+(?P<tag>\d+)\s*;?"
+)
+_APPEND = re.compile(
+    rf"{_LABEL}t?append\s+(?P<size>\d+)b\s+to\s+(?:priority|overflow)_list{_ARGS}\s+allowed\s+(?P<peer>\d+){_WHEN}(?:\s+ct\s+(?P<ct>\d+))?"
+    r"(?:\s+use_once)?\s+tag\s+(?P<tag>\d+)\s*;?"
+)
+_TEST = re.compile(rf"{_LABEL}test\s+(?P<when>\d+)\s+for\s+(?P<value>\d+)\s*;?")
+_GET = re.compile(r"(?:\w+\s*:\s*)?t?get\s.*")
+Wrong = Callable[[str], InputError]
+
+
+class Counters:
+    """The counters of all ranks: what counts on each, and who waits for what."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[int, int], list[int]] = {}
+        self._awaits: list[tuple[int, int, int, int]] = []
+
+    def takes(self, text: str) -> bool:
+        """Is ``text`` an operation of Portals?"""
+        return any(form.fullmatch(text) for form in (_PUT, _APPEND, _TEST, _GET))
+
+    def read(self, build: Builder, rank: int, text: str, wrong: Wrong) -> tuple[str, int]:
+        """(label, row) of the operation in ``text``."""
+        if hit := _PUT.fullmatch(text):
+            row = build.message(
+                Kind.SEND, rank, int(hit["peer"]), int(hit["size"]), int(hit["tag"]), label=hit["label"] or ""
+            )
+            self._note(rank, hit, row, row)
+        elif hit := _APPEND.fullmatch(text):
+            row = build.compute(rank, 0, label=hit["label"] or "")
+            comes = build.message(
+                Kind.RECV, rank, int(hit["peer"]), int(hit["size"]), int(hit["tag"]), label=hit["label"] or ""
+            )
+            build.need(comes, row)
+            self._note(rank, hit, comes, row)
+        elif hit := _TEST.fullmatch(text):
+            row = build.compute(rank, 0, label=hit["label"] or "")
+            self._awaits.append((rank, int(hit["when"]), int(hit["value"]), row))
+        else:
+            raise wrong("a get of Portals is not known here; put, append, tput, tappend and test are")
+        return hit["label"] or "", row
+
+    def _note(self, rank: int, hit: re.Match[str], counted: int, waits: int) -> None:
+        if hit["ct"] is not None:
+            self._counts.setdefault((rank, int(hit["ct"])), []).append(counted)
+        if hit["when"] is not None:
+            self._awaits.append((rank, int(hit["when"]), int(hit["value"]), waits))
+
+    def close(self, build: Builder, path: Path) -> None:
+        """Make everybody wait for what counts. Raises :class:`InputError` where a counter never gets there, or where it is not known what comes first."""
+        for rank, counter, value, row in self._awaits:
+            counted = [c for c in self._counts.get((rank, counter), []) if c != row]
+            if len(counted) < value:
+                raise InputError(
+                    f"{path}: rank {rank} waits for counter {counter} to reach {value}; it counts to {len(counted)}"
+                )
+            if len(counted) > value:
+                raise InputError(
+                    f"{path}: rank {rank} waits for {value} of {len(counted)} on counter {counter}: which come first is not known before a run"
+                )
+            for c in counted:
+                build.need(row, c)

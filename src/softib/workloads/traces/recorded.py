@@ -1,0 +1,185 @@
+"""What a program was seen to post and to poll, as a :class:`~softib.workloads.schedule.schedule.Schedule`.
+
+Each message is a send and a receive; a READ or an atomic is a request of 0 octets and the answer, sent by the adapter of the other rank. A thread computes between its calls what its
+CPU time says. What it posts waits for what it polled before: receives of messages, answers to its READs, and its own sends, which have ended when they are acknowledged.
+A WRITE leaves no completion at its destination; what that rank posts later waits for it, since only memory could have told it.
+
+Events of all threads are read by time, since threads of one rank poll the same completion queue (UCX's datagrams: the program's thread and the asynchronous one): the n-th
+receive of a queue pair completes with its n-th message, whichever thread polls it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from softib.errors import InputError
+from softib.sim.recorded_events import Event, RecordedThread
+from softib.workloads.schedule.builder import Builder
+from softib.workloads.schedule.schedule import Kind, Schedule
+from softib.workloads.traces.recorded_posts import ANSWERED, Message, Posts, by_time
+
+__all__ = ["Recorded", "recorded_schedule"]
+
+MOST_THREADS = 200
+PS_PER_NS = 1000
+SEND, RECV = int(Kind.SEND), int(Kind.RECV)
+POST, RECEIVED, SENT, BEGIN, END = (int(e) for e in (Event.POST, Event.RECEIVED, Event.SENT, Event.BEGIN, Event.END))
+"""Plain numbers: a member of an enumeration costs more than an event otherwise takes."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not recorded or to multicast groups, ``local`` ones of a rank to itself.
+    ``notes``: by operation, what its rank begins or ends before it: collectives of a library, one a line."""
+
+    schedule: Schedule
+    messages: int
+    unknown: int
+    local: int
+    notes: dict[int, str]
+
+
+def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tuple[str, ...] = ()) -> Recorded:
+    """The program of ``threads``. ``collectives``: names behind the numbers of BEGIN and END. Raises :class:`InputError` where nothing was recorded."""
+    ranks = _ranks(threads)
+    if not ranks:
+        raise InputError(f"{name}: nothing was recorded: no program made a queue pair")
+    found = Posts(threads, ranks)
+    build = Builder(max(ranks.values()) + 1)
+    of_process = Counter(t.pid for t in threads)
+    adapter = min(1 + max(of_process.values()), MOST_THREADS)
+    for m in found.every:
+        _arrival(build, m, adapter)
+    notes: list[tuple[int, str]] = []
+    for reader in _read(build, found, threads, ranks):
+        notes += [(row, _note(collectives, word, n, octets)) for row, word, n, octets in reader.notes]
+    made = replace(build.schedule(name), acknowledged=True)
+    lines: dict[int, list[str]] = {}
+    for row, text in notes:
+        lines.setdefault(int(build.place[row]), []).append(text)
+    return Recorded(
+        made, len(found.every), found.unknown, found.local, {row: "\n".join(texts) for row, texts in lines.items()}
+    )
+
+
+def _read(build: Builder, posts: Posts, threads: list[RecordedThread], ranks: dict[int, int]) -> list[_Reader]:
+    """The operations of all ``threads``, by time."""
+    nth: Counter[int] = Counter()
+    readers = []
+    for t in threads:
+        readers.append(_Reader(build, posts, ranks[t.pid], min(nth[t.pid], MOST_THREADS - 1)))
+        nth[t.pid] += 1
+    for k, *event in by_time(threads, ("type", "ns", "compute", "qpn", "peer", "octets")):
+        readers[k].take(*event)
+    for reader in readers:
+        reader.end()
+    return readers
+
+
+def _note(collectives: tuple[str, ...], word: str, number: int, octets: int) -> str:
+    """``begin MPI_Allreduce 64``; without octets where the call does not say them."""
+    name = collectives[number] if number < len(collectives) else f"collective {number}"
+    return f"{word} {name} {octets}" if octets else f"{word} {name}"
+
+
+def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
+    """Rank of each process: what the launcher says where that is one for each, else by the time of its first queue pair."""
+    rank_of: dict[int, int | None] = {}
+    for t in threads:
+        rank_of.setdefault(t.pid, t.rank)
+    known = [r for r in rank_of.values() if r is not None]
+    if len(known) == len(rank_of) == len(set(known)):
+        return {pid: r for pid, r in rank_of.items() if r is not None}
+    return {pid: i for i, pid in enumerate(rank_of)}
+
+
+def _arrival(build: Builder, m: Message, adapter: int) -> None:
+    """What the target of ``m`` does: receives, or answers by its adapter."""
+    if m.opcode not in ANSWERED:
+        m.arrives = build.message(RECV, m.target, m.source, m.octets, m.tag)
+        return
+    request = build.message(RECV, m.target, m.source, 0, m.tag, processor=adapter)
+    answer = build.message(SEND, m.target, m.source, m.octets, m.tag, processor=adapter)
+    build.need(answer, request)
+    m.answer = build.message(RECV, m.source, m.target, m.octets, m.tag)
+
+
+class _Reader:
+    """Makes the operations of one thread. ``after``: rows for whose end the next operation waits; ``noted``: notes that stand before it."""
+
+    def __init__(self, build: Builder, posts: Posts, rank: int, processor: int):
+        self.build, self.posts, self.rank, self.processor = build, posts, rank, processor
+        self.after: list[int] = []
+        self.computed = self.seen = 0
+        self.complete: dict[tuple[int, int], int] = {}
+        self.notes: list[tuple[int, str, int, int]] = []
+        self.noted: list[tuple[str, int, int]] = []
+
+    def take(self, kind: int, ns: int, compute: int, qpn: int, peer: int, octets: int) -> None:
+        """The thread's next event."""
+        self._compute(compute)
+        if kind == POST:
+            self._post(ns, self.posts.next())
+        elif kind == RECEIVED:
+            message = self.posts.received(ns, qpn, peer, octets)
+            if message is not None:
+                self.after.append(message.arrives)
+        elif kind == SENT:
+            self._sent(ns, qpn, octets)
+        elif kind in (BEGIN, END):
+            self.noted.append(("begin" if kind == BEGIN else "end", qpn, octets))
+
+    def end(self) -> None:
+        """The thread has no more: something must stand behind its last note, and behind what it waited for."""
+        if len(self.after) > 1 or self.noted:
+            self._calculate(0)
+
+    def _compute(self, ns: int) -> None:
+        if ns > self.computed:
+            self._calculate(ns - self.computed)
+            self.computed = ns
+
+    def _calculate(self, ns: int) -> None:
+        row = self.build.compute(self.rank, ns * PS_PER_NS, processor=self.processor)
+        self._made(row)
+        self.after = [row]
+
+    def _made(self, row: int) -> None:
+        """``row`` waits for what the thread saw before, and what it noted stands before it."""
+        for on in self.after:
+            self.build.need(row, on)
+        if self.noted:
+            self.notes += [(row, *note) for note in self.noted]
+            self.noted = []
+
+    def _post(self, ns: int, m: Message | None) -> None:
+        if m is None:
+            return
+        self._written(ns)
+        if len(self.after) > 1:
+            self._calculate(0)
+        octets = 0 if m.opcode in ANSWERED else m.octets
+        m.row = self.build.message(SEND, self.rank, m.target, octets, m.tag, processor=self.processor)
+        self._made(m.row)
+
+    def _written(self, ns: int) -> None:
+        """WRITEs to this rank that were posted before: of each queue pair the last."""
+        came = self.posts.written.get(self.rank)
+        if not came:
+            return
+        last: dict[int, Message] = {}
+        while self.seen < len(came) and came[self.seen].ns < ns:
+            last[came[self.seen].tag] = came[self.seen]
+            self.seen += 1
+        self.after += [m.arrives for m in last.values()]
+
+    def _sent(self, ns: int, qpn: int, count: int) -> None:
+        """Requests of ``qpn`` up to the ``count``-th are complete: the last of them says so for all (IBA 9.7.5)."""
+        key = (qpn, self.posts.maker(qpn, ns)[2])
+        queue = self.posts.queues.get((self.rank, *key), [])
+        for m in reversed(queue[self.complete.get(key, 0) : count]):
+            if m is not None and m.row >= 0:
+                self.after.append(m.answer if m.opcode in ANSWERED else m.row)
+                break
+        self.complete[key] = count

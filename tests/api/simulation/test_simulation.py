@@ -1,0 +1,204 @@
+"""``softib.simulate``: tables, figures and causes, against what the messages alone say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import softib
+from softib.errors import InputError, UnknownName
+from softib.routing.engine import ENGINES
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return softib.generate("fat-tree", radix=8, levels=2, hosts=32)
+
+
+@pytest.fixture(scope="module")
+def hot(tree):
+    return softib.simulate(tree, "hot-spot:1MB,senders=8", what_if="engine=minhop")
+
+
+def test_tables_have_a_row_for_everything(hot):
+    assert len(hot.messages) == 31 and hot.messages["job"].n_unique() == 2
+    assert hot.jobs["messages"].to_list() == [8, 23]
+    assert (hot.messages["arrived_us"] > hot.messages["began_us"]).all()
+    assert hot.ports["port_xmit_data"].sum() == hot.ports["port_rcv_data"].sum()
+    assert hot.ports["load"].max() <= 1
+
+
+def test_an_incast_names_its_receiver_and_takes_its_time(hot):
+    """8 MB into one link of 400 Gb/s: 160 µs and headers."""
+    first = hot.busy_ports[0]
+    assert first["peer"].startswith("host-0001") and "8 hosts send to one" in first["cause"]
+    assert 160 < hot.simulated_us < 160 * 1.03
+    assert not hot.valid and "head-of-line" in hot.why_not[0]
+
+
+def test_where_no_link_is_busy_none_is_the_cause():
+    """Ping-pong waits for latencies; messages that lost packets wait for ACK timeouts, with the links idle."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, hosts=32)
+    alone = softib.simulate(tree, "latency:8,iterations=10")
+    assert all("latencies are the limit" in port["cause"] for port in alone.busy_ports)
+    uplink = softib.simulate(tree, "shift:1MB,k=9", layer="packet", record=softib.Record(trace=0)).trace["packets"][0][
+        "hops"
+    ][1]["port"]
+    lossy = softib.simulate(tree, "shift:1MB,k=9", layer="packet", faults=[f"5us link-down {uplink}"])
+    assert all(
+        "waited for ACK timeouts" in port["cause"] and "shorter ACK timeout" in port["help"]
+        for port in lossy.busy_ports
+    )
+
+
+def test_a_link_that_is_as_busy_as_its_hosts_own_is_not_the_limit():
+    """Three switches in a ring, one flow on each cable: no tables send a host's data faster than its own link does."""
+    ring = softib.generate("ring", switches=3, hosts_per_switch=1)
+    found = softib.simulate(ring, "permutation:1MB", layer="fluid")
+    assert found.busy_ports and all("own links are the limit" in port["help"] for port in found.busy_ports[:3])
+    assert not found.remedies
+
+
+def test_what_if_runs_it_again(hot):
+    assert hot.engine == "ftree" and hot.what_if.engine == "minhop"
+    assert hot.to_json()["what_if"]["change"] == "engine=minhop"
+
+
+def test_an_engine_that_spreads_better_is_named(tree):
+    """Every host of one leaf to the first host of another leaf and the like: updn and ftree lead by destination."""
+    run = softib.simulate(tree, "permutation:1MB,seed=3")
+    assert set(run.other_engines) <= set(ENGINES) and run.engine not in run.other_engines
+    assert all(v > 0 for v in run.other_engines.values())
+
+
+def test_json_is_json_and_the_same_each_time(tree):
+    one, two = (softib.simulate(tree, "random-pairs:100KB,over=20us").to_json() for _ in range(2))
+    for made in (one, two):
+        del made["wall_s"]
+    assert one == two and json.loads(json.dumps(one, default=float))["messages"] == 32
+
+
+def test_it_says_what_it_is_in_one_line(hot):
+    assert repr(hot).count("\n") == 0 and "31 messages" in repr(hot)
+    assert "virtual time" in hot._repr_html_() and softib.Simulation is type(hot)
+
+
+def test_layers_agree_where_nothing_is_shared(tree):
+    fluid, static = (softib.simulate(tree, "shift:1MB,k=3", layer=layer) for layer in ("fluid", "static"))
+    assert fluid.simulated_us == pytest.approx(static.simulated_us, rel=1e-9) and fluid.valid and static.valid
+
+
+def test_barriers_are_phases(tree):
+    run = softib.simulate(tree, "all-to-all:1MB,barrier=yes")
+    assert run.table("phases")["shift"].to_list() == list(range(1, 32)) and run.simulated_us > 31 * 20
+    assert run.good and run.to_json()["phases"] == 31
+    with pytest.raises(UnknownName):
+        run.table("messages")
+
+
+def test_a_yaml_of_jobs(tree, tmp_path):
+    (tmp_path / "w.yaml").write_text(
+        "jobs:\n- {pattern: shift, size: 1MB, sl: 0}\n- {pattern: incast, size: 64KB, sl: 1, start: 1us}\n"
+    )
+    run = softib.simulate(tree, tmp_path / "w.yaml")
+    assert run.jobs["job"].to_list() == ["shift", "incast"] and run.workload == "w"
+    assert run.messages.filter(run.messages["job"] == "incast")["began_us"].min() == 1.0
+
+
+def test_the_page_and_the_parquet_file(hot, tmp_path):
+    import polars
+
+    page = hot.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == page and "<svg" in page and "http" not in page.split("<body>")[1]
+    hot.to_parquet(tmp_path / "m.parquet")
+    assert len(polars.read_parquet(tmp_path / "m.parquet")) == 31
+
+
+def test_names_are_escaped_on_the_page(tmp_path):
+    (tmp_path / "evil.csv").write_text("source,destination,bytes\nhost-0001,host-0002,5MB\n")
+    tree = softib.generate("fat-tree", radix=4, levels=2, name="<script>alert(1)</script>")
+    page = softib.simulate(tree, f"matrix:{tmp_path / 'evil.csv'}").to_html()
+    assert "<script>" not in page and "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("workload", "options", "said"),
+    [
+        ("permutaton:1MB", {}, "did you mean permutation"),
+        ("incast:1MB,senders=32", {}, "there are 31 others"),
+        ("shift:1MB", {"layer": "fluidd"}, "did you mean fluid"),
+        ("shift:1MB", {"engine": "updown"}, "no routing engine named"),
+        ("shift:1MB", {"what_if": "engine"}, "write what changes"),
+        ("shift:1MB", {"what_if": "engin=updn"}, "did you mean engine"),
+        ("shift:1MB", {"network": "roce"}, "only packets know that"),
+        ("shift:1MB", {"network": "rocev2", "layer": "packet"}, "no network named"),
+        ("shift:1MB", {"network": "roce,pfc", "layer": "packet"}, "write options as name=value"),
+        ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "write on or off"),
+        ("shift:1MB", {"network": "tcp,gbps=fast", "layer": "packet"}, "write a number"),
+        ("shift:1MB", {"what_if": "network=tcp,mtu=20", "layer": "packet"}, "mtu 20 is not possible"),
+        ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "a socket has none"),
+        ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "fluid layer alone"),
+        ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
+        ("nowhere.yaml", {}, "nowhere.yaml"),
+    ],
+)
+def test_a_wrong_question_is_one_line(tree, workload, options, said):
+    with pytest.raises(InputError, match=said) as error:
+        softib.simulate(tree, workload, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_without_a_path_the_question_is_wrong(tmp_path):
+    """Two switches, no cable between them: hosts of the other one have no LID, and those that have one are too few."""
+    lone = softib.generate("fat-tree", m=(2,), w=(1,), p=(1,))
+    assert softib.simulate(lone, "permutation:1MB").good
+    with pytest.raises(InputError, match="the fabric has 2 hosts"):
+        softib.simulate(lone, "shift:1MB,hosts=0-5")
+
+
+def test_ethernet_beside_infiniband(tree):
+    """The same incast over InfiniBand, RoCE and TCP: headers and stacks cost what they cost, and the figures of ports are there."""
+    found = softib.simulate(
+        tree, "incast:1MB,senders=8", layer="packet", network="roce,gbps=100", what_if="network=tcp,mtu=9000,gbps=100"
+    )
+    roce, tcp = found.to_json(), found.to_json()["what_if"]
+    assert found.good and found.what_if.good and (roce["network"], tcp["network"]) == ("roce", "tcp")
+    assert roce["ethernet"]["gbps"] == tcp["ethernet"]["gbps"] == 100
+    least_us = 8 * 1e6 * 8 / 100e3
+    assert least_us < roce["simulated_us"] < tcp["simulated_us"]
+    assert tcp["ethernet"]["cpu_receive_us"] > 8 * 22.5 and roce["ethernet"]["cpu_receive_us"] == 0
+    assert roce["ethernet"]["ecn_marked"] > 0
+    assert found.ports["load"].max() <= 1 and {"pause_frames_sent", "tail_drops", "mean_queue"} <= set(
+        found.ports.columns
+    )
+    assert "flows that the hash leads here" in str(roce["ports"]) or "the receiver's own link" in str(roce["ports"])
+
+
+def test_multicast_groups_are_the_managers():
+    """The workload's members join through the subnet administrator; without our manager, or in another layer, one line says why not."""
+    tree = softib.generate("fat-tree", radix=4, levels=2)
+    run = softib.simulate(tree, "multicast:1024,receivers=3,count=4", layer="packet")
+    assert run.good and run.valid and len(run.messages) == 4
+    with pytest.raises(InputError, match="--layer packet"):
+        softib.simulate(tree, "multicast:1024")
+    with pytest.raises(InputError, match="path MTU"):
+        softib.simulate(tree, "multicast:9000", layer="packet")
+
+
+def test_receives_are_counted_by_packets_alone():
+    tree = softib.generate("fat-tree", radix=4, levels=2)
+    text = "incast:1KB,senders=2,count=6,opcode=send,receives=1,repost=5us"
+    packets, fluid = softib.simulate(tree, text, layer="packet"), softib.simulate(tree, text)
+    assert packets.good and packets.valid and packets.simulated_us > 640, "one RNR NAK timer at least"
+    assert not fluid.valid and "receives" in fluid.why_not[-1]
+
+
+def test_switches_reduce_where_they_have_aggregation_nodes():
+    """The manager writes the trees; the load of links does not count those inside a switch."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
+    run = softib.simulate(tree, "aggregation:1KB", layer="packet")
+    assert run.good and run.valid and 0 < run.ports["load"].max() <= 1
+    assert softib.simulate(tree, "aggregation:1KB").good
+    with pytest.raises(InputError, match="no aggregation node"):
+        softib.simulate(softib.generate("fat-tree", radix=4, levels=2), "aggregation:8", layer="packet")
