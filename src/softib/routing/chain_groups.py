@@ -60,7 +60,7 @@ def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) 
     """The switches of ``topology`` (rows of ``graph``), and it as a graph: cables whose two ends are in its group, adapters of its other group
     on such ports, and its switches' own LIDs."""
     ports, adapters = groups[topology.switches].switch_ports, groups[topology.adapters].ends
-    switches = ports.any(axis=1)
+    switches: np.ndarray = ports.any(axis=1)
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
     links = ports[owner, graph.out_port]
     ends: np.ndarray = graph.end_is_switch | (adapters & ports[graph.end_switch, graph.end_port])
