@@ -60,7 +60,7 @@ def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) 
     """The switches of ``topology`` (rows of ``graph``), and it as a graph: cables whose two ends are in its group, adapters of its other group
     on such ports, and its switches' own LIDs."""
     ports, adapters = groups[topology.switches].switch_ports, groups[topology.adapters].ends
-    switches: np.ndarray = ports.any(axis=1)
+    switches = np.asarray(ports.any(axis=1))
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
     links = ports[owner, graph.out_port]
     ends: np.ndarray = graph.end_is_switch | (adapters & ports[graph.end_switch, graph.end_port])
@@ -76,12 +76,12 @@ def _members(graph: SwitchGraph, group: PortGroup, found: dict[str, Members], na
         inside = lambda guids, a=first, b=last: (guids >= np.uint64(a)) & (guids <= np.uint64(b))
         _add(graph, out, inside(graph.switch_guid), inside(graph.end_guid), frozenset())
     for pattern in group.patterns:
-        said = np.array([pattern.pattern.search(name) is not None for name in names.by_node()] or [False])
-        _add_nodes(graph, out, said, pattern.ports, len(names.by_node()))
+        matching = np.array([pattern.pattern.search(name) is not None for name in names.by_node()] or [False])
+        _add_nodes(graph, out, matching, pattern.ports, len(names.by_node()))
     for host in group.hosts:
-        said = np.array([_is_host(name, host) for name in names.by_node()] or [False])
+        matching = np.array([_is_host(name, host) for name in names.by_node()] or [False])
         switches_not = Members(np.zeros_like(out.switch_ports), out.ends)
-        _add_nodes(graph, switches_not, said, host.ports, len(names.by_node()))
+        _add_nodes(graph, switches_not, matching, host.ports, len(names.by_node()))
     for first_name, second_name in group.unions:
         for member in (found[first_name], found[second_name]):
             out.switch_ports[:] |= member.switch_ports
@@ -105,17 +105,17 @@ def _add(graph: SwitchGraph, out: Members, switches: np.ndarray, ends: np.ndarra
     out.ends[:] |= ends & (graph.end_is_switch | chosen[graph.end_portnum])
 
 
-def _add_nodes(graph: SwitchGraph, out: Members, said: np.ndarray, ports: Ports, n: int) -> None:
-    """``said`` bool[nodes]. An end that is away (node -1) is not in it."""
+def _add_nodes(graph: SwitchGraph, out: Members, matching: np.ndarray, ports: Ports, n: int) -> None:
+    """``matching`` bool[nodes]. An end that is away (node -1) is not in it."""
     if n:
-        _add(graph, out, said[graph.switch_node], (graph.end_node >= 0) & said[graph.end_node], ports)
+        _add(graph, out, matching[graph.switch_node], (graph.end_node >= 0) & matching[graph.end_node], ports)
 
 
 def _is_host(name: str, rule: HostRule) -> bool:
-    words = name.split()
-    if not words or words[0] != rule.host:
+    fields = name.split()
+    if not fields or fields[0] != rule.host:
         return False
     if rule.hca is None:
         return True
-    number = _HCA.search(words[-1]) if len(words) > 1 else None
+    number = _HCA.search(fields[-1]) if len(fields) > 1 else None
     return number is not None and int(number[1]) == rule.hca

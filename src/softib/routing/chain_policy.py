@@ -139,10 +139,10 @@ def _range(text: str) -> tuple[tuple[int, int], ...]:
 def _hosts(text: str) -> tuple[HostRule, ...]:
     out = []
     for part in text.split(","):
-        said = dict(word.strip().split("=") for word in part.split(";") if word.strip())
-        host = said.pop("hostname").strip()
-        port, hca = said.pop("port", ""), said.pop("hca_idx", "")
-        if said or not host:
+        fields = dict(word.strip().split("=") for word in part.split(";") if word.strip())
+        host = fields.pop("hostname").strip()
+        port, hca = fields.pop("port", ""), fields.pop("hca_idx", "")
+        if fields or not host:
             raise ValueError
         out.append(HostRule(host, _ports(port) if port else frozenset(), int(hca) if hca else None))
     return tuple(out)

@@ -68,8 +68,10 @@ def _made(
         if not part.n_switches:
             notes.append(f"{_called(tried)}: no switch of its topology is there")
             continue
-        own = replace(tried.options or options, data_vls=options.data_vls, past_roots=(), proven=None, chain=None)
-        routing = engine(tried.engine)(part, own)
+        step_options = replace(
+            tried.options or options, data_vls=options.data_vls, past_roots=(), proven=None, chain=None
+        )
+        routing = engine(tried.engine)(part, step_options)
         last = tried, rows, routing.lft
         why = "; ".join(routing.notes) if routing.engine != tried.engine else ""
         if not why and (lost := lost_pairs(part, routing.lft)):

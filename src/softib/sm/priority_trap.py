@@ -19,9 +19,9 @@ LOCAL_CHANGE, INFORMATIONAL, CA = 144, 4, 1
 SM_PRIORITY = 1 << 3
 
 
-def priority_changed(own: np.ndarray) -> MadBatch | None:
-    """The trap of the port whose PortInfo is ``own`` (uint8[64]) to the master that it names; None where there is none yet."""
-    lid, master_lid = int(PortInfo.lid.get(own)), int(PortInfo.master_sm_lid.get(own))
+def priority_changed(port_info: np.ndarray) -> MadBatch | None:
+    """The trap of the port whose PortInfo is ``port_info`` (uint8[64]) to the master that it names; None where there is none yet."""
+    lid, master_lid = int(PortInfo.lid.get(port_info)), int(PortInfo.master_sm_lid.get(port_info))
     if not lid or not master_lid:
         return None
     batch = MadBatch.zeros(1)
@@ -30,8 +30,8 @@ def priority_changed(own: np.ndarray) -> MadBatch | None:
         attr_id=int(SmpAttr.NOTICE), tid=LOCAL_CHANGE,
     )  # fmt: skip
     details = TrapCapMaskChange.pack(
-        lid=lid, other_local_changes=1, cap_mask=PortInfo.cap_mask.get(own), change_flags=SM_PRIORITY,
-        cap_mask2=PortInfo.cap_mask2.get(own),
+        lid=lid, other_local_changes=1, cap_mask=PortInfo.cap_mask.get(port_info), change_flags=SM_PRIORITY,
+        cap_mask2=PortInfo.cap_mask2.get(port_info),
     )  # fmt: skip
     notice = Notice.pack(is_generic=1, type=INFORMATIONAL, producer_type=CA, trap_number=LOCAL_CHANGE, issuer_lid=lid)
     notice[Notice.data_details.byte : Notice.data_details.byte + len(details)] = details

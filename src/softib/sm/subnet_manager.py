@@ -60,7 +60,7 @@ class SubnetManager:
         self.sa_manager = sa = SaManager(config)
         self.election = Election(config.priority, config.sm_key)
         self._now_ps = 0
-        self._tell_priority = False
+        self._announces_priority = False
         """Does the master not know yet that this standby's priority is another?"""
         self._stores = Stores()
         self.lids: Lids = {}
@@ -157,7 +157,7 @@ class SubnetManager:
         if self.silent.ports and not self.phase and self.state == SmState.MASTER:
             query, silent_ps = self.silent.send(self.database, self.mkeys, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
-        trap = self._priority_trap() if self._tell_priority else None
+        trap = self._priority_trap() if self._announces_priority else None
         full = [b for b in (copies, *replies, more, outbox, query, trap) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
@@ -175,7 +175,7 @@ class SubnetManager:
         """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
         self._mastership.config = config
         election = self._mastership.election
-        self._tell_priority |= self.state == SmState.STANDBY and config.priority != election.priority
+        self._announces_priority |= self.state == SmState.STANDBY and config.priority != election.priority
         election.priority, election.sm_key = (
             config.priority,
             config.sm_key,
@@ -185,7 +185,7 @@ class SubnetManager:
 
     def _priority_trap(self) -> MadBatch | None:
         db = self.database
-        self._tell_priority = False
+        self._announces_priority = False
         return priority_changed(db.port_info[db.sm_port]) if self.state == SmState.STANDBY and db.sm_port >= 0 else None
 
     @property

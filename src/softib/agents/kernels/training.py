@@ -58,12 +58,12 @@ def common_fec(t, port, peer, i):
     without RS-FEC; slower ones do without any where the ends have no mode in common. A port without the attribute leaves it to the other end."""
     at = FEC_ENABLED_AT[i]
     modes = np.int64(NO_FEC | FIRECODE | RS | LOW_LATENCY_RS)
-    said = False
+    stated = False
     for end in (port, peer):
         if at >= 0 and t.port_info_ext[end, FEC_CAP_AT]:
             modes &= get16(t.port_info_ext[end], at)
-            said = True
-    if not said:
+            stated = True
+    if not stated:
         return RS_ACTIVE if PAM4[i] else NONE_ACTIVE
     if PAM4[i]:
         return RS_ACTIVE if modes & RS else (LOW_LATENCY_RS_ACTIVE if modes & LOW_LATENCY_RS else CANNOT)

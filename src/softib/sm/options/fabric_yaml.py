@@ -144,11 +144,13 @@ def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
     for step in policy.steps:
         if step.config:
             path = str(folder / step.config)
-            told, _ = read_options(_text(path), path)
-            own = {
-                key: value for key, value in {**section, **told}.items() if key in ROUTE_KEYS and key not in CHAIN_FILES
+            stated, _ = read_options(_text(path), path)
+            keys = {
+                key: value
+                for key, value in {**section, **stated}.items()
+                if key in ROUTE_KEYS and key not in CHAIN_FILES
             }
-            step = replace(step, options=route_options(own))
+            step = replace(step, options=route_options(keys))
         steps.append(step)
     return replace(policy, steps=tuple(steps))
 

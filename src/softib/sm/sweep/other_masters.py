@@ -22,10 +22,10 @@ def returned(before: Database, db: Database) -> np.ndarray:
 
 def named_masters(before: Database, db: Database) -> list[int]:
     """LIDs that end ports name as their master's, who named this manager in the sweep before; empty where none does."""
-    own = int(before.port_lid[before.sm_port]) if before.sm_port >= 0 else 0
-    ours = PortInfo.master_sm_lid.get(before.port_info) == own
+    local_lid = int(before.port_lid[before.sm_port]) if before.sm_port >= 0 else 0
+    ours = PortInfo.master_sm_lid.get(before.port_info) == local_lid
     ends, old = db.end_ports(), before.end_ports()
     named = PortInfo.master_sm_lid.get(db.port_info[ends]).astype(np.int64)
     followed = np.isin(db.port_guid[ends], before.port_guid[old[ours[old]]])
-    other = db.has_port_info[ends] & followed & (named != 0) & (named != own)
+    other = db.has_port_info[ends] & followed & (named != 0) & (named != local_lid)
     return sorted(set(named[other].tolist()))
