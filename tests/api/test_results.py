@@ -181,3 +181,16 @@ def test_engines_by_name():
     assert {"minhop", "updn", "ftree"} <= set(softib.engines())
     with pytest.raises(softib.UnknownName, match="updn"):
         softib.engines("ftree,upnd")
+
+
+def test_hosts_of_a_leaf_that_is_cut_off_are_no_proof(tmp_path):
+    """Ports that the manager cannot reach have no LID and are in no pair: the tables are not good for that, and a run says who is left out."""
+    path = tmp_path / "cut.yaml"
+    lines = ["topology: {kind: fat-tree, radix: 8, levels: 2}", "faults:"]
+    path.write_text(
+        "\n".join([*lines, *(f'- {{cable: "leaf-3[{port}]", kind: remove-cable}}' for port in range(5, 9))])
+    )
+    found = softib.route(str(path))
+    assert not found.good and found.ports_without_lid == 4 and found.unreachable == 0
+    assert "4 host ports have no LID" in repr(found)
+    assert "4 cabled host ports have no LID" in softib.simulate(str(path), "permutation:64KB").to_json()["notes"][0]

@@ -66,6 +66,18 @@ def test_leaves_of_slower_servers_are_no_warnings_at_any_share(slow_leaves: int,
         assert f.code == "links-below-generation" and f.evidence["links"] == 16 * slow_leaves
 
 
+@pytest.mark.parametrize("slow", [3, 8, 10])
+@pytest.mark.parametrize("records", [DUMP, DUMP | {"capabilities"}], ids=["parts", "capabilities"])
+def test_uplinks_of_two_speeds_are_one_warning_at_any_share(slow: int, records: frozenset[str]) -> None:
+    """``slow`` of the sixteen uplinks of every leaf run at EDR, though both ends are HDR switches: half a tier is no single exception, and no design."""
+    fabric = dumped()
+    uplinks = [int(fabric.port(fabric.find_node(f"leaf-{leaf}"), 17 + k)) for leaf in range(1, 33) for k in range(slow)]
+    run_at(fabric, uplinks, EDR)
+    (found,) = warnings(check(fabric, records=records))
+    assert found.code == "mixed-link-speeds"
+    assert found.evidence["links"] == 32 * slow and found.evidence["faster"] == 32 * (16 - slow)
+
+
 def test_classes_of_hosts_are_judged_apart() -> None:
     """Storage hosts at EDR by design among compute hosts at HDR; one compute host at EDR is an exception."""
     fabric = dumped()

@@ -14,6 +14,7 @@ from softib.analysis.endpoints import endpoints_of
 from softib.analysis.engines import compare_engines
 from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import predict
+from softib.analysis.routing import judge
 from softib.diags.finding import Severity
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
@@ -22,6 +23,7 @@ from softib.render.as_json import report_json, routing_json
 from softib.render.documents import plain
 from softib.render.phrases import headline, size_text, tiles, time_text
 from softib.render.terminal import to_terminal
+from softib.routing.engine import route
 from tests.render.samples import finding, report_of, tree, with_lids
 
 
@@ -158,9 +160,10 @@ def test_the_same_engine_has_the_same_figures_in_both_tables():
 def test_ports_without_a_lid_stand_beside_the_pairs_without_a_path():
     """No pair of theirs is counted as one without a path: 0 alone would say that everybody reaches everybody."""
     report = report_of(tree())
-    assert report.ports_without_lid == 0
-    report.graph = with_lids(tree(hosts=3))  # the last four hosts have no address
+    assert report.routing.ports_without_lid == 0 and report.routing.good
+    graph = with_lids(tree(hosts=3))  # the last four hosts have no address
+    report.routing = judge(report.fabric, graph, route(graph, "minhop").lft, "minhop", "test")[0]
     tile = next(t for t in tiles(report) if t.label == "Pairs without a path")
-    assert report.ports_without_lid == 4
+    assert report.routing.ports_without_lid == 4 and not report.routing.good
     assert "4 cabled host ports have none" in tile.note and tile.tone == "bad"
     assert report_json(report)["routing"]["ports_without_lid"] == 4

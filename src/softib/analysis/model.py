@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.base import Problem
 from softib.fabric.model import Fabric
-from softib.iba.devices import is_aggregation_node
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from softib.analysis.engines import EngineRow
     from softib.analysis.prediction import Prediction
     from softib.analysis.traffic import Traffic
@@ -57,7 +56,7 @@ class RoutingPart:
 
     ``tables`` is the engine that made the tables in the end, where ``engine`` fell back to it.
     ``credit_loop`` is None or the cycle as (node, portnum, vl). ``unreachable`` counts CA→CA and CA→switch pairs that do not arrive, ``loops`` those of them that run in circles,
-    ``switch_unreachable`` switch→switch pairs (None = not judged). ``hops`` is {hops: CA→CA pairs}.
+    ``ports_without_lid`` cabled ports of channel adapters that have no LID (they are in no pair), ``switch_unreachable`` switch→switch pairs (None = not judged). ``hops`` is {hops: CA→CA pairs}.
     ``more`` are further figures for ``--json``, ``facts`` the same for people.
     """
 
@@ -70,6 +69,7 @@ class RoutingPart:
     hops: dict[int, int]
     switch_unreachable: int | None = None
     tables: str = ""
+    ports_without_lid: int = 0
     notes: list[str] = field(default_factory=list)
     facts: list[tuple[str, str]] = field(default_factory=list)
     more: dict[str, Any] = field(default_factory=dict)
@@ -82,8 +82,8 @@ class RoutingPart:
 
     @property
     def good(self) -> bool:
-        """Every pair arrives and no credit loop can form."""
-        return self.deadlock_free and self.unreachable == 0
+        """Every host port has a LID, every pair arrives and no credit loop can form."""
+        return self.deadlock_free and self.unreachable == 0 and self.ports_without_lid == 0
 
 
 @dataclass(frozen=True)
@@ -129,17 +129,6 @@ class Report:
     def name(self) -> str:
         """Name of the fabric, or its source."""
         return self.fabric.name or self.source
-
-    @property
-    def ports_without_lid(self) -> int:
-        """Cabled ports of channel adapters (SHARP aggregation nodes apart) without a LID: no pair of theirs is in ``routing.unreachable``."""
-        f, g = self.fabric, self.graph
-        if g is None:
-            return 0
-        hosts = ~f.is_switch & ~is_aggregation_node(f.node_desc)
-        ports = np.flatnonzero(f.linked & hosts[f.port_node])
-        known = f.port(g.end_node.astype(np.int64), g.end_portnum.astype(np.int64))
-        return int((~np.isin(ports, known)).sum())
 
     def by_severity(self) -> dict[Severity, int]:
         """Findings by severity, worst first."""

@@ -9,6 +9,7 @@ import numpy as np
 from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
 from softib.fabric.model import Fabric
+from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
 from softib.routing.quality import Balance, balance
 from softib.routing.verify import Pairs, Proof, verify
@@ -29,8 +30,17 @@ def judge(
     if proof.switch_loop is not None:
         notes.append(f"packets to switches' own LIDs alone make a credit loop of {len(proof.switch_loop)} channels")
     part = part_of(fabric, graph, proof, engine, origin, notes)
+    part.ports_without_lid = _ports_without_lid(fabric, graph)
     _add_balance(part, fabric, graph, even)
     return part, proof, even
+
+
+def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
+    """Cabled ports of channel adapters that the tables know no address of, SHARP aggregation nodes apart."""
+    hosts = ~fabric.is_switch & ~is_aggregation_node(fabric.node_desc)
+    ports = np.flatnonzero(fabric.linked & hosts[fabric.port_node])
+    known = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
+    return int((~np.isin(ports, known)).sum())
 
 
 def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: Balance) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.analysis import columns
-from softib.errors import InputError
+from softib.api.files import write_file
 from softib.fabric.model import Fabric
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ class Drawing:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to ``path``, and say where. Raises :class:`InputError` where that is not possible."""
-        try:
-            Path(path).write_text(self._svg, encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+        write_file(path, lambda target: target.write_text(self._svg, encoding="utf-8"))
         return Path(path)
 
 

@@ -7,7 +7,6 @@ import html
 import os
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.api.findings import Findings
@@ -135,7 +134,7 @@ class Report(Suggests):
         With ``when`` the page says that it was made then, by this version and by ``command``; without it, the same report
         is always the same page.
         """
-        from softib.errors import InputError
+        from softib.api.files import write_file
         from softib.render.html import to_html
         from softib.render.phrases import made
 
@@ -144,10 +143,7 @@ class Report(Suggests):
             page = to_html(replace(self._found, made=None if when is None else made(when, command)))
         self._found.seconds.update(timed.seconds)
         if path is not None:
-            try:
-                Path(path).write_text(page, encoding="utf-8")
-            except OSError as error:
-                raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+            write_file(path, lambda target: target.write_text(page, encoding="utf-8"))
         return page
 
     def print(self) -> None:

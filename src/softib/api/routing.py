@@ -45,7 +45,7 @@ class Routing(Suggests):
 
     @property
     def good(self) -> bool:
-        """Every pair of hosts arrives, and no credit loop can form."""
+        """Every host has a LID, every pair of them arrives, and no credit loop can form."""
         return self._found.part.good
 
     @property
@@ -62,6 +62,11 @@ class Routing(Suggests):
     def unreachable(self) -> int:
         """Pairs (host, address of another device) that no packet connects."""
         return self._found.part.unreachable
+
+    @property
+    def ports_without_lid(self) -> int:
+        """Cabled host ports that have no LID, so that no packet finds them: they are in no pair of ``unreachable``."""
+        return self._found.part.ports_without_lid
 
     @property
     def hops(self) -> dict[int, int]:
@@ -150,6 +155,8 @@ class Routing(Suggests):
     def __repr__(self) -> str:
         proof = "no credit loop" if self.deadlock_free else "a credit loop can form"
         lost = "every pair arrives" if not self.unreachable else f"{self.unreachable:,} pairs have no path"
+        if self.ports_without_lid:
+            lost = f"{self.ports_without_lid:,} host ports have no LID, of the others {lost}"
         return f"<Routing of {self.fabric.name!r} by {self.engine}: {lost}, {proof}>"
 
     def _repr_html_(self) -> str:

@@ -35,6 +35,9 @@ LINK_SLOWER_THAN_PEERS = code(
 LINKS_BELOW_GENERATION = code(
     "links-below-generation", Severity.INFO, "many links of a kind run below what their parts were built for, or below the rest",
     "expected where cables, splitters or card variants are slower; else check the enabled speeds")  # fmt: skip
+MIXED_LINK_SPEEDS = code(
+    "mixed-link-speeds", Severity.WARNING, "many links between two tiers of switches are slower than the rest, which their parts could match",
+    "compare cables and enabled speeds of both groups: routes count links, not their speed, so the slow ones limit")  # fmt: skip
 
 MANY = 8
 PEER_SHARE = 0.75
@@ -229,6 +232,8 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers]) -> Iterator[Find
     else:
         single = odd
         crowd = ~odd & kind.slower[at] & kind.majority[at]
+        if len(at) >= MIN_PEERS:  # the same parts run faster elsewhere in the tier
+            crowd |= ~odd & below & (links.gbps[at] < links.gbps[at].max())
         if kind.majority[at[0]] and known.all():
             usual = links.gbps[at] == kind.usual_gbps[at]
             crowd |= usual & (speed < can)
@@ -248,8 +253,9 @@ def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, kind: _Peers) -> F
     parts = f"their parts are {speed_text(int(links.can[first]), int(links.wide[first]))}" if can else ""
     faster = int((links.gbps[at] > links.gbps[at[chosen][0]]).sum())
     others = f"{faster} of their kind run faster" if faster else ""
+    mixed = faster and can and view.is_switch[view.node_a[first]] and view.is_switch[view.node_b[first]]
     return finding(
-        LINKS_BELOW_GENERATION, [view.location(a), view.location(b)],
+        MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION, [view.location(a), view.location(b)],
         f"{count} links such as {view.link_name(a, b)} run at {now}, {' and '.join(t for t in (parts, others) if t)}",
         {"links": count, "of": of, "faster": faster, "speed": speed_text(int(links.speed[first])),
          "lanes": int(links.lanes[first]), "can": speed_text(int(links.can[first])) if can else None},

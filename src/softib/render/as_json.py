@@ -50,6 +50,7 @@ def routing_json(r: RoutingPart) -> dict[str, Any]:
         "hops": {str(h): n for h, n in sorted(r.hops.items())},
         "tables": r.tables or r.engine,
         "loops": r.loops,
+        "ports_without_lid": r.ports_without_lid,
         "switch_unreachable": r.switch_unreachable,
         "origin": r.origin,
         "notes": r.notes,
@@ -74,9 +75,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "report",
         **_common(report),
         bring_up=None if report.bring_up is None else {**report.bring_up.numbers, "notes": report.bring_up.notes},
-        routing=None
-        if report.routing is None
-        else {**routing_json(report.routing), "ports_without_lid": report.ports_without_lid},
+        routing=None if report.routing is None else routing_json(report.routing),
         prediction=prediction_json(report.prediction),
         traffic=traffic_json(report.traffic),
         engines=[row.to_json() for row in report.engines],

@@ -91,7 +91,7 @@ def tiles(report: Report) -> list[Tile]:
     ]
     if report.routing is not None:
         r = report.routing
-        lost, absent = r.unreachable, report.ports_without_lid
+        lost, absent = r.unreachable, r.ports_without_lid
         note = TABLES_OF.get(r.engine) or f"routed by {r.tables or r.engine}"
         if absent:
             note = f"of the ports that have a LID; {absent:,} cabled host ports have none; {note}"

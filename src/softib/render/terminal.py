@@ -112,6 +112,7 @@ def print_route(found: Routed, console: Console) -> None:
         )
         bad = [] if part.deadlock_free else [loop]
         bad += [f"{part.unreachable:,} pairs have no path"] if part.unreachable else []
+        bad += [f"{part.ports_without_lid:,} cabled host ports have no LID"] if part.ports_without_lid else []
         console.print(text("; ".join(bad)[0].upper() + "; ".join(bad)[1:] + ".", "bold red"))
     console.print()
     print_routing(part, console)

@@ -184,8 +184,8 @@ class VPortManager:
             return
         rows, ports = self._rows()
         blocks = np.minimum(self.table.pkey_blocks[rows], MOST_PKEY_BLOCKS)
-        asked, block = spread(blocks)
-        row, port = rows[asked], ports[asked]
+        of_row, block = spread(blocks)
+        row, port = rows[of_row], ports[of_row]
         index = self.table.index[row].astype(np.int64)
         self.queue.get(PKEYS, self.db.port_route[port], row * BLOCKS + block, vport_modifier(index, block))
 

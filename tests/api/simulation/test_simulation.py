@@ -60,6 +60,13 @@ def test_a_link_that_is_as_busy_as_its_hosts_own_is_not_the_limit():
     assert not found.remedies
 
 
+def test_messages_one_after_another_are_the_limit_and_no_link_is(tree):
+    """An all-to-all with one message of a host at a time leaves every link idle for most of the run: no faster link would help."""
+    found = softib.simulate(tree, "all-to-all:4KB")
+    assert found.ports["load"].max() < 0.5
+    assert all("latencies are the limit" in p["cause"] and "window=1" in p["help"] for p in found.busy_ports)
+
+
 def test_what_if_runs_it_again(hot):
     assert hot.engine == "ftree" and hot.what_if.engine == "minhop"
     assert hot.to_json()["what_if"]["change"] == "engine=minhop"

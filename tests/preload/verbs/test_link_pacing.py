@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from softib.agents.link_faults import LinkFaults
 from softib.fabric.topologies.cables import apply_cables
 from softib.fabric.topologies.registry import generate
 from softib.iba.rates import SPEEDS, WIDTH_BITS, data_gbps
@@ -118,3 +119,16 @@ def test_a_port_whose_data_waits_counts_the_ticks(clocks):
     assert waits[-1] == 0
     assert all(a == pytest.approx(b, rel=0.01) for a, b in pairwise(waits[:-1]))
     assert np.asarray(made.traffic.cells.waited).sum() == sum(waits)
+
+
+def test_a_port_that_drains_slowly_is_the_slowest_of_the_way(clocks):
+    """fault slow-port: 10 Gb/s at the receiver of a link of 400. The octets take the port's time, and the ports before the last have data and no credit."""
+    made = clocks(tree("NDR"))
+    f = made.fabric
+    LinkFaults(made.plane).slow(port_of(f, 7), 10.0)
+    timed = made.timed(0, 7)
+    assert made.send(timed, 12_500_000) - START == pytest.approx(10**7, rel=1e-6)
+    for _ in range(2):
+        made.traffic.fold(0)
+    waits = [int(f.counters[p]["port_xmit_wait"]) for p in egress(made.shared.walk(port_of(f, 0), f.lid[port_of(f, 7)]))]
+    assert all(wait == pytest.approx((10**7 - 250_000) * 106.25 / 10, rel=0.01) for wait in waits[:-1])

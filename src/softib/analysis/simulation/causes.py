@@ -18,9 +18,9 @@ FULL = 0.95
 AS_BUSY = 0.98
 """A host's own link that carries this share of a port's load is the limit as much as the port is."""
 HARDLY = 0.02
-"""Where no link is this busy, links are not what the run waited for."""
+"""Where no link is this busy, none is said to be busy at all."""
 BUSY = 0.5
-"""From this load on a port may make others wait."""
+"""From this load on a port may make others wait; where no port has it, links are not what the run waited for."""
 SEEN = {
     "pause_frames_received": "pause frames stopped it", "tail_drops": "frames dropped at its full queue", "ecn_marked": "frames marked",
 }  # fmt: skip
@@ -87,7 +87,7 @@ def _busy(run: Simulated, port: int) -> BusyPort:
     first = rows[int(np.argmax(which == top[0]))]
     hop = int(entries[int(np.argmax(which == top[0]))] - laid.first[first]) + 1
     at_once = float(run.took_ps[rows].clip(0).sum()) / max(run.outcome.end_ps, 1)
-    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), at_once, _own_links(run, rows))
+    cause, remedy, changes = _cause(run, port, len(np.unique(a)), len(np.unique(b)), at_once, _host_links(run, rows))
     flows, n_flows = flows_through(run, port)
     victims = victims_of(run, port) if run.load[port] >= BUSY else None
     return BusyPort(
@@ -134,7 +134,7 @@ def _mean_of_others(run: Simulated, port: int) -> float:
     return float(run.load[others].mean()) if len(others) else 0.0
 
 
-def _own_links(run: Simulated, messages: np.ndarray) -> float:
+def _host_links(run: Simulated, messages: np.ndarray) -> float:
     """Load of the busier one of the two hosts' own links, of the one of ``messages`` where it is least."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
@@ -143,12 +143,12 @@ def _own_links(run: Simulated, messages: np.ndarray) -> float:
 
 
 def _cause(
-    run: Simulated, port: int, sources: int, targets: int, at_once: float, own: float
+    run: Simulated, port: int, sources: int, targets: int, at_once: float, host_links: float
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``own``:
-    see :func:`_own_links`."""
+    """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``host_links``:
+    see :func:`_host_links`."""
     whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
-    if run.load.max() < HARDLY:
+    if run.load.max() < BUSY:
         return _hardly_busy(run, whose)
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
@@ -180,7 +180,7 @@ def _cause(
     mean = _mean_of_others(run, port)
     if run.load[port] < FULL and run.load.max() >= FULL:
         return f"{whose}: it is not full", "nothing here: another port is the limit", ()
-    if own >= AS_BUSY * run.load[port]:
+    if host_links >= AS_BUSY * run.load[port]:
         return f"{whose}: it is no busier than their own links", "nothing here: the hosts' own links are the limit", ()
     if len(others) and run.load[port] > UNEVEN * mean:
         return (
@@ -202,10 +202,15 @@ def _cause(
 
 
 def _hardly_busy(run: Simulated, whose: str) -> tuple[str, str, tuple[str, ...]]:
-    """:func:`_cause` where no link is busy: latencies, or ACK timeouts after losses."""
+    """:func:`_cause` where no link is busy for half of the run: latencies, messages that wait for those before them, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     if not repeated:
-        return f"{whose}: no link is busy; latencies are the limit", "larger messages, or more of them under way", ()
+        most = float(run.load.max())
+        busy = "no link is busy" if most < HARDLY else f"no link is busy for more than {most:.0%} of the run"
+        more = "larger messages, or more of them under way"
+        if any(getattr(job, "window", 0) == 1 for job in run.workload.jobs):
+            more += " (window=1: a host begins a message when its last one is through; window=0 begins all at once)"
+        return f"{whose}: {busy}; latencies are the limit", more, ()
     return (
         f"{whose}: no link is busy; {repeated:,} messages waited for ACK timeouts after packets were lost",
         "a shorter ACK timeout of the queue pairs",

@@ -65,7 +65,7 @@ class JobTimes:
 @dataclass
 class Simulated:
     """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
-    ``failures``: what failed meanwhile, and what the manager did; ``fallback``: why another engine than the one that was asked for made the tables."""
+    ``failures``: what failed meanwhile, and what the manager did; ``of_tables``: why another engine than the one that was asked for made the tables, and which hosts they do not know."""
 
     plane: Plane
     hosts: Hosts
@@ -78,7 +78,7 @@ class Simulated:
     notes: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     failures: FailureRun | None = None
-    fallback: tuple[str, ...] = ()
+    of_tables: tuple[str, ...] = ()
 
     @property
     def fabric(self) -> Fabric:
@@ -203,13 +203,20 @@ def simulated(
     made = with_groups(found, plane, made, layer)
     if ask.jobs_apart:
         made = replace(made, sl=(made.job % (MAX_SL + 1)).astype(np.int8))
-    fallback = tuple(found.part.notes) if found.part.tables not in ("", found.part.engine) else ()
     frame = Simulated(
-        plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), fallback=fallback
+        plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), of_tables=_of_tables(found)
     )
     if workload.faults:
         return _failing(frame, found, made, ask, progress)
     return run_messages(frame, made, layer, ask, progress)
+
+
+def _of_tables(found: Routed) -> tuple[str, ...]:
+    """What a run has to say of its tables."""
+    part = found.part
+    fallback = part.notes if part.tables not in ("", part.engine) else ()
+    absent = part.ports_without_lid
+    return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
 
 
 def _failing(
@@ -227,7 +234,7 @@ def _failing(
     if more := _on_other_ports(failures.outcome, wanted):
         failures = run_failing(found, like.workload, made, more, shown)
     outcome = failures.outcome
-    return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=failures)
+    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *outcome.notes], failures=failures)
 
 
 _NOTHING: Any = None
@@ -263,7 +270,7 @@ def run_messages(
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return replace(like, messages=made, outcome=outcome, notes=[*like.fallback, *outcome.notes], failures=None)
+    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *outcome.notes], failures=None)
 
 
 def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric
+from softib.api.files import write_file
 from softib.api.frames import frame
 from softib.api.shown import Suggests, html_table
 from softib.api.simulation.result import Simulation
-from softib.api.simulation.runs import write_file
 from softib.api.simulation.simulating import Record, simulate
 from softib.errors import InputError, SoftibError
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from softib.api.files import write_file
 from softib.api.frames import frame
 from softib.api.shown import Suggests
-from softib.api.simulation.runs import Made, Runs, port_row, write_file
+from softib.api.simulation.runs import Made, Runs, port_row
 from softib.errors import InputError, UnknownName
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Simulation(Suggests):
         others = ((text, v._run) for text, v in self.variants.items())
         return (
             *self._run.notes,
-            *(f"what if {text}: {note}" for text, run in others if run is not None for note in run.fallback),
+            *(f"what if {text}: {note}" for text, run in others if run is not None for note in run.of_tables),
         )
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -170,13 +169,3 @@ def _picoseconds(text: str) -> int:
     if found < 1:
         raise InputError(f"{text!r} is no interval between samples; write such as 100ns or 10us")
     return found
-
-
-def write_file(path: str | os.PathLike[str], write: Callable[[Any], Any]) -> None:
-    """``write`` to ``path``. Raises :class:`InputError`, one line, where it cannot be written."""
-    from pathlib import Path
-
-    try:
-        write(Path(path))
-    except OSError as error:
-        raise InputError(f"{os.fspath(path)}: cannot write: {error.strerror or error}") from None

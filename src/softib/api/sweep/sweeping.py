@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, as_fabric
+from softib.api.files import check_writable, write_file
 from softib.api.frames import frame, library
 from softib.api.shown import Suggests
-from softib.api.simulation.runs import write_file
 from softib.api.sweep.grid import Point, read_grid, workload_at
 from softib.api.sweep.rows import Journal, keys_of, run_point
 from softib.errors import InputError
@@ -107,7 +106,7 @@ def sweep(
     fabric = as_fabric(source)
     if out is not None:
         library("polars", "tables")
-        write_file(out, _touched)
+        check_writable(out)
     journal = Journal(out)
     keys = keys_of(fabric, works, points, layer, engine)
     rows = {key: row for key, row in journal.read().items() if key in set(keys)}
@@ -130,14 +129,6 @@ def sweep(
         made.to_parquet(out)
         journal.remove()
     return made
-
-
-def _touched(path: Path) -> None:
-    """Raise OSError where ``path`` could not be written; leaves no empty file behind."""
-    there = path.exists()
-    path.open("ab").close()
-    if not there:
-        path.unlink()
 
 
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -57,7 +58,7 @@ class ExporterService:
         ProcessCollector(registry=registry)
         self._registry = registry
         try:
-            self._server = ThreadingHTTPServer((address, port), _handler(self))
+            self._server = _Server((address, port), _handler(self))
         except OSError as error:
             raise InputError(f"{address}:{port}: {error.strerror}; --port gives another one") from None
         self.port = int(self._server.server_address[1])
@@ -160,6 +161,14 @@ def _same(a: Any, b: Any) -> bool:
         len(a) == len(b) and bool((a.node_guid == b.node_guid).all() and (a.portnum == b.portnum).all() and (a.peer == b.peer).all())
         and bool((a.lid == b.lid).all()) and a.node == b.node
     )  # fmt: skip
+
+
+class _Server(ThreadingHTTPServer):
+    """A client that closes early, or waits too long, is nobody's fault but its own: no traceback."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 def _handler(service: ExporterService) -> type[BaseHTTPRequestHandler]:

@@ -79,6 +79,8 @@ class Routing(TypedDict):
     credit_loop: list[Step] | None
     unreachable: int
     """Pairs of a CA and another CA or switch that no path connects."""
+    ports_without_lid: int
+    """Cabled ports of channel adapters that have no LID, and so are in no pair."""
     hops: dict[str, int]
     """Pairs by switches that a packet passes."""
     tables: str
@@ -98,8 +100,6 @@ class Routing(TypedDict):
     balance: Balance
     switch_routes: NotRequired[SwitchRoutes]
     """Only of tables that were read from a file."""
-    ports_without_lid: NotRequired[int]
-    """Only of a report: cabled ports of channel adapters that have no LID, and so are in no pair."""
 
 
 class Route(Routing):

@@ -54,6 +54,15 @@ static double latency_of(uint32_t port)
     return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (to_switch && s ? s->switch_ns : 0);
 }
 
+/* ns for a byte: of the link behind `egress`, or of a port at its end that drains more slowly (fault slow-port). */
+static double byte_ns(uint32_t egress, double gbps)
+{
+    int32_t peer = sv_shared_fabric.port_peer[egress];
+    double drain_ps = peer >= 0 ? sv_shared_fabric.port_drain[peer] : 0, link = gbps > 0 ? 8 / gbps : 0;
+
+    return drain_ps > 0 && !isinf(drain_ps) ? fmax(link, drain_ps / 1000) : link;
+}
+
 bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links)
 {
     struct softib_link_clock *clocks = sv_fabric_cells ? sv_cells_link_clocks(sv_fabric_cells) : NULL;
@@ -67,7 +76,7 @@ bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsig
         double lane_gbps, gbps = sv_link_gbps(egress[i], &lane_gbps);
 
         path->steps[i] = (struct sv_step){
-            .clock = &clocks[egress[i]], .per_byte = gbps > 0 ? 8 / gbps * (1 << SV_LINK_CLOCK_SHIFT) : 0, .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
+            .clock = &clocks[egress[i]], .per_byte = byte_ns(egress[i], gbps) * (1 << SV_LINK_CLOCK_SHIFT), .ticks = lane_gbps / 10 / (1 << SV_LINK_CLOCK_SHIFT),
         };
         latency += latency_of(egress[i]);
     }

@@ -1,0 +1,52 @@
+"""Files that results are written to: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from softib.errors import InputError
+
+__all__ = ["check_writable", "write_file"]
+
+
+def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
+    """Call ``write`` with a file beside ``path``, which takes the place of ``path`` when it is whole: a full disk leaves what was there before.
+
+    What is no regular file (``/dev/stdout``, a pipe) is written as it is. Raises :class:`InputError`, one line, where it cannot be written.
+    """
+    target = Path(path)
+    straight = target.exists() and not target.is_file()
+    part = target if straight else target.resolve().with_name(f".{target.name}.{os.getpid()}")
+    try:
+        write(part)
+        if not straight:
+            part.replace(target.resolve())
+    except OSError as error:
+        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
+    except Exception as error:  # polars has an exception of its own for a full disk
+        if not _is_of_disk(error):
+            raise
+        raise InputError(f"{target}: cannot write: {error}") from None
+    finally:
+        if not straight:
+            part.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise :class:`InputError` where ``path`` could not be written, before the work; leaves no empty file behind."""
+    target = Path(path)
+    there = target.exists()
+    try:
+        target.open("ab").close()
+        if not there:
+            target.unlink()
+    except OSError as error:
+        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
+
+
+def _is_of_disk(error: Exception) -> bool:
+    """Is this an exception of polars about what the system answered?"""
+    return type(error).__module__.startswith("polars") and "os error" in str(error)
