@@ -130,5 +130,7 @@ def test_a_port_that_drains_slowly_is_the_slowest_of_the_way(clocks):
     assert made.send(timed, 12_500_000) - START == pytest.approx(10**7, rel=1e-6)
     for _ in range(2):
         made.traffic.fold(0)
-    waits = [int(f.counters[p]["port_xmit_wait"]) for p in egress(made.shared.walk(port_of(f, 0), f.lid[port_of(f, 7)]))]
+    waits = [
+        int(f.counters[p]["port_xmit_wait"]) for p in egress(made.shared.walk(port_of(f, 0), f.lid[port_of(f, 7)]))
+    ]
     assert all(wait == pytest.approx((10**7 - 250_000) * 106.25 / 10, rel=0.01) for wait in waits[:-1])
