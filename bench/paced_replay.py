@@ -28,6 +28,8 @@ from softib.workloads.traces.recorded import recorded_schedule
 
 FABRIC = "name: paced\ngeneration: SDR\ntopology: {kind: fat-tree, radix: 4, levels: 2}\n"
 OCTETS, LARGE = 16 << 20, 1 << 20
+LEAST = 5
+"""Iterations that perftest takes at least."""
 PROGRAM = """
 #include <mpi.h>
 #include <stdlib.h>
@@ -59,13 +61,21 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-PERFTEST = "softib run --node host-0001 -- {0} & sleep 2; softib run --node host-0002 -- {0} 127.0.0.1; wait"
+PERFTEST = (
+    "timeout 120 softib run --node host-0001 -- {0} & "
+    "for i in 1 2 3 4 5 6; do sleep 2; softib run --node host-0002 -- {0} 127.0.0.1 && break; done; wait"
+)
+"""The server, and its client, again where the server does not listen yet."""
 
 
 def commands(rounds: int, octets: int) -> dict[str, list[str]]:
     mpi = lambda what, ranks: [*MPIRUN[:-1], str(ranks), "softib", "run", "--", "./p", what, str(rounds), str(octets)]
     port = 20000 + os.getpid() % 10000
-    pair = lambda words: ["sh", "-c", PERFTEST.format(f"{words} -F -s {octets >> 1} -n {2 * rounds} -p {port}")]
+    pair = lambda words: [
+        "sh",
+        "-c",
+        PERFTEST.format(f"{words} -F -s {octets >> 1} -n {max(2 * rounds, LEAST)} -p {port}"),
+    ]
     return {
         "ring of 4, polls": mpi("ring", 4), "ring of 2, polls": mpi("ring", 2), "pingpong of 2, polls": mpi("pingpong", 2),
         "pingpong of 4, polls": mpi("pingpong", 4), "allreduce of 4, polls": mpi("allreduce", 4), "allreduce of 2, polls": mpi("allreduce", 2),
@@ -105,7 +115,10 @@ def compared(folder: Path, events: Path) -> str:
     import softib
 
     threads = threads_in(events)
-    made = recorded_schedule("paced", threads)
+    try:
+        made = recorded_schedule("paced", threads)
+    except softib.errors.InputError as error:
+        return f"{error}: did the programs start?"
     (folder / "x.goal").write_text(write_goal(made.schedule, made.notes))
     table = softib.simulate(softib.running(), str(folder / "x.goal")).messages
     table = table.filter(table["size"] >= LARGE).sort("began_us")

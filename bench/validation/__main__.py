@@ -137,7 +137,7 @@ def main() -> int:
             parameters = parameters_of(module)
             names = [(name, n) for n, p in parameters[name].rows.items() if p.fitted_to]
             data = {d for _, n in names for d in parameters[name].rows[n].fitted_to}
-            found = fitted(parameters, names, data, rows_of(module), rounds=3)
+            found = fitted(parameters, names, data, rows_of(module), every=1)
             values = {n: round(found[name][n], 1) for _, n in names}
             print(name, values, flush=True)
             keep_refit(name, values)

@@ -1,46 +1,45 @@
-"""Fitting a few parameters: one after another by golden section, in rounds, until nothing improves."""
+"""Fitting a few parameters at once by least squares (Levenberg, Marquardt), each on a logarithmic scale: what two of them do alike is told apart as far as the data does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 __all__ = ["fit"]
 
-GOLDEN = 0.6180339887498949
-STEPS = 6
-"""Of the golden section: the span shrinks to 5.6 %."""
+STEP = 0.02
+"""Of a parameter's logarithm, to see what it does."""
+SMALLEST = 1e-3
+"""A parameter that goes to zero stays here, times its start."""
+MOST = 0.7
+"""Of a parameter's logarithm that one round changes."""
+TRIES = 5
+"""Of one round, each more careful than the one before."""
+
+Residuals = Callable[[dict[str, float]], np.ndarray]
 
 
-def fit(start: Mapping[str, float], loss: Callable[[dict[str, float]], float], rounds: int = 3) -> dict[str, float]:
-    """Values of the parameters of ``start`` that make ``loss`` small: each is tried between 1/3 and 3 times of what it is, in the order of their names."""
-    best = dict(start)
-    found = loss(best)
-    for number in range(rounds):
-        before = found
-        for name in sorted(best):
-            value, tried = _line(best, name, loss, 3.0 if number == 0 else 1.5)
-            if tried < found:
-                best[name], found = value, tried
-        if before - found < 1e-3 * before:
-            break
-    return best
-
-
-def _line(
-    best: dict[str, float], name: str, loss: Callable[[dict[str, float]], float], span: float
-) -> tuple[float, float]:
-    """(value of ``name``, loss there) of a golden section between value / span and value × span."""
-    at = lambda v: loss({**best, name: v})
-    low, high = best[name] / span, best[name] * span
-    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    fa, fb = at(a), at(b)
-    for _ in range(STEPS):
-        if fa < fb:
-            high, b, fb = b, a, fa
-            a = high - GOLDEN * (high - low)
-            fa = at(a)
+def fit(start: Mapping[str, float], residuals: Residuals, rounds: int = 8) -> dict[str, float]:
+    """Values of the parameters of ``start`` (positive) with the smallest sum of squares of ``residuals``, in at most so many rounds."""
+    names = sorted(start)
+    low = np.log([start[n] * SMALLEST for n in names])
+    x = np.log([start[n] for n in names])
+    values = lambda at: dict(zip(names, np.exp(at).tolist(), strict=True))
+    found, careful = residuals(values(x)), 1e-2
+    for _ in range(rounds):
+        slopes = np.array([(residuals(values(x + STEP * row)) - found) / STEP for row in np.eye(len(x))]).T
+        for _ in range(TRIES):
+            change = np.linalg.solve(slopes.T @ slopes + careful * np.eye(len(x)), -slopes.T @ found)
+            tried = np.maximum(x + np.clip(change, -MOST, MOST), low)
+            then = residuals(values(tried))
+            if then @ then < found @ found:
+                break
+            careful *= 4
         else:
-            low, a, fa = a, b, fb
-            b = low + GOLDEN * (high - low)
-            fb = at(b)
-    return (a, fa) if fa < fb else (b, fb)
+            break
+        done = then @ then > (1 - 1e-4) * (found @ found)
+        x, found, careful = tried, then, max(careful / 4, 1e-4)
+        if done:
+            break
+    return values(x)

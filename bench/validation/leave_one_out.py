@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 
@@ -15,17 +16,17 @@ from softib.workloads.parameters import Section
 __all__ = ["fitted", "without"]
 
 Rows = Callable[[Mapping[str, Section], Collection[str], int], list[Row]]
-EVERY = 4
-"""A refit looks at each fourth size of a dataset."""
+EVERY = 2
+"""A refit looks at each second size of a dataset."""
+ZERO = 1.0
+"""Where a parameter that is 0 begins, in its unit: logarithms have no zero."""
 SMALLEST = 1e-9
 
 
-def loss(rows: list[Row]) -> float:
-    """Mean over datasets of the mean of |ln(predicted / measured)|."""
-    by: dict[str, list[float]] = {}
-    for r in rows:
-        by.setdefault(r.dataset, []).append(abs(math.log(max(r.predicted, SMALLEST) / r.measured)))
-    return sum(float(np.mean(v)) for v in by.values()) / max(len(by), 1)
+def residuals(rows: list[Row]) -> np.ndarray:
+    """ln(predicted / measured) of each row, over the root of how many its dataset has: each dataset counts the same."""
+    count = Counter(r.dataset for r in rows)
+    return np.array([math.log(max(r.predicted, SMALLEST) / r.measured) / math.sqrt(count[r.dataset]) for r in rows])
 
 
 def fitted(
@@ -33,11 +34,12 @@ def fitted(
     names: Collection[tuple[str, str]],
     datasets: Collection[str],
     rows: Rows,
-    rounds: int = 1,
+    rounds: int = 8,
+    every: int = EVERY,
 ) -> Mapping[str, Section]:
     """``parameters`` with those of ``names`` (section, parameter) fitted to ``datasets``."""
     keys = {f"{s} {n}": (s, n) for s, n in names}
-    start = {k: parameters[s][n] for k, (s, n) in keys.items()}
+    start = {k: parameters[s][n] or ZERO for k, (s, n) in keys.items()}
 
     def with_values(values: Mapping[str, float]) -> Mapping[str, Section]:
         out = dict(parameters)
@@ -46,7 +48,7 @@ def fitted(
             out[section] = out[section].with_values(**{name: value})
         return MappingProxyType(out)
 
-    return with_values(fit(start, lambda values: loss(rows(with_values(values), datasets, EVERY)), rounds))
+    return with_values(fit(start, lambda values: residuals(rows(with_values(values), datasets, every)), rounds))
 
 
 def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tuple[Mapping[str, Section], str]:

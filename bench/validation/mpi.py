@@ -29,14 +29,17 @@ ASSUMPTIONS = {
     "abci2-intra-anode": "1 host of 4 or 8 ranks (1 node): shared memory alone",
     "A-ABCI-V(2xEDR)": "hosts on one switch, 4 ranks and 2 rails each, ranks in blocks; rules of Open MPI 4.0",
     "A-ABCI-A(4xHDR)": "2 hosts on one switch, 8 ranks and 4 rails each, ranks in blocks; rules of Open MPI 4.0",
-    "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study); one switch is too near there: 4 octets on 4 and 8 hosts take 4.9 and 6.4 us on one switch, 6.2 and 8.2 "
-    "with a leaf switch for each host (20 m to the spine), and 5.4 and 7.7 were measured; which hosts share a leaf is not published",
+    "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study), with leaf switches: the NCCL logs of the same jobs name their hosts (a0008, 9, 10, 13; a0021 to "
+    "23, 25 to 29); a 40-port HDR switch with as many uplinks as host ports takes five hosts of four adapters each, a0001 to a0005 first: 3 and 1, and 4 and 4 hosts on a leaf, 20 m to the spine; "
+    "that ABCI cables so is not published, and was assumed with these measurements in view (one switch: the last step of small vectors 0.6 us less)",
     "ofc-osu-edr": "2 hosts on one switch, 1 EDR rail; MVAPICH2 2.2, predicted with the default machine of Open MPI; not fitted to",
     "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library, processors and ranks of a host are not said: machine abci-v, whose adapters are EDR too (docs/collectives.md has what else was tried)",
     "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each; 16 operations of 256 octets for 4 KiB",
     "fiu-imb-fdr": "2 hosts behind 3 store-and-forward switches at 1 Gb/s, frames of 1500: 30 ns a byte below one frame are four serialisations, and the plateau "
     "of 116.7 MB/s is that of 1 Gb/s, though the adapters are of 10 Gb/s; 50 us between interrupts, as Linux's drivers of Intel's adapters have it (not fitted)",
 }
+LEAVES = {4: (3, 1), 8: (4, 4)}
+"""Hosts of ABCI's node A on each leaf switch, by hosts of the job (ASSUMPTIONS)."""
 P2P = (
     ("A-ABCI-vnode", "abci-v", 2, "EDR", lambda: measured("A-ABCI-vnode", "osu_multi_lat"), lambda: measured("A-ABCI-vnode", "osu_mbw_mr")),
     ("C-azure-cyclecloud-28pairs", "azure-hbv3", 1, "HDR", lambda: measured("C-azure-cyclecloud-28pairs", "osu_latency_median"),
@@ -87,8 +90,9 @@ def _allreduces(
     """(dataset, nodes, (size, µs), prediction, bar) of each run of osu_allreduce."""
     v, a = _machine(p, "abci-v"), _machine(p, "abci-a")
     on = lambda hosts, each, s: partial(
-        _us, hosts=hosts, each=each, rails=2 if s is v else 4, speed="EDR" if s is v else "HDR", s=s
-    )
+        runs.allreduce_us, hosts=hosts, each=each, rails=2 if s is v else 4, speed="EDR" if s is v else "HDR", s=s,
+        leaves=LEAVES.get(hosts, ()) if s is a else (),
+    )  # fmt: skip
     yield "abci2-intra-vnode", 1, osu("abci2/allreduce__intra_vnode__job04*.mpi-cpu"), on(1, 4, v), 0.0
     for each in (4, 8):
         yield "abci2-intra-anode", 1, osu(f"abci2/allreduce__intra_anode__job{each:02}*.mpi-cpu"), on(1, each, a), 0.0
@@ -105,10 +109,6 @@ def _allreduces(
             on(nodes, 8, a),
             0.15,
         )
-
-
-def _us(size: int, hosts: int, each: int, rails: int, speed: str, s: Section) -> float:
-    return runs.allreduce_us(size, hosts, each, rails, speed, s)
 
 
 def _others(p: Parameters, wanted: Callable[[str], bool], every: int) -> Iterator[Row]:

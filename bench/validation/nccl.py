@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from bench.validation import data
 from bench.validation.row import Row
 from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.law import predicted_us
@@ -32,7 +33,7 @@ from softib.workloads.parameters import Section, section
 
 __all__ = ["CLUSTERS", "FITTED", "bar_of", "fit", "held_out", "leave_one_out", "measured_in", "rows"]
 
-SHARED = Path(os.environ.get("SOFTIB_SHARED", Path(__file__).parents[3] / "shared"))
+SHARED = Path(os.environ.get("SOFTIB_SHARED", data.SHARED))
 CLUSTERS = {
     "N1-AzureNDv4-2x8A100": ("ndv4", ""),
     "N3-DGXA100x2": ("dgx-a100", "ring"),
@@ -49,8 +50,10 @@ PUBLISHED = {
 }  # fmt: skip
 """Where a fit without a dataset begins, and what stays where no other dataset says more: NCCL's own constants, and osu_mbw_mr of one adapter."""
 RELEASE = "2.8"
+POWER = 6
+"""With which an error over its bar counts in a fit: a row far within its bar counts little, for the bar is what is asked of it."""
 MOST = 1.5
-"""Bars beyond which an error counts no more in a fit: a row that no mechanism explains must not draw the others."""
+"""Bars beyond which an error counts no more: a row that no mechanism explains must not draw the others."""
 _LINE = re.compile(r"^ +(\d+) +\d+ +float +sum +([\d.]+) +([\d.]+) +([\d.]+) ")
 _LARGER = {
     ("A-ABCI-A(4xHDR)", 4): "*inter_anode__job04*.nccl", ("A-ABCI-A(4xHDR)", 8): "*inter_anode__job08*.nccl",
@@ -108,7 +111,7 @@ def error(r: Row) -> float:
 
 
 def fit(start: Section, without: str = "") -> Section:
-    """Parameters :data:`FITTED` with the smallest sum of squared errors over their bars (each at most :data:`MOST`), by trying factors on one after another."""
+    """Parameters :data:`FITTED` with the smallest sum of errors over their bars (:data:`POWER`, :data:`MOST`), by trying factors on one after another."""
     values = start
     cost = _cost(values, without)
     step = 0.2
@@ -128,7 +131,7 @@ def _within(name: str, value: float) -> float:
 
 
 def _cost(values: Section, without: str) -> float:
-    return sum(min(abs(error(r)) / r.bar, MOST) ** 4 for r in rows(values) if r.dataset != without)
+    return float(sum(min(abs(error(r)) / r.bar, MOST) ** POWER for r in rows(values) if r.dataset != without))
 
 
 def leave_one_out() -> dict[str, list[Row]]:

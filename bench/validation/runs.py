@@ -23,14 +23,29 @@ from softib.workloads.schedule.messages import part_of
 __all__ = ["allreduce_us", "bandwidth_mb_s", "latency_us", "plane", "sharp_us"]
 
 
+SPINE_M = 20.0
+"""Metres from a leaf switch to the spine."""
+
+
 @cache
-def plane(ports: int, speed: str) -> Plane:
-    """``ports`` host ports on one switch, cables of 2 m; LIDs in the order of hosts."""
+def plane(ports: int, speed: str, leaves: tuple[int, ...] = ()) -> Plane:
+    """``ports`` host ports on one switch, cables of 2 m; LIDs in the order of hosts. ``leaves``: so many of them on each of several switches instead, which have as many
+    cables to one spine as host ports at most."""
     b = FabricBuilder("validation")
-    switch = b.nodes(1, NodeType.SWITCH, ports, desc=["switch"], speed=speed)
+    each = leaves or (ports,)
+    up = max(each) if len(each) > 1 else 0
     host = b.nodes(ports, NodeType.CA, 1, desc=[f"host-{i:04}" for i in range(ports)], speed=speed)
+    leaf = b.nodes(
+        len(each), NodeType.SWITCH, max(each) + up, desc=[f"leaf-{i}" for i in range(len(each))], speed=speed
+    )
     at = np.arange(ports)
-    b.links(switch[0 * at], 1 + at, host, 1, length_m=2.0)
+    of = np.repeat(np.arange(len(each)), each)
+    place = at - np.concatenate([[0], np.cumsum(each)[:-1]])[of]
+    b.links(leaf[of], 1 + place, host, 1, length_m=2.0)
+    if up:
+        spine = b.nodes(1, NodeType.SWITCH, up * len(each), desc=["spine"], speed=speed)
+        k = np.arange(up * len(each))
+        b.links(leaf[k // up], 1 + max(each) + k % up, spine[0 * k], 1 + k, length_m=SPINE_M)
     fabric = b.build()
     lid = np.zeros(fabric.sizes.ports, np.int64)
     lid[fabric.node_base[host] + 1] = 1 + at
@@ -39,7 +54,9 @@ def plane(ports: int, speed: str) -> Plane:
     return Plane(fabric)
 
 
-def _end_us(what: str, size: int, hosts: int, each: int, rails: int, speed: str, s: Section, **given: Any) -> float:
+def _end_us(
+    what: str, size: int, hosts: int, each: int, rails: int, speed: str, s: Section, leaves: tuple[int, ...] = (), **given: Any
+) -> float:  # fmt: skip
     costs = costs_of(s, size, each)
     program, _ = program_of(what, size, hosts * each, costs, each=each, **given)
     host, stripes = rails_of(np.arange(hosts * rails), program.ranks, each, rails)
@@ -49,7 +66,7 @@ def _end_us(what: str, size: int, hosts: int, each: int, rails: int, speed: str,
     made = messages(
         part.src, part.dst, part.size, qp=part.qp, opcode=part.opcode, delay_ps=part.delay_ps, first=first, needs=part.needs[order]
     )  # fmt: skip
-    return run(plane(max(hosts * rails, 2), speed), made, judge=False).end_ps / 1e6
+    return run(plane(max(hosts * rails, 2), speed, tuple(n * rails for n in leaves)), made, judge=False).end_ps / 1e6
 
 
 def latency_us(size: int, rails: int, speed: str, s: Section) -> float:
@@ -64,10 +81,10 @@ def bandwidth_mb_s(size: int, rails: int, speed: str, s: Section) -> float:
 
 
 def allreduce_us(
-    size: int, hosts: int, each: int, rails: int, speed: str, s: Section, version: str = "4.0", algorithm: str = ""
-) -> float:
-    """osu_allreduce."""
-    return _end_us("allreduce", size, hosts, each, rails, speed, s, version=version, algorithm=algorithm)
+    size: int, hosts: int, each: int, rails: int, speed: str, s: Section, version: str = "4.0", algorithm: str = "", leaves: tuple[int, ...] = ()
+) -> float:  # fmt: skip
+    """osu_allreduce; ``leaves``: hosts on each leaf switch (:func:`plane`), where it is not one switch."""
+    return _end_us("allreduce", size, hosts, each, rails, speed, s, leaves, version=version, algorithm=algorithm)
 
 
 def sharp_us(size: int, sharp_operation_ns: float) -> float:

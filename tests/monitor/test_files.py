@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import softib
+from softib.errors import InputError
 
 REAL = Path(__file__).resolve().parents[2] / "shared/data/sequoia-ndr-ibdiagnet"
 if not REAL.is_dir():
@@ -226,3 +227,18 @@ def test_a_slider_over_a_prometheus_that_is_down_is_one_line(tmp_path):
     with pytest.raises(softib.PeerError, match="no Prometheus answers") as error:
         softib.serve(softib.generate("fat-tree", radix=4, levels=2), history="http://127.0.0.1:9/")
     assert "\n" not in str(error.value)
+
+
+def test_two_files_without_a_port_in_common_are_one_line(tmp_path):
+    """perfquery of two devices: nothing rose that anybody could tell, and that is no clean bill of health."""
+    tree = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2)).fabric
+    tree.save(tmp_path / "tree.ibnetdiscover")
+    lids = [
+        int(lid) for lid, portnum in zip(tree.ports["lid"], tree.ports["port"], strict=True) if lid and portnum == 1
+    ][:2]
+    for i, lid in enumerate(lids):
+        file = tmp_path / f"{i}.out"
+        file.write_text(f"# Port counters: Lid {lid} port 1\nSymbolErrorCounter:....0\n")
+        os.utime(file, (1000 + 60 * i, 1000 + 60 * i))
+    with pytest.raises(InputError, match="no port was read in both"):
+        softib.observe(tmp_path / "0.out", tmp_path / "1.out", fabric=str(tmp_path / "tree.ibnetdiscover"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import softib
 from softib.diags.manager_health import ManagerRound
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, UnreadableFile
@@ -48,6 +49,43 @@ def test_what_is_kept_is_what_was_seen(tmp_path):
     assert history.observations(since_ns=BEGIN + 3 * 10**9).intervals == 2
 
 
+def test_of_a_large_history_the_last_rounds_are_read(tmp_path, monkeypatch):
+    """Thirty days of a large fabric fit into no memory: the last rounds do, and a line says which."""
+    history, of = History(tmp_path), ports()
+    for i in range(10):
+        history.append(of, interval(BEGIN + i * 10**9))
+    assert softib.observe(tmp_path).problems == ()
+    monkeypatch.setattr("softib.api.monitor.observing.ROWS", 20)
+    seen = softib.observe(tmp_path)
+    assert seen.observations.intervals == 3 and "the last 3 of 10 rounds, from 2024-10-04 00:00:07 UTC on" in str(
+        seen.problems[0]
+    )
+    seen = softib.observe(tmp_path, since=BEGIN / 1e9 + 2, until=BEGIN / 1e9 + 4)
+    assert seen.observations.intervals == 3 and seen.problems == ()
+    with pytest.raises(UnreadableFile, match="no round of that time"):
+        softib.observe(tmp_path, until=5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"), [("90m", 5400), ("6h", 21600), ("3d", 259200), ("1970-01-01T00:01", None), ("9999999d", None)]
+)
+def test_times_of_the_command_line(text, ago):
+    from softib.cli.diagnose import _clock
+
+    told = _clock("--since", text)
+    assert told == pytest.approx(time.time() - ago, abs=5) if ago else told in (60.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["3x", "nand", "-5h", "1e9d", "yesterday", ""])
+def test_a_time_that_is_none_is_one_line(text):
+    import click
+
+    from softib.cli.diagnose import _clock
+
+    with pytest.raises(click.BadParameter, match="90m, 6h or 3d"):
+        _clock("--since", text)
+
+
 def test_questions_in_sql(tmp_path):
     history = History(tmp_path)
     history.append(ports(), interval(BEGIN))
@@ -67,6 +105,50 @@ def test_hours_are_joined_and_old_ones_removed(tmp_path):
     assert len(list((tmp_path / "rounds").glob("*.parquet"))) == 3  # the hour that is not over
     assert 23 <= len(list((tmp_path / "hours").glob("*.parquet"))) <= 26
     assert 24 * 3 <= history.observations().intervals <= 27 * 3
+
+
+def test_a_clock_that_is_set_back_loses_no_round(tmp_path):
+    """Rounds of an hour that was joined already: read at once, and joined with the others later."""
+    of = ports()
+    first = History(tmp_path)
+    for i in range(3):
+        first.append(of, interval(BEGIN + i * 600 * 10**9))
+    first.append(of, interval(BEGIN + HOUR_NS))
+    again = History(tmp_path)  # an hour earlier, says its clock
+    for i in range(3):
+        again.append(of, interval(BEGIN + i * 600 * 10**9 + 10**9))
+    assert History(tmp_path).observations().intervals == 7
+    again.append(of, interval(BEGIN + HOUR_NS + 10**9))
+    assert History(tmp_path).observations().intervals == 8
+    assert len(list((tmp_path / "hours").glob("*.parquet"))) == 1
+
+
+def test_one_process_writes_a_history(tmp_path):
+    """Two would count each fall twice: a host that started again once would look like a cable that fell twice."""
+    first = History(tmp_path)
+    first.claim(ports())
+    with pytest.raises(InputError, match="another process keeps its history here"):
+        History(tmp_path).claim(ports())
+    first.release()
+    History(tmp_path).claim(ports())
+
+
+def test_a_history_is_of_one_fabric(tmp_path):
+    history = History(tmp_path)
+    history.append(ports(6), interval(BEGIN))
+    History(tmp_path).claim(ports(20))  # it has grown
+    other = ports(6)
+    other = ObservedPorts(
+        other.node_guid + np.uint64(1000),
+        other.portnum,
+        other.switch,
+        other.node,
+        other.lid,
+        other.peer,
+        other.rate_gbps,
+    )
+    with pytest.raises(InputError, match="is of another fabric"):
+        History(tmp_path).claim(other)
 
 
 def test_a_crash_between_joining_and_removing_counts_nothing_twice(tmp_path):

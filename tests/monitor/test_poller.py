@@ -10,7 +10,8 @@ from softib.iba.mlnx import GeneralInfo
 from softib.iba.smp import PortInfo
 from softib.monitor.increase import between
 from softib.monitor.series import merged_ports, observations_of
-from tests.monitor.lab import Lab, clear, port_of, row_of
+from softib.monitor.targets import best_gbps, rate_gbps
+from tests.monitor.lab import Lab, clear, fabric_up, port_of, row_of
 
 STEADY = (
     "symbol_error_counter",
@@ -26,6 +27,20 @@ STEADY = (
 @pytest.fixture
 def lab():
     return Lab()
+
+
+def test_what_both_ends_of_a_link_support_is_told():
+    """Of PortInfo: an EDR adapter on an HDR switch could run at EDR's 100 Gb/s, whatever its neighbours do."""
+    fabric = fabric_up()
+    info = fabric.port_info[fabric.port_peer >= 0]
+    own = np.arange(len(info))
+    assert (best_gbps(info, own) == rate_gbps(info)).all()
+    assert np.isnan(best_gbps(info, np.full(len(info), -1))).all()
+    older = info[:2].copy()
+    PortInfo.link_speed_ext_supported.set(older, np.array([3, 3]), np.arange(2))
+    PortInfo.link_speed_ext2_supported.set(older, np.zeros(2, np.int64), np.arange(2))
+    mixed = np.concatenate([older[:1], info[:1]])
+    assert best_gbps(mixed, np.array([1, 0])).round().tolist() == [100, 100]
 
 
 @pytest.mark.parametrize("additional", [False, True])

@@ -61,6 +61,24 @@ def test_a_cable_that_is_gone_leaves_no_line_behind(made):
     assert "softib_port_observed_seconds{" in text_of(service)
 
 
+def test_error_ratios_of_other_cables_outlive_a_change_of_the_fabric(made):
+    """A host somewhere starts again all the time in a large fabric: the time that ratios are from must not begin anew for everybody."""
+    service, fabric, wire = made
+    service.step()
+    service.step()
+    row = next(i for i, n in enumerate(service.watch.poller.targets.ports.node) if n.startswith("spine"))
+    key = service.watch.poller.targets.ports.node_guid[row], service.watch.poller.targets.ports.portnum[row]
+    before = float(service._ratios.of("symbol")[2][row])
+    wire.plane.set_link(port_of(fabric, "host-0007", 1), False, 0)
+    service.watch.poller.discover()
+    service.step()
+    ports = service.watch.poller.targets.ports
+    row = next(i for i in range(len(ports)) if (ports.node_guid[i], ports.portnum[i]) == key)
+    last = service.watch.interval
+    span = float(last.end_ns[row] - last.begin_ns[row]) / 1e9
+    assert before > 0 and float(service._ratios.of("symbol")[2][row]) == pytest.approx(before + span)
+
+
 def test_a_subnet_without_lids_is_one_line(made):
     service, fabric, wire = made
     PortInfo.lid.set(fabric.port_info, 0)

@@ -25,6 +25,7 @@ def test_numbers_become_columns():
         ({"src": -1}, "source that the fabric has not"),
         ({"size": 0}, "no octet"),
         ({"size": (1 << 31) + 1}, "2 GiB"),
+        ({"opcode": Opcode.ATOMIC, "size": 4096}, "an atomic, which takes 8 octets"),
         ({"start_ps": -1}, "before time 0"),
         ({"sl": 16}, "SLs are 0 to 15"),
         ({"rate_gbps": float("nan")}, "negative rate"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 
 import pytest
 
-from softib.web.access import Access, is_loopback, new_token
+from softib.web.access import Access, is_loopback, new_token, policy_of
 
 TOKEN = "a-token-of-some-length"
 LOCAL = frozenset({"localhost", "127.0.0.1"})
@@ -67,6 +69,27 @@ def test_every_answer_forbids_what_comes_from_outside():
     for access in (Access(inner, None, LOCAL), Access(inner, TOKEN, LOCAL)):
         _, headers = asked(access)
         assert b"default-src 'self'" in headers[b"content-security-policy"]
+
+
+def test_a_page_with_scripts_inside_runs_those_alone():
+    """Known by their SHA-256 (CSP level 2); what a text of the fabric might smuggle in is another one."""
+    policy = policy_of(
+        '<script type="application/json">{}</script><script>one()</script><p>x</p><script>\ntwo()\n</script>'
+    )
+    assert policy.count("sha256-") == 2
+    script = next(part for part in policy.split(";") if "script-src" in part)
+    assert "unsafe" not in script and "default-src 'none'" in policy and "frame-ancestors 'self'" in policy
+    digest = base64.b64encode(hashlib.sha256(b"one()").digest()).decode()
+    assert digest in policy and policy_of("<p>no script</p>").count("script-src 'none'") == 1
+
+
+def test_an_answer_keeps_a_policy_of_its_own():
+    async def own(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-security-policy", b"mine")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    _, headers = asked(Access(own, None, LOCAL))
+    assert headers[b"content-security-policy"] == b"mine" and headers[b"x-content-type-options"] == b"nosniff"
 
 
 def test_loopback_is_known():

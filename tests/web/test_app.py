@@ -72,7 +72,17 @@ def test_filters(ask):
 ])  # fmt: skip
 def test_what_is_wrong_is_named(ask, path, status, says):
     document = ask(path, status)
-    assert says is None or says in str(document["detail"])
+    if says is not None:
+        assert says in document["detail"] and "\n" not in document["detail"] and len(document["detail"]) < 400
+
+
+def test_what_was_sent_is_not_sent_back(ask):
+    assert ask(f"search?q={'a' * 5000}", 422)["detail"] == "q: String should have at most 200 characters"
+
+
+def test_what_is_served_without_a_report_says_so(served):
+    code, told = Client(app_of(served)).get("/report")
+    assert code == 404 and "has no report" in told["detail"]
 
 
 def test_search_finds_names_and_guids(ask, fabric):

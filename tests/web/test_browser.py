@@ -55,6 +55,21 @@ def test_a_finding_shows_its_place(page: Browser) -> None:
     assert "leaf-1" in marked
 
 
+def test_the_report_that_is_served_has_the_map_for_its_drawing(page: Browser) -> None:
+    """What is chosen in the report is shown on the map in it; nothing of both is refused by their policies."""
+    origin = page.run("location.origin")
+    page.go(f"{origin}/report")
+    inside = "document.getElementById('live').contentWindow.softib"
+    until(page, f"document.getElementById('live') !== null && {inside}?.map?.doc != null", "the map in the report")
+    assert page.run("document.querySelector('svg.fabric')") is None and "fabric report" in page.run("document.title")
+    page.click("#findings-table .place")
+    until(page, f"{inside}.map.marked.size > 0", "the node on the map")
+    assert page.run(f"[...{inside}.map.marked].map(i => {inside}.map.doc.name[i])") == ["leaf-1"]
+    assert "leaf-1[5]" in page.run("document.getElementById('chosen').textContent") and page.complaints() == []
+    page.go(f"{origin}/")
+    until(page, DRAWN, "the map")
+
+
 def test_a_node_is_found_by_its_name_and_shows_its_ports(page: Browser) -> None:
     page.key("/", "/")
     assert page.run("document.activeElement.id") == "search"

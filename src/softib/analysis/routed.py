@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,8 @@ Steps = Callable[[str], AbstractContextManager[None]]
 class Routed:
     """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were judged. ``path_sl`` uint8 by [source switch,
     destination end], one row for all switches, or [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and ``manager_node`` are
-    those of our manager, where it wrote the tables; ``subnet``: the manager and the agents then."""
+    those of our manager, where it wrote the tables; ``subnet``: the manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for ``path_sl``,
+    which raises a :class:`~softib.errors.SoftibError` where it does not say."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -56,6 +58,7 @@ class Routed:
     subnet: BringUp | None = None
     config: SmConfig | None = None
     manager_node: str | int | None = None
+    ask_sls: Callable[[], np.ndarray] | None = None
 
 
 def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, str | None] | None = None) -> None:
@@ -112,7 +115,11 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
             vl_tables["sl2vl"], vl_tables["data_vls"] = vls_of(fabric, graph)
     with steps("proof"):
         part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **vl_tables)
-    return Routed(fabric, graph, lft, part, proof, even, path_sl=vl_tables.get("path_sl"))
+    asks = result.extra.get("path_sls")
+    return Routed(
+        fabric, graph, lft, part, proof, even, path_sl=vl_tables.get("path_sl"),
+        ask_sls=None if asks is None or loops else partial(asks, graph),
+    )  # fmt: skip
 
 
 def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
@@ -183,6 +190,7 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     problems = [*unknown, *problems]
     with steps("proof"):
         graph = graph_of(fabric)
+        fabric = _with_tables(fabric, lft, graph.lft_size - 1)
         lft = lft[:, : graph.lft_size]
         part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes, assumed=DUMPS)
     # From every switch to every address of another end port.
@@ -191,6 +199,14 @@ def from_file(result: ReadResult, path: str, steps: Steps) -> Routed:
     part.facts.append(("Routes from a switch to an address", f"{arrived:,} of {total:,} arrive"))
     part.more["switch_routes"] = {"total": total, "arrived": arrived}
     return Routed(fabric, graph, lft, part, proof, even, problems=problems)
+
+
+def _with_tables(fabric: Fabric, lft: np.ndarray, top: int) -> Fabric:
+    """A copy of ``fabric`` whose switches hold ``lft``, up to LID ``top`` (LinearFDBTop): what is simulated on it takes these tables."""
+    fabric = fabric.copy()
+    fabric.lft[:, : lft.shape[1]] = lft
+    SwitchInfo.linear_fdb_top.set(fabric.switch_info, top)
+    return fabric
 
 
 def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:

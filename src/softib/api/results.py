@@ -127,9 +127,9 @@ class Report(Suggests):
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, when: datetime | None = None, command: str = "",
-        steps: Steps | None = None,
+        steps: Steps | None = None, live: str = "",
     ) -> str:  # fmt: skip
-        """The page, one self-contained file; with ``path`` written there too. Raises :class:`InputError`.
+        """The page, one self-contained file; with ``path`` written there too. Raises :class:`InputError`. ``live``: an address that takes the place of the drawing, for a page that a server gives.
 
         With ``when`` the page says that it was made then, by this version and by ``command``; without it, the same report
         is always the same page.
@@ -140,7 +140,7 @@ class Report(Suggests):
 
         timed = Timed(steps)
         with timed("drawing"):
-            page = to_html(replace(self._found, made=None if when is None else made(when, command)))
+            page = to_html(replace(self._found, made=None if when is None else made(when, command)), live)
         self._found.seconds.update(timed.seconds)
         if path is not None:
             write_file(path, lambda target: target.write_text(page, encoding="utf-8"))

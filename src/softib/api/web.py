@@ -51,7 +51,35 @@ def serve(
         read_jobs(served.jobs)
     if history is not None:
         served.past = _past(os.fspath(history), served)
+    served.report = _report(source)
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
+
+
+REPORT_S = 60.0
+"""A report that is younger is given again: it takes seconds, of large fabrics a minute."""
+MAP = "/?bare"
+"""The page of the map without what stands beside it."""
+
+
+def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:
+    """The page of ``softib report``, with the map of the server as its drawing; made when it is asked for, by one request at a time."""
+    import threading
+    import time
+    from datetime import UTC, datetime
+
+    lock, last_s, text = threading.Lock(), float("-inf"), ""
+
+    def page() -> str:
+        from softib.api.operations import report
+
+        nonlocal last_s, text
+        with lock:
+            if time.monotonic() - last_s > REPORT_S:
+                text = report(source).to_html(when=datetime.now(UTC), command="softib serve", live=MAP)
+                last_s = time.monotonic()
+            return text
+
+    return page
 
 
 def _past(history: str, served: Served) -> Past | PastServer:

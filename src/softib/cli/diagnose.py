@@ -22,6 +22,12 @@ from softib.cli.output import Compiling, Steps, print_json, print_notice, print_
 @click.option(
     "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
 )
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Of a history: from then on; 90m, 6h and 3d are ago, 2026-11-24T08:00 is a clock time (UTC).",
+)
+@click.option("--until", metavar="TIME", help="Of a history: up to then.")
 @click.option("--fabric", metavar="FILE", help="The fabric that files of perfquery or ibqueryerrors were read on.")
 @click.option("--jobs", "jobs_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Slurm's or Kubernetes' jobs, or YAML: each finding names those that cross it.")  # fmt: skip
@@ -60,7 +66,15 @@ def command(
     softib.on_compiling(Compiling(show_line))
     steps = Steps()
     shown = lambda one: show_line(f"round: {one['ports']} ports, {one['mads']} MADs in {one['seconds']:.1f} s")
-    seen = softib.observe(*sources, rounds=rounds, every=every, fabric=fabric, on_round=shown)
+    seen = softib.observe(
+        *sources,
+        rounds=rounds,
+        every=every,
+        fabric=fabric,
+        since=_clock("--since", options["since"]),
+        until=_clock("--until", options["until"]),
+        on_round=shown,
+    )
     for problem in seen.problems:
         print_notice(str(problem))
     place = fabric or (
@@ -81,6 +95,25 @@ def command(
         print_problems(found.problems)
         found.print(options["every_finding"])
     return 0 if found.good else 1
+
+
+def _clock(option: str, text: str | None) -> float | None:
+    """Seconds since 1970 of ``6h`` (ago) or of a clock time."""
+    if text is None:
+        return None
+    import re
+    import time
+    from datetime import UTC, datetime
+
+    if ago := re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", text):
+        return max(0.0, time.time() - float(ago[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[ago[2]])
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r}: 90m, 6h or 3d for a time ago, or 2026-11-24T08:00", param_hint=option
+        ) from None
+    return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
 
 
 def _is_history(source: str) -> bool:

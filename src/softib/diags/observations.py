@@ -48,7 +48,7 @@ class Observations:
     :class:`~softib.iba.perf_extended_speeds.PortExtendedSpeedsCounters` are called -> uint64[k, n], in the unit of that field (``port_xmit_data``: words of four octets).
     ``known``: the same names -> bool[k, n], False where no increase can be told (a device that was away or rebooted, a counter that stuck at its largest value or that somebody
     cleared, an attribute that the device has not); ``increase`` is 0 there. ``level``: what is no counter -> float64[k, n] at the end of the interval, NaN where unknown:
-    ``temperature_c``, ``module_temperature_c``, ``state`` and ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``pre_fec_ber``, ``tick_symbols`` (symbol times
+    ``temperature_c``, ``module_temperature_c``, ``state`` and ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support), ``pre_fec_ber``, ``tick_symbols`` (symbol times
     of a tick of PortXmitWait, IBA 16.1.3.2), ``stuck_NAME`` (the counter stands at its largest value: 1, got there in the interval: 2, counts on: 0), ``lanes`` and ``lane_gbps`` (active lanes, and the signalling rate of one),
     what modules measure and their alarm thresholds (:data:`softib.monitor.module_levels.MODULE_LEVELS`), ``fec_corrects`` (symbols of a codeword that the active code mends; counters ``fec_codewords_0`` …
     ``fec_codewords_15`` are its histogram).

@@ -13,7 +13,7 @@ from softib.fabric.formats.ibdiagnet.db_csv_columns import FEC_NAMES
 from softib.fabric.model import Fabric
 from softib.iba.smp import PortInfo
 from softib.monitor.module_levels import module_levels
-from softib.monitor.targets import lanes_of, rate_gbps
+from softib.monitor.targets import best_gbps, lanes_of, rate_gbps
 
 __all__ = ["MODULE_TEXTS", "optics", "ports_of", "rows_of"]
 
@@ -58,6 +58,14 @@ def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, An
     return texts
 
 
+def _best(f: Fabric, rows: np.ndarray, info: np.ndarray) -> np.ndarray:
+    if "capabilities" not in f.source.records:
+        return np.full(len(rows), np.nan)
+    place = np.full(f.sizes.ports, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    return best_gbps(info, np.where(f.port_peer[rows] >= 0, place[f.port_peer[rows]], -1))
+
+
 def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Levels that a file tells: temperatures of chips and modules, states and rates. float64[n] each."""
     node = f.port_node[rows]
@@ -73,6 +81,7 @@ def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
         "rate_gbps": rate_gbps(info),
         "lanes": lanes,
         "lane_gbps": lane_gbps,
+        "best_gbps": _best(f, rows, info),
     }  # fmt: skip
     if f.module_info[rows].any():
         measured = module_levels(f.module_info[rows])

@@ -51,7 +51,7 @@ def observations_of_files(
 ) -> tuple[Observations, list[Problem]]:
     """What rose from each of ``files`` to the next, in the order of their times. ``fabric``: the source that names ports, for files that hold counters alone.
 
-    Raises :class:`InputError` for less than two, for two of one time, and for one of another fabric.
+    Raises :class:`InputError` for less than two, for two of one time, for one of another fabric, and for two that have no port in common.
     """
     if len(files) < 2:
         raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; give a second, later one")
@@ -63,7 +63,12 @@ def observations_of_files(
     ports = shots[0].ports
     for before, after in pairwise(shots):
         checked_pair(before, after)
-        intervals.append(between(before.reading, after.reading))
+        rose = between(before.reading, after.reading)
+        if not (rose.end_ns > rose.begin_ns).any():
+            raise InputError(
+                f"{before.file} and {after.file}: no port was read in both; give two readings of the same ports"
+            )
+        intervals.append(rose)
         ports = merged_ports(ports, after.ports)
     return observations_of(ports, intervals), [p for s in shots for p in s.problems]
 

@@ -8,18 +8,20 @@ which the parts are removed once it is complete; a part whose hour stands alread
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from softib.diags.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
+from softib.monitor.history_tables import interval_of, manager_schema, ports_of_table, table_of, table_of_ports
 from softib.monitor.increase import Interval
 from softib.monitor.series import merged_ports, observations_of
 
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["History"]
 
 HOUR_NS = 3600 * 10**9
-LEVEL = "level_"
-TEXT = "text_"
+LOCK = "writer.lock"
+COMMON = 0.5
+"""Two lists of ports are of one fabric when at least this share of the smaller one's devices is in both."""
 
 
 class History:
@@ -47,8 +50,36 @@ class History:
         self.folder, self.keep_days = Path(folder), keep_days
         self._ports: ObservedPorts | None = None
         self._hour = -1
+        self._lock: IO[str] | None = None
 
     # -- writing --
+
+    def claim(self, ports: ObservedPorts) -> None:
+        """Be the one that writes here, until :meth:`release` or the end of the process, for the fabric that has ``ports``.
+
+        Raises :class:`InputError` where another process writes here (both would count every increase twice), and where what is kept is of another fabric. A directory
+        that cannot be written is told by :meth:`append`.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self.folder / LOCK, "a")  # noqa: SIM115 (held as long as the history is written)
+        except OSError:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.release()
+            raise InputError(f"{self.folder}: another process keeps its history here; give another directory") from None
+        kept = self.topologies()
+        if len(kept) and not _common(ports, self.ports_of(int(kept[-1]))):
+            self.release()
+            raise InputError(f"{self.folder}: what is kept here is of another fabric; give another directory")
+
+    def release(self) -> None:
+        """Let others write here."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def append(self, ports: ObservedPorts, interval: Interval) -> None:
         """Keep one interval. Raises :class:`InputError` where the directory cannot be written."""
@@ -57,9 +88,9 @@ class History:
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             now = int(interval.end_ns.max(initial=0)) or time.time_ns()
             if self._ports is None or not _same_ports(ports, self._ports):
-                self._write(_table_of_ports(ports), self.folder / "ports" / f"{now:019d}.parquet")
+                self._write(table_of_ports(ports), self.folder / "ports" / f"{now:019d}.parquet")
             self._ports = ports
-            self._write(_table_of(interval, now), self.folder / "rounds" / f"{now:019d}.parquet")
+            self._write(table_of(interval, now), self.folder / "rounds" / f"{now:019d}.parquet")
             hour = now // HOUR_NS
             if hour != self._hour:
                 self._hour = hour
@@ -74,7 +105,7 @@ class History:
 
         folder = self.folder / "manager"
         path = folder / f"{one.time_ns // (24 * HOUR_NS):07d}.parquet"
-        row = pyarrow.Table.from_pylist([asdict(one)], schema=_manager_schema())
+        row = pyarrow.Table.from_pylist([asdict(one)], schema=manager_schema())
         try:
             folder.mkdir(parents=True, exist_ok=True)
             rows = [parquet.read_table(path), row] if path.exists() else [row]
@@ -118,8 +149,9 @@ class History:
             whole = self.folder / "hours" / f"{hour:010d}.parquet"
             if hour >= now_ns // HOUR_NS:
                 continue
-            if not whole.exists():
-                tables = [parquet.read_table(p) for p in parts]
+            new = _not_in(whole, parts)
+            if new:
+                tables = [parquet.read_table(p) for p in ([whole] if whole.exists() else []) + new]
                 self._write(pyarrow.concat_tables(tables, promote_options="default"), whole)
             for path in parts:
                 path.unlink(missing_ok=True)
@@ -145,11 +177,11 @@ class History:
     def files(self) -> list[Path]:
         """Every file with rounds that counts, oldest first."""
         hours = sorted((self.folder / "hours").glob("*.parquet"))
-        whole = {int(p.stem) for p in hours}
-        return [
-            *hours,
-            *(p for p in sorted((self.folder / "rounds").glob("*.parquet")) if int(p.stem) // HOUR_NS not in whole),
-        ]
+        by_hour: dict[int, list[Path]] = {}
+        for path in sorted((self.folder / "rounds").glob("*.parquet")):
+            by_hour.setdefault(int(path.stem) // HOUR_NS, []).append(path)
+        parts = (_not_in(self.folder / "hours" / f"{hour:010d}.parquet", some) for hour, some in by_hour.items())
+        return [*hours, *(path for some in parts for path in some)]
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection with the views ``intervals`` and ``ports``. Raises :class:`UnreadableFile` for a directory without any."""
@@ -200,8 +232,19 @@ class History:
         rounds = columns["round_ns"].to_numpy(zero_copy_only=False)
         cuts = np.flatnonzero(np.diff(rounds)) + 1
         parts = [slice(int(a), int(b)) for a, b in zip([0, *cuts.tolist()], [*cuts.tolist(), len(rounds)], strict=True)]
-        intervals = [_interval(columns, part) for part in parts]
+        intervals = [interval_of(columns, part) for part in parts]
         return observations_of(self._all_ports(), intervals)
+
+    def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
+        """(clock time from which on the last rounds between two times have no more than ``rows`` ports together, how many rounds those are, how many there are). At least one round."""
+        found = self.connect().execute(
+            "select round_ns, count(*) n from intervals where round_ns >= ? and round_ns <= ? group by round_ns order by round_ns", [since_ns, until_ns]
+        ).fetchnumpy()  # fmt: skip
+        times, n = np.asarray(found["round_ns"], np.int64), np.asarray(found["n"], np.int64)
+        if not len(times):
+            raise UnreadableFile(f"{self.folder}: no round of that time in it")
+        fit = max(1, int((np.cumsum(n[::-1]) <= rows).sum()))
+        return int(times[-fit]), fit, len(times)
 
     def times(self) -> np.ndarray:
         """Ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
@@ -215,7 +258,7 @@ class History:
             params=[guid, portnum, since_ns, until_ns],
         ).to_arrow_table()  # fmt: skip
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        return _interval(columns, slice(0, table.num_rows))
+        return interval_of(columns, slice(0, table.num_rows))
 
     def topologies(self) -> np.ndarray:
         """Clock times from which each kept state of the ports and cables held, oldest first (int64[k] in nanoseconds): it is kept anew when it changed."""
@@ -228,7 +271,7 @@ class History:
 
         path = self.folder / "ports" / f"{since_ns:019d}.parquet"
         try:
-            return _ports_of(parquet.read_table(path))
+            return ports_of_table(parquet.read_table(path))
         except (OSError, pyarrow.ArrowInvalid) as error:
             raise UnreadableFile(f"{path}: {error}") from None
 
@@ -236,10 +279,26 @@ class History:
         import pyarrow.parquet as parquet
 
         tables = [parquet.read_table(p) for p in sorted((self.folder / "ports").glob("*.parquet"))]
-        ports = _ports_of(tables[0])
+        ports = ports_of_table(tables[0])
         for table in tables[1:]:
-            ports = merged_ports(ports, _ports_of(table))
+            ports = merged_ports(ports, ports_of_table(table))
         return ports
+
+
+def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
+    """Are half of the devices of the smaller one in both? A fabric grows and loses nodes, and is the same one still."""
+    old, new = np.unique(a.node_guid), np.unique(b.node_guid)
+    return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
+
+
+def _not_in(whole: Path, parts: list[Path]) -> list[Path]:
+    """Those of the rounds ``parts`` that the file of their hour lacks: all where there is none, else those of a poller whose clock was set back into that hour."""
+    import pyarrow.parquet as parquet
+
+    if not whole.exists():
+        return parts
+    joined = set(parquet.read_table(whole, columns=["round_ns"]).column(0).unique().to_pylist())
+    return [p for p in parts if int(p.stem) not in joined]
 
 
 def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
@@ -251,82 +310,5 @@ def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
     )  # fmt: skip
 
 
-def _manager_schema() -> pyarrow.Schema:
-    import pyarrow
-
-    kinds = {
-        "int": pyarrow.int64(), "str": pyarrow.string(), "bool": pyarrow.bool_(), "float": pyarrow.float64(), "bool | None": pyarrow.bool_(),
-    }  # fmt: skip
-    return pyarrow.schema(
-        [(f.name, pyarrow.uint64() if f.name == "guid" else kinds[str(f.type)]) for f in fields(ManagerRound)]
-    )
-
-
 def _quoted(paths: Sequence[str]) -> str:
     return "[" + ", ".join("'" + p.replace("'", "''") + "'" for p in paths) + "]"
-
-
-def _table_of(one: Interval, now: int) -> pyarrow.Table:
-    import pyarrow
-
-    columns: dict[str, Any] = {
-        "round_ns": np.full(len(one.guid), now, np.int64), "guid": one.guid, "portnum": one.portnum.astype(np.int16), "begin_ns": one.begin_ns,
-        "end_ns": one.end_ns,
-    }  # fmt: skip
-    for name, values in one.increase.items():
-        columns[name] = pyarrow.array(values, mask=~one.known[name])
-    for name, values in one.level.items():
-        columns[LEVEL + name] = pyarrow.array(values.astype(np.float32), mask=np.isnan(values))
-    return pyarrow.table(columns)
-
-
-def _interval(columns: dict[str, Any], part: slice) -> Interval:
-    def plain(name: str) -> np.ndarray:
-        return np.asarray(columns[name][part.start : part.stop].to_numpy(zero_copy_only=False))
-
-    increase, known, level = {}, {}, {}
-    for name, column in columns.items():
-        if name in ("round_ns", "guid", "portnum", "begin_ns", "end_ns"):
-            continue
-        values = column[part.start : part.stop]
-        there = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), bool)
-        filled = np.asarray(values.fill_null(0).to_numpy(zero_copy_only=False))
-        if name.startswith(LEVEL):
-            level[name.removeprefix(LEVEL)] = np.where(there, filled.astype(np.float64), np.nan)
-        else:
-            increase[name], known[name] = filled.astype(np.uint64), there
-    return Interval(
-        plain("guid").astype(np.uint64),
-        plain("portnum").astype(np.int32),
-        plain("begin_ns"),
-        plain("end_ns"),
-        increase,
-        known,
-        level,
-    )
-
-
-def _table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
-    import pyarrow
-
-    columns: dict[str, Any] = {
-        "guid": ports.node_guid, "portnum": ports.portnum, "switch": ports.switch, "node": list(ports.node), "lid": ports.lid, "peer": ports.peer,
-        "rate_gbps": ports.rate_gbps,
-    }  # fmt: skip
-    columns |= {TEXT + name: list(map(str, texts.tolist())) for name, texts in ports.text.items()}
-    return pyarrow.table(columns)
-
-
-def _ports_of(table: pyarrow.Table) -> ObservedPorts:
-    def column(name: str, dtype: Any) -> np.ndarray:
-        return np.asarray(table.column(name).to_numpy(), dtype)
-
-    text = {
-        n.removeprefix(TEXT): np.array(table.column(n).to_pylist(), object)
-        for n in table.column_names
-        if n.startswith(TEXT)
-    }
-    return ObservedPorts(
-        column("guid", np.uint64), column("portnum", np.int32), column("switch", bool), tuple(table.column("node").to_pylist()), column("lid", np.int32),
-        column("peer", np.int32), column("rate_gbps", np.float64), text,
-    )  # fmt: skip

@@ -31,7 +31,7 @@ from softib.monitor.registers import Registers
 from softib.monitor.requests import PacedGets, port_gets, smp_gets
 from softib.monitor.silent_devices import SilentDevices
 from softib.monitor.steady_clock import SteadyClock
-from softib.monitor.targets import Targets, lanes_of, rate_gbps, targets_of
+from softib.monitor.targets import Targets, best_gbps, lanes_of, rate_gbps, targets_of
 from softib.sm.config import SmConfig
 
 __all__ = ["SMALL", "Pace", "Poller", "Round"]
@@ -235,6 +235,7 @@ class Poller:
         for name, values in (
             ("state", PortInfo.port_state.get(self._info)), ("physical_state", PortInfo.port_phys_state.get(self._info)),
             ("rate_gbps", rate_gbps(self._info)), ("tick_symbols", self._agents.tick[t.end]), ("lanes", lanes), ("lane_gbps", lane_gbps),
+            ("best_gbps", best_gbps(self._info, t.ports.peer)),
         ):  # fmt: skip
             level = values.astype(np.float64)
             level[unknown] = np.nan

@@ -11,7 +11,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,12 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, PeerError
 from softib.monitor.exporter.names import PORT_COUNTERS, SOFTIB_COUNTERS
-from softib.monitor.increase import between
 from softib.monitor.ranking import ERRORS
-from softib.monitor.reading import Reading
+from softib.monitor.scrapes import Key, Scrapes, target_of
 from softib.monitor.series import observations_of
 from softib.source import load
 
-__all__ = ["Key", "ask", "ask_range", "error_metrics", "key_of", "observations_of_server", "ports_at"]
+__all__ = ["ask", "ask_range", "error_metrics", "key_of", "observations_of_server", "ports_at"]
 
 PATIENCE_S = 30.0
 SELECTOR = '{__name__=~"infiniband_(switch|hca)_port_.+_total|softib_port_.+_total"}'
@@ -37,7 +36,6 @@ _FIELDS = {
     for c in PORT_COUNTERS
 }
 _FIELDS |= {metric: (name, 1) for name, metric, _ in SOFTIB_COUNTERS}
-Key = tuple[int, int]
 
 
 def observations_of_server(
@@ -46,28 +44,25 @@ def observations_of_server(
     """What the server at ``url`` has of the last ``rounds`` × ``every_s`` seconds, or of those before the clock time ``time_s``. ``fabric``: the source whose NodeGUIDs the ports get, ``node_guids``: the same, by PortGUID. Raises :class:`PeerError` where it does not answer,
     :class:`InputError` where it has nothing of a fabric."""
     window_s = max(1, round(rounds * every_s))
-    series = ask(url, f"{SELECTOR}[{window_s}s]", time_s)
-    found: dict[int, dict[str, dict[Key, int]]] = {}
-    for one in series:
-        name = one["metric"].get("__name__", "")
-        key = key_of(one["metric"])
-        if name not in _FIELDS or key is None:
-            continue
-        field, factor = _FIELDS[name]
-        for time_s, value in one["values"]:
-            found.setdefault(round(float(time_s) * 1e9), {}).setdefault(field, {})[key] = int(float(value)) // factor
-    if len(found) < 2:
+    scrapes = Scrapes()
+    for one in ask(url, f"{SELECTOR}[{window_s}s]", time_s):
+        labels = one["metric"]
+        name, key = labels.get("__name__", ""), key_of(labels)
+        if name in _FIELDS and key is not None:
+            field, factor = _FIELDS[name]
+            scrapes.add(target_of(labels), field, key, one["values"], factor)
+    if scrapes.most < 2:
         raise InputError(
-            f"{url}: {len(found)} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for more time, or let it scrape 'softib exporter'"
+            f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for more time, or let it scrape 'softib exporter'"
         )
-    ports = ports_of_keys(url, sorted({key for at in found.values() for of in at.values() for key in of}), time_s)
-    readings = [_reading(ports, time_ns, found[time_ns]) for time_ns in sorted(found)]
+    # Cables as of the last scrape: of an exporter that has stopped since, the server says nothing more of now.
+    ports, intervals = ports_of_keys(url, scrapes.keys, scrapes.last_s), scrapes.intervals()
     if fabric is not None:
         node_guids = _node_guids(fabric)
     if node_guids is not None:
-        ports, order = _with_node_guids(ports, node_guids)
-        readings = [_ordered(r, ports, order) for r in readings]
-    return observations_of(ports, [between(a, b) for a, b in pairwise(readings)])
+        ports = _with_node_guids(ports, node_guids)
+        intervals = [replace(one, guid=_renamed(one.guid, node_guids)) for one in intervals]
+    return observations_of(ports, intervals)
 
 
 def _node_guids(fabric: str) -> dict[int, int]:
@@ -77,25 +72,22 @@ def _node_guids(fabric: str) -> dict[int, int]:
     return whose
 
 
-def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> tuple[ObservedPorts, np.ndarray]:
-    """The ports under their NodeGUIDs, sorted anew, and the old row of each. A GUID that the fabric does not know stays."""
-    guid = np.array([whose.get(g, g) for g in ports.node_guid.tolist()], np.uint64)
+def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
+    """NodeGUIDs for PortGUIDs; one that ``whose`` does not know stays. uint64[n]"""
+    return np.array([whose.get(g, g) for g in guid.tolist()], np.uint64)
+
+
+def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> ObservedPorts:
+    """The ports under their NodeGUIDs, sorted anew."""
+    guid = _renamed(ports.node_guid, whose)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)
     row[order] = np.arange(len(order))
     peer = np.where(ports.peer >= 0, row[np.maximum(ports.peer, 0)], -1)[order].astype(np.int32)
     text = {"port_guid": np.array([f"{g:#018x}" for g in ports.node_guid[order].tolist()], object)}
-    made = ObservedPorts(
+    return ObservedPorts(
         guid[order], ports.portnum[order], ports.switch[order], tuple(ports.node[i] for i in order.tolist()), ports.lid[order], peer,
         ports.rate_gbps[order], text,
-    )  # fmt: skip
-    return made, order
-
-
-def _ordered(r: Reading, ports: ObservedPorts, order: np.ndarray) -> Reading:
-    return Reading(
-        ports.node_guid, ports.portnum, r.time_ns[order], r.answered[order], {n: v[order] for n, v in r.value.items()},
-        {n: v[order] for n, v in r.have.items()}, {n: v[order] for n, v in r.stuck.items()}, {n: v[order] for n, v in r.level.items()},
     )  # fmt: skip
 
 
@@ -179,14 +171,3 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
                 rate[at] = float(one["value"][1]) * 8 / 1e9
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)
-
-
-def _reading(ports: ObservedPorts, time_ns: int, counters: dict[str, dict[Key, int]]) -> Reading:
-    r = Reading.empty(ports.node_guid, ports.portnum)
-    row = {key: i for i, key in enumerate(zip(ports.node_guid.tolist(), ports.portnum.tolist(), strict=True))}
-    for name, values in counters.items():
-        rows = np.array([row[key] for key in values], np.int64)
-        r.put(name, rows, np.array(list(values.values()), np.uint64), 2**64 - 1)
-        r.answered[rows] = True
-    r.time_ns[r.answered] = time_ns
-    return r

@@ -10,7 +10,7 @@ from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError
 from softib.monitor.increase import Interval
 
-__all__ = ["merged_ports", "observations_of"]
+__all__ = ["merged_ports", "observations_of", "same_cables"]
 
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
@@ -49,6 +49,18 @@ def _keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
     keys = np.zeros(len(guid), np.dtype([("guid", np.uint64), ("portnum", np.int32)]))
     keys["guid"], keys["portnum"] = guid, portnum
     return keys
+
+
+def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
+    """The row in ``older`` of each port of ``newer``, where the same cable is in it (int64[n]; -1: the port is new, or leads to another one)."""
+    a, b = _keys(older.node_guid, older.portnum), _keys(newer.node_guid, newer.portnum)
+    if not len(a):
+        return np.full(len(b), -1, np.int64)
+    rows = np.minimum(np.searchsorted(a, b), len(a) - 1)
+    there = a[rows] == b
+    was, now = older.peer[rows], np.asarray(newer.peer)
+    other = (was >= 0) & (now >= 0) & (a[np.maximum(was, 0)] != b[np.maximum(now, 0)])
+    return np.where(there & ~other, rows, -1)
 
 
 def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:

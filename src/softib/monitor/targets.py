@@ -9,11 +9,11 @@ import numpy as np
 from softib.diags.observations import ObservedPorts
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import PhysState
-from softib.iba.rates import LANES_BY_BIT, SPEEDS, data_gbps
+from softib.iba.rates import LANES_BY_BIT, SPEEDS, WIDTH_BITS, data_gbps
 from softib.iba.smp import PortInfo
 from softib.sm.database import Database
 
-__all__ = ["Targets", "lanes_of", "rate_gbps", "targets_of"]
+__all__ = ["Targets", "best_gbps", "lanes_of", "rate_gbps", "targets_of"]
 
 _LANES = np.zeros(256, np.int64)
 for _bit, _lanes in LANES_BY_BIT.items():
@@ -36,6 +36,29 @@ def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)
     return np.where(up & (lanes > 0), lanes, np.nan), np.where(up, _LANE_GBPS[codes], np.nan)
+
+
+def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
+    """Data rate in Gb/s that each link could train at, by what PortInfo says that both ends support (``peer``: row of the other end, -1 unknown); NaN where one end tells nothing. float64[n]"""
+    code = np.zeros(len(info), np.int64)
+    for s in SPEEDS:
+        if s.ext2_bit:
+            has = (PortInfo.link_speed_ext2_supported.get(info) & s.ext2_bit) > 0
+        elif s.ext_bit:
+            has = (PortInfo.link_speed_ext_supported.get(info) & s.ext_bit) > 0
+        elif s.mlnx_bit:
+            continue  # FDR10: a vendor's attribute tells it, PortInfo does not
+        else:
+            has = (PortInfo.link_speed_supported.get(info) & s.speed_bit) > 0
+        code[has] = s.code
+    bits = PortInfo.link_width_supported.get(info)
+    lanes = np.zeros(len(info), np.int64)
+    for n, bit in sorted(WIDTH_BITS.items()):
+        lanes[(bits & bit) > 0] = n
+    other = np.maximum(peer, 0)
+    both, wide = np.minimum(code, code[other]), np.minimum(lanes, lanes[other])
+    known = (peer >= 0) & (both > 0) & (wide > 0)
+    return np.where(known, data_gbps(np.where(known, both, 0), np.where(known, wide, 0)), np.nan)
 
 
 @dataclass(frozen=True)

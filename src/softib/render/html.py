@@ -35,8 +35,11 @@ ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
 """What a drawing without its page needs besides."""
 
 
-def to_html(report: Report) -> str:
-    """The whole page as text: the same for the same report, whose ``made`` says when and by what command."""
+def to_html(report: Report, live: str = "") -> str:
+    """The whole page as text: the same for the same report, whose ``made`` says when and by what command.
+
+    ``live``: the address, on the server that gives the page, of the map that takes the place of the drawing (``softib serve``); such a page is no file, and the server says what it may load.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -51,7 +54,7 @@ def to_html(report: Report) -> str:
         evidence=_evidence,
         capitalize_first=lambda t: t[:1].upper() + t[1:],
     )
-    return environment.get_template("report.html.j2").render(r=report, **_context(report))
+    return environment.get_template("report.html.j2").render(r=report, live=live, **_context(report))
 
 
 def drawing_svg(report: Report) -> str:

@@ -3,11 +3,14 @@
 Every host sends its vector to the aggregation node of its own switch; a node sends its parent one reduced piece when it has that piece of each
 child; the node where all paths of the job meet sends the result down again, each node to its children and hosts (unicast). Pieces are
 operations of a latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most as many
-pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers of a streaming one.
+pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers of a streaming one. Jobs that share a node of a tree share its quota: each has an even part of it, reserved for as long as the run
+lasts, as an aggregation manager reserves what a job asks for (Graham et al. 2016).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,22 +25,48 @@ from softib.sm.aggregation_trees import AggregationTree, Job, job_tree
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["MOST_MESSAGES", "aggregation_messages"]
+__all__ = ["MOST_MESSAGES", "Placement", "aggregation_messages", "placements"]
 
 MOST_MESSAGES = 5_000_000
+NO_QUOTA = 1 << 30
+"""Pieces under way where no quota is set."""
 LARGEST = 1 << 30
 """Octets of one message of a stream."""
 
 
-def aggregation_messages(fabric: Fabric, ends: np.ndarray, what: Reduction, streams: bool = False) -> Messages:
+@dataclass(frozen=True)
+class Placement:
+    """Where an all-reduce runs: its ``tree``, what its ``job`` uses of it, and among how many jobs (``sharers``, itself too) the quota of its fullest node is
+    shared."""
+
+    tree: SharpTree
+    job: Job
+    sharers: int = 1
+
+
+def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]) -> list[Placement]:
+    """A tree for each all-reduce, the one with the fewest jobs, as :meth:`~softib.sm.aggregation_mgr.AggregationManager.job` gives it. Raises :class:`InputError`
+    without aggregation nodes or a tree that joins the hosts."""
+    load: dict[int, int] = {}
+    found = [_tree_for(fabric, ends, what, load) for what in reductions]
+    jobs_at = np.zeros((1 + max((tree.tree for tree, _ in found), default=0), fabric.sizes.sharps), np.int64)
+    for tree, job in found:
+        jobs_at[tree.tree, job.nodes] += 1
+    return [Placement(tree, job, int(jobs_at[tree.tree, job.nodes].max())) for tree, job in found]
+
+
+def aggregation_messages(
+    fabric: Fabric, ends: np.ndarray, what: Reduction, streams: bool = False, placed: Placement | None = None
+) -> Messages:
     """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is 1 + the host's row; the results' is what
-    the nodes add up. ``streams``: only the first piece in steps, which fills the tree; behind it the rest flows over all edges at once.
+    the nodes add up. ``streams``: only the first piece in steps, which fills the tree; behind it the rest flows over all edges at once. ``placed``: one of
+    :func:`placements`; without it the all-reduce has the trees for itself.
 
     Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts, :class:`LimitError` for too many messages.
     """
-    tree, job = _tree_for(fabric, ends, what)
-    edges_up, edges_down = _edges(fabric, ends, what, tree, job)
-    piece, window = _pieces(fabric, ends, what, tree)
+    placed = placed or placements(fabric, ends, [what])[0]
+    edges_up, edges_down = _edges(fabric, ends, what, placed.tree, placed.job)
+    piece, window = _pieces(fabric, ends, what, placed)
     if streams:
         return _streams(what, edges_up, edges_down, piece)
     n = -(-what.size // piece)
@@ -78,8 +107,8 @@ def _flat(needs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return owner, np.array([j for wanted in needs for j in wanted], np.int64)
 
 
-def _tree_for(fabric: Fabric, ends: np.ndarray, what: Reduction) -> tuple[SharpTree, Job]:
-    """The tree of the job, as :meth:`~softib.sm.aggregation_mgr.AggregationManager.job` gives it, from what nodes hold."""
+def _tree_for(fabric: Fabric, ends: np.ndarray, what: Reduction, load: dict[int, int]) -> tuple[SharpTree, Job]:
+    """The tree of the job, from what nodes hold; ``load``: jobs by tree so far, counted here."""
     f = fabric
     if not f.sizes.sharps:
         raise InputError("the fabric has no aggregation node; its switches reduce nothing (aggregation_nodes: true)")
@@ -88,7 +117,7 @@ def _tree_for(fabric: Fabric, ends: np.ndarray, what: Reduction) -> tuple[SharpT
     above = f.port_node[f.port_peer[f.node_base[f.sharp_node] + 1]]
     at = f.port_node[f.port_peer[ends[what.hosts]]]
     known = [AggregationTree(t.tree, t.streaming, -1, t.parent) for t in found]
-    job = job_tree(known, above, at, {}, what.streaming)
+    job = job_tree(known, above, at, load, what.streaming)
     if job is None:
         raise InputError(
             f"no {kind} aggregation tree joins these hosts; the manager makes them (sm: aggregation: true)"
@@ -107,13 +136,14 @@ def _edges(
     return up, [(there, here) for here, there in up]
 
 
-def _pieces(fabric: Fabric, ends: np.ndarray, what: Reduction, tree: SharpTree) -> tuple[int, int]:
-    """(octets of a piece, pieces of a host that may be under way)."""
+def _pieces(fabric: Fabric, ends: np.ndarray, what: Reduction, placed: Placement) -> tuple[int, int]:
+    """(octets of a piece, pieces of a host that may be under way: the job's part of the quota, one at least; without a quota any number)."""
+    tree = placed.tree
     code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[what.hosts]]).min())
     mtu = MTU_BYTES.get(code, 4096)
     if what.streaming:
-        return mtu, max(tree.buffers // mtu, 1) if tree.buffers else 1 << 30
-    return min(tree.payload or mtu, mtu), tree.osts or 1 << 30
+        return mtu, max(tree.buffers // (mtu * placed.sharers), 1) if tree.buffers else NO_QUOTA
+    return min(tree.payload or mtu, mtu), max(tree.osts // placed.sharers, 1) if tree.osts else NO_QUOTA
 
 
 def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[int]]:

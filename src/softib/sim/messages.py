@@ -31,6 +31,8 @@ NO_LIMIT = 0.0
 """Of ``rate_gbps``: as fast as the port sends."""
 MAX_MESSAGE = 1 << 31
 """Largest message of RC, UC and UD queue pairs (IBA chapter 9)."""
+ATOMIC_OCTETS = 8
+"""What an atomic reads and writes (IBA 9.4.5)."""
 
 
 class Opcode(IntEnum):
@@ -129,13 +131,17 @@ class Messages:
 
     def check(self, ends: int) -> None:
         """Raise :class:`InputError`, one line, for the first message that cannot be: an end port that is not there, a size
-        below 1 or beyond 2 GiB, a time below 0, an SL over 15, an operation that its service has not (the table of ibv_post_send(3)),
+        below 1 or beyond 2 GiB, an atomic not of 8 octets, a time below 0, an SL over 15, an operation that its service has not (the table of ibv_post_send(3)),
         a queue pair with two ends, a dependency on itself or on nothing."""
         rules = (
             ((self.src < 0) | (self.src >= ends), f"has a source that the fabric has not ({ends:,} end ports)"),
             ((self.dst < 0) | (self.dst >= ends), f"has a destination that the fabric has not ({ends:,} end ports)"),
             (self.size < 1, "has no octet; sizes are 1 and more"),
             (self.size > MAX_MESSAGE, "is larger than 2 GiB, the most that a queue pair sends at once"),
+            (
+                (self.opcode == Opcode.ATOMIC) & (self.size != ATOMIC_OCTETS),
+                "is an atomic, which takes 8 octets; write size 8",
+            ),
             ((self.start_ps < 0) | (self.delay_ps < 0), "starts before time 0"),
             ((self.sl < PATH_SL) | (self.sl > 15), "has an SL that is none; SLs are 0 to 15"),
             (~(self.rate_gbps >= 0), "has a negative rate"),

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
-__all__ = ["Access", "is_loopback", "new_token"]
+__all__ = ["Access", "is_loopback", "new_token", "policy_of"]
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 
 COOKIE = "softib_token"
 HEADERS = [
-    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"),
+    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'"),
     (b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"), (b"cache-control", b"no-store"),
 ]  # fmt: skip
-"""On every answer: nothing is loaded from outside, the page is in nobody's frame, a token in an address is told to nobody."""
+"""On every answer: nothing is loaded from outside, pages are in frames of this server alone, a token in an address is told to nobody. An answer may have a policy of its own."""
 
 
 def new_token() -> str:
@@ -40,6 +43,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def policy_of(page: str) -> str:
+    """The Content-Security-Policy of a page of ours with scripts inside: those alone may run, known by what they are (CSP level 2, hash sources)."""
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    known = " ".join(f"'sha256-{b64encode(sha256(s.encode()).digest()).decode()}'" for s in scripts) or "'none'"
+    return f"default-src 'none'; script-src {known}; style-src 'unsafe-inline'; img-src 'self' data:; frame-src 'self'; frame-ancestors 'self'; base-uri 'none'"
 
 
 class Access:
@@ -68,7 +78,10 @@ class Access:
 
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), *HEADERS, *cookie]}
+                given = message.get("headers", [])
+                mine = {name for name, _ in given}
+                more = [(name, value) for name, value in HEADERS if name not in mine]
+                message = {**message, "headers": [*given, *more, *cookie]}
             await send(message)
 
         await self.app(scope, receive, with_headers)

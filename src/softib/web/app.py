@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import FastAPI, HTTPException, Query
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi import FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel
 
 from softib import __version__
 from softib.analysis import columns
 from softib.errors import SoftibError
+from softib.web.access import policy_of
 from softib.web.jobs_on_map import colour_of
 from softib.web.map_json import By, down_document, map_document, values_document
 from softib.web.rows import MOST, counters_of, page, page_of
@@ -37,12 +40,28 @@ def app_of(served: Served) -> FastAPI:
     """The application; who may use it is :class:`softib.web.access.Access`'s business."""
     app = FastAPI(
         title="softib", version=__version__, openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
+        responses={422: {"model": Refusal, "description": "A parameter that cannot be"}, 404: {"model": Refusal, "description": "Nothing of that name, or of that time"}},
         description="One InfiniBand fabric: nodes, ports, links, counters, findings, history, paths, jobs. Nothing can be changed through it.",
     )  # fmt: skip
+    app.exception_handler(RequestValidationError)(_one_line)
     _tables(app, served)
     _answers(app, served)
     _pages(app, served)
     return app
+
+
+class Refusal(BaseModel):
+    """What every answer but 200 holds."""
+
+    detail: str
+    """What is wrong, in one line."""
+
+
+async def _one_line(request: Request, error: Exception) -> JSONResponse:
+    """A parameter that cannot be: its name and what would be right, in ``detail`` as everything else that is wrong; what was sent is not sent back."""
+    assert isinstance(error, RequestValidationError)
+    wrong = "; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors())
+    return JSONResponse({"detail": wrong}, 422)
 
 
 def _fabric_document(served: Served) -> dict[str, Any]:
@@ -200,6 +219,14 @@ def _pages(app: FastAPI, served: Served) -> None:
     @app.get("/", include_in_schema=False)
     def index() -> HTMLResponse:
         return HTMLResponse((STATIC / "index.html").read_text(encoding="utf-8"))
+
+    @app.get("/report", include_in_schema=False)
+    def report() -> HTMLResponse:
+        """The page of ``softib report --html``, with the map in place of its drawing."""
+        if served.report is None:
+            raise HTTPException(404, f"{served.name} has no report")
+        page = _or_404(served.report)
+        return HTMLResponse(page, headers={"content-security-policy": policy_of(page)})
 
     @app.get("/favicon.ico", include_in_schema=False)
     def icon() -> FileResponse:

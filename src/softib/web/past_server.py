@@ -10,7 +10,8 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, PeerError
 from softib.fabric.model import Fabric
-from softib.monitor.prometheus import Key, ask, ask_range, error_metrics, key_of, observations_of_server, ports_at
+from softib.monitor.prometheus import ask, ask_range, error_metrics, key_of, observations_of_server, ports_at
+from softib.monitor.scrapes import Key, Target, target_of
 from softib.web.collector import JUDGED_S, ROWS
 from softib.web.past_maps import PastMap, PastMaps
 from softib.web.rates import Sample
@@ -104,12 +105,16 @@ class PastServer:
 
     def _errors(self, when: float) -> dict[Key, int]:
         """What error counters that stand above 0 rose by, from the first to the last time in which they do. One that fell was cleared: nothing is known of it."""
-        rose: dict[Key, int] = {}
+        rose: dict[Target, dict[Key, int]] = {}
         for one in ask(self.url, f"({error_metrics()} > 0)[{RATE_S}s:15s]", when):
             values, key = [float(v) for _, v in one["values"]], key_of(one["metric"])
             if key is not None and values[-1] > values[0]:
-                rose[key] = rose.get(key, 0) + int(values[-1] - values[0])
-        return rose
+                of = rose.setdefault(target_of(one["metric"]), {})
+                of[key] = of.get(key, 0) + int(values[-1] - values[0])
+        most: dict[Key, int] = {}
+        for of in rose.values():  # two exporters of one port tell the same twice
+            most |= {key: max(n, most.get(key, 0)) for key, n in of.items()}
+        return most
 
     def of_port(self, guid: int, portnum: int, since_s: float, until_s: float) -> list[tuple[float, float, float, int]]:
         """(time, load, wait, errors: not told) of one port between two clock times."""

@@ -97,7 +97,7 @@ class Now:
 class Served:
     """``read`` reads a source that does not change; ``collector`` one that does (one of both is there). :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` answers why a path of a fabric is as it is (None: it has no tables); ``jobs``: a file of jobs; ``past``: the history of earlier days. ``steps`` wraps each phase of
+    ``name`` is for people; ``explain`` answers why a path of a fabric is as it is (None: it has no tables); ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none). ``steps`` wraps each phase of
     the first reading, which takes a while of a large fabric.
     """
 
@@ -108,6 +108,7 @@ class Served:
     every_s: float = 2.0
     jobs: str | None = None
     past: Past | PastServer | None = None
+    report: Callable[[], str] | None = None
     keep: int = KEEP
     clock: Callable[[], float] = field(default_factory=lambda: SteadyClock().seconds)
     steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()

@@ -65,7 +65,7 @@ class SlowPort(Fault):
     """the port drains so much of what arrives on data VLs; its peer waits, or discards after HOQLife"""
 
     kind: Literal["slow-port"] = "slow-port"
-    gbps: Annotated[float, Field(ge=0)] = Field(description="Gb/s that it drains, 0: nothing")
+    gbps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(description="Gb/s that it drains, 0: nothing")
 
 
 class SwitchDown(Fault):

@@ -108,8 +108,12 @@ class TrainingStep(Gpus):
     experts: Annotated[int, Field(ge=0, le=100_000)] = Field(0, description="experts of each layer; 0: a dense model")
     top_k: Number = Field(2, description="experts of a token")
     expert: Number = Field(1, description="GPUs that share the experts")
-    tflops: Annotated[float, Field(gt=0)] = Field(989.0, description="TFLOP/s of a GPU (H100: 989 with bf16)")
-    achieved: Annotated[float, Field(gt=0, le=1)] = Field(0.5, description="share of it that computing alone achieves")
+    tflops: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        989.0, description="TFLOP/s of a GPU (H100: 989 with bf16)"
+    )
+    achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
+        0.5, description="share of it that computing alone achieves"
+    )
     buckets: Annotated[int, Field(ge=1, le=1000)] = Field(8, description="pieces in which gradients are summed up")
     overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
     recompute: Yes = Field(False, description="compute activations again in the backward pass")

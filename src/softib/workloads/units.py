@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 __all__ = ["rate_of", "size_of", "time_ps_of"]
@@ -9,6 +10,7 @@ __all__ = ["rate_of", "size_of", "time_ps_of"]
 SIZE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?([kmgtpe]?)(i?)b?", re.IGNORECASE)
 POWERS = " kmgtpe"
 TIME = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?(ps|ns|us|µs|ms|s)", re.IGNORECASE)
+LARGEST = 1e290
 PS = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**12}
 RATE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?(?:(g|m)(?:b/s|bps|bit/s)?)?", re.IGNORECASE)
 
@@ -21,7 +23,7 @@ def size_of(text: str) -> float:
     power = POWERS.index(hit[2].lower()) if hit[2] else 0
     if hit[3] and not power:
         raise ValueError(text)
-    return float(hit[1]) * float((1024 if hit[3] else 1000) ** power)
+    return _finite(hit[1]) * float((1024 if hit[3] else 1000) ** power)
 
 
 def time_ps_of(text: str) -> int:
@@ -31,7 +33,7 @@ def time_ps_of(text: str) -> int:
     hit = TIME.fullmatch(text.strip())
     if hit is None:
         raise ValueError(text)
-    return round(float(hit[1]) * PS[hit[2].lower()])
+    return round(_finite(hit[1]) * PS[hit[2].lower()])
 
 
 def rate_of(text: str) -> float:
@@ -39,4 +41,12 @@ def rate_of(text: str) -> float:
     hit = RATE.fullmatch(text.strip())
     if hit is None:
         raise ValueError(text)
-    return float(hit[1]) / (1000 if (hit[2] or "g").lower() == "m" else 1)
+    return _finite(hit[1]) / (1000 if (hit[2] or "g").lower() == "m" else 1)
+
+
+def _finite(text: str) -> float:
+    """The number; one beyond 10^290, which a unit could make infinite, is none (``1e400``). Raises ValueError."""
+    value = float(text)
+    if not math.isfinite(value) or value > LARGEST:
+        raise ValueError(text)
+    return value

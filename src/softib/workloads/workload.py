@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,8 @@ class Workload:
             except (InputError, LimitError) as error:
                 if len(self.jobs) == 1:
                     raise
-                raise type(error)(f"job {number + 1} of {self.name}: {error}") from None
+                kind = LimitError if isinstance(error, LimitError) else InputError  # others take other arguments
+                raise kind(f"job {number + 1} of {self.name}: {error}") from None
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:
             raise LimitError(f"{self.name} has {total:,} messages; a workload has at most {MAX_MESSAGES:,}")
@@ -113,18 +115,30 @@ def read(source: Workload | str | os.PathLike[str]) -> Workload:
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file
 
+        if Path(text).suffix not in SUFFIXES:
+            _refuse_traces(Path(text))
         return read_file(Path(text))
     return parse(text)
 
 
+def _refuse_traces(path: Path) -> None:
+    """Raise :class:`InputError` for a trace of a form that is not read, which would be no YAML."""
+    from softib.workloads.traces.forms import refuse
+
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        refuse(path, file.read(64))
+
+
 def parse(text: str) -> Workload:
-    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``: a pattern, its size, its options.
+    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``: a pattern, its size, its options.
 
     Raises :class:`UnknownName` for a pattern or option that does not exist (with the near ones), :class:`InputError` for a value.
     """
     from softib.workloads.jobs import PATTERNS
 
-    pattern, _, rest = text.partition(":")
+    pattern, colon, rest = text.partition(":")
+    if "," in pattern:  # options alone: mpi-barrier,ranks=4
+        pattern, colon, rest = text.partition(",")
     pattern = pattern.strip()
     if pattern not in PATTERNS:
         hint = "" if _WORD.fullmatch(pattern) else f" (a file of jobs ends in {' or '.join(SUFFIXES)})"
@@ -132,7 +146,7 @@ def parse(text: str) -> Workload:
     given: dict[str, Any] = {}
     for number, piece in enumerate(rest.split(",") if rest else []):
         key, equals, value = (s.strip() for s in piece.partition("="))
-        if not equals and number == 0:
+        if not equals and number == 0 and colon == ":":
             key, value = "file" if pattern in OF_FILES else "size", key
         elif not equals:
             raise InputError(f"{text}: {piece.strip()!r} is no option; write such as {pattern}:2MB,seed=1")

@@ -58,6 +58,21 @@ def test_the_fabric_as_it_is_stands_first_and_once(compared):
     assert 0.49 < rows[1]["ratio"] < 0.62 and rows[2]["ratio"] < rows[1]["ratio"]
 
 
+def test_a_newer_generation_that_is_slower_has_its_cause():
+    """Small messages wait for switches and adapters; what is said is what the run took (iba.link_speeds)."""
+    found = softib.compare(tree(), "all-to-all:256", networks=["HDR", "NDR"], layer="fluid")
+    took = {name: run.simulated_us for name, run in found.runs.items()}
+    assert took["EDR"] < took["HDR"] < took["NDR"]
+    assert (
+        found.notes[0].startswith("HDR, NDR slower than EDR here")
+        and "90, 130, 200 ns (EDR, HDR, NDR)" in found.notes[0]
+    )
+
+
+def test_a_newer_generation_that_is_faster_needs_none(compared):
+    assert not any("slower" in note for note in compared.notes)
+
+
 def test_processors_work_as_the_stack_and_the_work_requests_say(compared):
     """TCP: what the packet layer counted (8 and 22.5 us a message, 89 and 42 Gb/s); verbs: 200 ns of the sender of a WRITE."""
     rows = {r["network"]: r for r in compared.rows()}

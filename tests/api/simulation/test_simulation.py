@@ -52,6 +52,17 @@ def test_where_no_link_is_busy_none_is_the_cause():
     )
 
 
+def test_one_hosts_link_is_no_matter_of_routing(tree):
+    """What one host sends at its link's rate fills every link of its path: no other path would carry more."""
+    run = softib.simulate(tree, "bandwidth:256KB,source=0,target=9,iterations=8")
+    inside = [
+        port
+        for port in run.busy_ports
+        if port["load"] > 0.9 and port["port"].startswith(("leaf", "spine")) and "host" not in port["peer"]
+    ]
+    assert inside and not any(port["changes"] for port in inside)
+
+
 def test_a_link_that_is_as_busy_as_its_hosts_own_is_not_the_limit():
     """Three switches in a ring, one flow on each cable: no tables send a host's data faster than its own link does."""
     ring = softib.generate("ring", switches=3, hosts_per_switch=1)
@@ -147,6 +158,8 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:8,opcode=atomic", {"network": "tcp", "layer": "packet"}, "a socket has none"),
         ("all-to-all:1MB,barrier=yes", {"layer": "static"}, "fluid layer alone"),
         ("all-to-all:1MB,barrier=yes,sl=1", {}, "leave sl out"),
+        ("all-to-all:1MB,barrier=yes", {"record": softib.Record(counters=["leaf-1:1"])}, "or counters of their own"),
+        ("shift:4KB,opcode=atomic", {"layer": "packet"}, "an atomic, which takes 8 octets"),
         ("nowhere.yaml", {}, "nowhere.yaml"),
     ],
 )
@@ -154,6 +167,25 @@ def test_a_wrong_question_is_one_line(tree, workload, options, said):
     with pytest.raises(InputError, match=said) as error:
         softib.simulate(tree, workload, **options)
     assert "\n" not in str(error.value)
+
+
+def test_which_of_several_jobs_is_wrong_is_said(tree, tmp_path):
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        "jobs:\n- {pattern: shift, size: 1MB}\n- {pattern: incast, size: 1MB, target: nobody, senders: 2}\n"
+    )
+    with pytest.raises(InputError, match="job 2 of jobs: no host named 'nobody'") as error:
+        softib.simulate(tree, file)
+    assert "\n" not in str(error.value)
+
+
+def test_a_port_that_is_not_there_is_said_before_the_run(tree):
+    def progress(*_):
+        raise AssertionError("it runs")
+
+    record = softib.Record(counters=["leaf-1:1", "leaf-1:99"], progress=progress)
+    with pytest.raises(InputError, match="leaf-1 has no port 99"):
+        softib.simulate(tree, "shift:1MB", layer="packet", record=record)
 
 
 def test_without_a_path_the_question_is_wrong(tmp_path):
@@ -209,3 +241,77 @@ def test_switches_reduce_where_they_have_aggregation_nodes():
     assert softib.simulate(tree, "aggregation:1KB").good
     with pytest.raises(InputError, match="no aggregation node"):
         softib.simulate(softib.generate("fat-tree", radix=4, levels=2), "aggregation:8", layer="packet")
+
+
+def test_jobs_that_reduce_at_once_share_the_nodes(tmp_path):
+    """Two jobs over the same switches: the second has an even part of the tree's operations, so a job of many small ones takes longer than alone."""
+    tree = softib.generate("fat-tree", radix=8, levels=2, generation="HDR", aggregation_nodes=True)
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        "jobs:\n- {pattern: aggregation, size: 64KiB, hosts: [0, 4, 8, 12], name: one}\n"
+        "- {pattern: aggregation, size: 64KiB, hosts: [1, 5, 9, 13], name: two}\n"
+    )
+    both = softib.simulate(tree, file, layer="packet")
+    alone = softib.simulate(tree, "aggregation:64KiB,hosts=0+4+8+12", layer="packet")
+    assert both.good and both.simulated_us > 1.3 * alone.simulated_us
+
+
+def managed(tmp_path, partitions: str, policy: str = ""):
+    """16 hosts whose manager has a partition file, every SL on the VL of its number, and a QoS policy."""
+    (tmp_path / "partitions.conf").write_text(partitions)
+    (tmp_path / "policy.conf").write_text(policy)
+    lines = [
+        "topology: {kind: fat-tree, radix: 8, levels: 2, hosts: 16}",
+        "sm:",
+        "  partitions: partitions.conf",
+        "  qos: true",
+        '  qos_sl2vl: "0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7"',
+        *(["  qos_policy_file: policy.conf"] if policy else []),
+    ]
+    (tmp_path / "fabric.yaml").write_text("\n".join(lines) + "\n")
+    return softib.load(tmp_path / "fabric.yaml")
+
+
+@pytest.mark.parametrize("layer", ["packet", "fluid"])
+def test_the_sl_is_the_path_records(tmp_path, layer):
+    """The partition's SL, as the administration states it, and its VL; a job's own SL goes before."""
+    fabric = managed(tmp_path, "Default=0x7fff, sl=2 : ALL=full;\n")
+    run = softib.simulate(fabric, "shift:100KB", layer=layer)
+    assert run.busy_ports[0]["vls"] == [2] and not any("no path record" in note for note in run.to_json()["notes"])
+    assert softib.simulate(fabric, "shift:100KB,sl=3", layer=layer).busy_ports[0]["vls"] == [3]
+
+
+def test_a_qos_policy_states_the_sl(tmp_path):
+    policy = "qos-levels\n qos-level\n  name: DEFAULT\n  sl: 5\n end-qos-level\nend-qos-levels\n"
+    fabric = managed(tmp_path, "Default=0x7fff : ALL=full;\n", policy)
+    assert softib.simulate(fabric, "shift:100KB").busy_ports[0]["vls"] == [5]
+
+
+def test_hosts_that_share_no_partition_send_nothing(tmp_path):
+    """Two limited members of a partition have no path (IBA 10.9.3); with the manager's own host, a full member, they have."""
+    fabric = managed(tmp_path, "Default=0x7fff : ALL=limited, SELF=full;\n")
+    assert softib.simulate(fabric, "incast:1KB,senders=3,target=0").good
+    with pytest.raises(InputError, match=r"no path from host-0002.* to host-0003.* share no partition") as error:
+        softib.simulate(fabric, "shift:1KB,hosts=1-5")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("layer", ["packet", "fluid"])
+def test_tables_of_a_dump_carry_the_traffic(tmp_path, layer):
+    """Loads of links are those of the engine whose tables the dump has, on a fabric that nobody managed and on one that holds other tables."""
+    plain = softib.generate("fat-tree", radix=4, levels=3)
+    work, loads = "permutation:64KB", {}
+    for engine in ("ftree", "minhop"):
+        softib.route(plain, engine=engine).save(tmp_path / engine)
+        loads[engine] = octets(softib.simulate(plain, work, layer=layer, engine=engine))
+    assert loads["ftree"] != loads["minhop"]
+    for fabric in (plain, softib.bring_up(plain, engine="minhop").fabric):
+        run = softib.simulate(fabric, work, layer=layer, lfts=tmp_path / "ftree")
+        assert octets(run) == loads["ftree"]
+    if layer == "packet":
+        assert any("no path record stated an SL" in note for note in run.to_json()["notes"])
+
+
+def octets(run):
+    """Words sent by each port."""
+    return {(row["node"], row["port"]): row["port_xmit_data"] for row in run.ports.iter_rows(named=True)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from softib.diags.cable_rules.bit_errors import needed_seconds
@@ -9,6 +10,7 @@ from softib.diags.cable_rules.case import Case, line_rate, signalling_rate
 from softib.diags.cable_rules.judge import judge
 from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.finding import Severity
+from softib.diags.observations import Observations, ObservedPorts
 from tests.diags.cable_rules.observed import codes, observed, ports, row, tables
 
 HOUR = 3600.0
@@ -97,6 +99,30 @@ def test_a_switch_that_starts_again_is_one_information() -> None:
     assert codes(judge(observed(300, fall, {}, unknown=unknown, level=down))) == ["switch-gone"]
 
 
+def test_a_leaf_without_power_takes_its_hosts_along() -> None:
+    """Four hosts behind it cannot be reached either, and tell nothing: its two spines are all that can. (Half of its neighbours never told that they lost it.)"""
+    guid = np.array([1, 2, 3, 4, *[10] * 6, 20, 21], np.uint64)
+    portnum = np.array([1, 1, 1, 1, 1, 2, 3, 4, 5, 6, 1, 1], np.int32)
+    peer = np.array([4, 5, 6, 7, 0, 1, 2, 3, 10, 11, 8, 9], np.int32)
+    names = ("h1", "h2", "h3", "h4", *["leaf"] * 6, "spine-1", "spine-2")
+    made = ObservedPorts(guid, portnum, guid >= 10, names, np.arange(1, 13, dtype=np.int32), peer, np.full(12, 400.0))
+    begin = np.zeros((2, 12), np.int64) + np.array([[0], [300 * 10**9]])
+    known = np.array([guid >= 20, guid >= 20])
+    rose = np.array([guid >= 20, np.zeros(12, bool)]).astype(np.uint64)
+    state = np.where(known, 1.0, np.nan)
+    o = Observations(
+        made,
+        begin,
+        begin + 300 * 10**9,
+        {"link_downed_counter": rose},
+        {"link_downed_counter": known},
+        {"state": state},
+    )
+    found = judge(o)
+    assert codes(found) == ["switch-gone"] and str(found[0].where[0]) == "leaf"
+    assert "2 of its 6 neighbours (4 told nothing)" in found[0].message
+
+
 def test_fec_margin_is_judged_before_packets_are_lost() -> None:
     """Corrected symbols over line bits; the limit of PAM4 is 2.4e-4."""
     symbols = 1e-4 * 425e9 * 60
@@ -166,6 +192,17 @@ def test_a_switch_port_that_takes_nothing_is_named_where_nothing_behind_it_is_bu
     assert codes(found) == ["slow-receiver"] and str(found[0].where[0]) == "spine[1]"
 
 
+def test_a_port_whose_link_fell_says_nothing_of_the_whole_interval() -> None:
+    """leaf-1[1] was full until its host started again: half busy, while spine[2] waited longer than that (story hot-spot of seed 17060 on rails-504)."""
+    traffic = waiting({"leaf-0[3]": 0.7, "spine[2]": 0.65}, {"leaf-0[3]": 0.3, "spine[2]": 0.34, "leaf-1[1]": 0.55})
+    assert codes(judge(observed(300, traffic), tables())) == ["slow-receiver"]
+    traffic["link_downed_counter"] = {"leaf-1[1]": 1}
+    assert codes(judge(observed(300, traffic, unknown=((0, "h2[1]"),)), tables())) == []
+    del traffic["link_downed_counter"]  # it had fallen before, and came up again in this interval
+    level = {"state": [{"leaf-1[1]": 1.0}, {"leaf-1[1]": 4.0}]}
+    assert codes(judge(observed(300, {}, traffic, level=level), tables())) == []
+
+
 @pytest.mark.parametrize(("waits", "named"), [(0.045, []), (0.005, ["spine[1]"])])
 def test_a_port_that_sends_and_waits_in_bursts_is_what_others_wait_for(waits: float, named: list[str]) -> None:
     """spine[2] has something to send for as long as leaf-0[3] waits, partly sending and partly waiting below the limit: traffic. Where it has not, spine[1] drains nothing."""
@@ -181,6 +218,19 @@ def test_a_link_slower_than_its_peers_is_told_apart_from_a_hot_spot() -> None:
         observed(60, waiting(dict.fromkeys(way, 0.7), dict.fromkeys((*way, "leaf-1[1]"), 0.24)), of=made), tables()
     )
     assert codes(found) == ["congested-slow-link"]
+    assert "runs at 100 Gb/s, its peers at" in next(f for f in found if f.code == "congested-slow-link").message
+
+
+@pytest.mark.parametrize(("best", "says"), [(100.0, []), (400.0, ["congested-slow-link"])])
+def test_an_older_adapter_at_its_full_rate_is_a_hot_spot_and_no_slow_link(best: float, says: list[str]) -> None:
+    """h2 is of an older generation than its leaf and the other hosts: PortInfo says what both ends support. All of a switch slow (no peer is faster) is told as well."""
+    made = ports(100.0 if says else 400.0)
+    made.rate_gbps[[row("leaf-1[1]"), row("h2[1]")]] = 100.0
+    way = ("h0[1]", "leaf-0[3]", "spine[2]")
+    level = {"best_gbps": [{"leaf-1[1]": best, "h2[1]": best}]}
+    traffic = waiting(dict.fromkeys(way, 0.7), {**dict.fromkeys(way, 0.24), "leaf-1[1]": 0.98 if says else 0.245})
+    found = judge(observed(60, traffic, of=made, level=level), tables())
+    assert codes(found) == says and ("congestion-hot-spot" in [f.code for f in found]) != bool(says)
 
 
 def test_who_knocks_on_whose_partition() -> None:
@@ -203,6 +253,27 @@ def test_a_module_that_is_hot_or_has_become_warmer() -> None:
     level = {"module_temperature_c": [{"h0[1]": 40, "h1[1]": 69, "h2[1]": 71}, {"h0[1]": 51, "h1[1]": 69, "h2[1]": 71}]}
     found = judge(observed(60, {}, {}, level=level))
     assert sorted(str(f.where[0]) for f in found if f.code == "hot-module") == ["h0[1]", "h2[1]"]
+
+
+def test_modules_that_all_become_warmer_accuse_none_of_them() -> None:
+    """The room, or a job that begins: one information about all, and a warning for the one that rose by the limit more than the others."""
+    hosts = ("h0[1]", "h1[1]", "h2[1]", "h3[1]")
+    level = {"module_temperature_c": [dict.fromkeys(hosts, 40.0), {**dict.fromkeys(hosts, 52.0), "h3[1]": 63.0}]}
+    found = {f.code: f for f in judge(observed(60, {}, {}, level=level))}
+    assert found["modules-warmer"].severity == Severity.INFO and found["modules-warmer"].evidence["rise_c"] == 12
+    assert [str(f.where[0]) for f in judge(observed(60, {}, {}, level=level)) if f.code == "hot-module"] == ["h3[1]"]
+    level["module_temperature_c"][1] = dict.fromkeys(hosts, 72.0)
+    assert codes(judge(observed(60, {}, {}, level=level))) == ["modules-warmer"]
+
+
+def test_a_fan_of_a_switch_is_one_finding() -> None:
+    leaf, rest = (
+        ("leaf-0[1]", "leaf-0[2]", "leaf-0[3]"),
+        ("leaf-1[1]", "leaf-1[2]", "leaf-1[3]", "spine[1]", "spine[2]"),
+    )
+    before = dict.fromkeys((*leaf, *rest), 45.0)
+    found = judge(observed(60, {}, {}, level={"module_temperature_c": [before, before | dict.fromkeys(leaf, 58.0)]}))
+    assert codes(found) == ["hot-modules"] and str(found[0].where[0]) == "leaf-0"
 
 
 def test_cables_of_one_batch_are_one_finding() -> None:

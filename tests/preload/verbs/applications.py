@@ -106,10 +106,13 @@ class Applications:
         )
 
     def counters(self, node: str) -> dict[str, int]:
-        """The 64-bit counters of its port, as ``perfquery -x`` of infiniband-diags shows them."""
-        done = subprocess.run(
-            self.on(node, "perfquery", "-x"), env=self.env, capture_output=True, text=True, check=True
-        )
+        """The 64-bit counters of its port, as ``perfquery -x`` of infiniband-diags shows them; those of 32 bits of a device that has no others (SDR)."""
+        for options in (["-x"], []):
+            done = subprocess.run(
+                self.on(node, "perfquery", *options), env=self.env, capture_output=True, text=True, check=not options
+            )
+            if done.returncode == 0:
+                break
         rows = (line.split(":", 1) for line in done.stdout.splitlines() if ":" in line and not line.startswith("#"))
         return {name: int(value.strip(". ")) for name, value in rows if value.strip(". ").isdigit()}
 

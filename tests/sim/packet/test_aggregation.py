@@ -11,10 +11,10 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
 from softib.iba.sharp import QuotaConfig
-from softib.scenario.aggregation import aggregation_messages
+from softib.scenario.aggregation import aggregation_messages, placements
 from softib.scenario.bring_up import bring_up
 from softib.sim.ends import end_ports
-from softib.sim.messages import Reduction
+from softib.sim.messages import Reduction, joined
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.profiles import PROFILES
 from softib.sm.config import config_of
@@ -107,6 +107,50 @@ def test_few_operations_at_a_time_queue():
     one = all_reduce(hosts, 4096, fabric=fabric)[1].arrived_ps.max()
     last = all_reduce(hosts, 256)[1].arrived_ps.max()
     assert one == pytest.approx(16 * last, rel=0.05) and alone < many < one / 4
+
+
+def together(fabric, groups, size, streaming=False):
+    """When the last result of the first of several all-reduces at once arrived, and where each was placed."""
+    _, ends, rows = subnet()
+    jobs = [Reduction(rows[hosts], size, streaming, job=i) for i, hosts in enumerate(groups)]
+    placed = placements(fabric, ends, jobs)
+    parts = [aggregation_messages(fabric, ends, job, placed=at) for job, at in zip(jobs, placed, strict=True)]
+    sent = parts[0] if len(parts) == 1 else joined(*parts)
+    out = run(fabric, sent)
+    assert out.done
+    return out.arrived_ps[(sent.job == 0) & np.isin(sent.dst, rows[groups[0]])].max(), placed
+
+
+@pytest.mark.parametrize(("streaming", "size"), [(False, 4096), (True, 200_000)])
+def test_jobs_of_one_tree_share_its_quota(streaming, size):
+    """Two jobs in the same switches with two operations (buffers of two packets) of a tree take as long as one job that has one: to a few ns, in which their packets meet."""
+    fabric = copy.deepcopy(subnet()[0])
+    here, there = np.arange(0, 32, 4), np.arange(1, 32, 4)
+    QuotaConfig.osts.set(fabric.sharp_quota, 1)
+    QuotaConfig.buffers.set(fabric.sharp_quota, 4096)
+    half, _ = together(fabric, [here], size, streaming)
+    QuotaConfig.osts.set(fabric.sharp_quota, 2)
+    QuotaConfig.buffers.set(fabric.sharp_quota, 2 * 4096)
+    alone, _ = together(fabric, [here], size, streaming)
+    shared, placed = together(fabric, [here, there], size, streaming)
+    assert [at.sharers for at in placed] == [2, 2] and placed[0].tree.tree == placed[1].tree.tree
+    assert shared == pytest.approx(half, rel=0.01) and shared > 1.9 * alone
+
+
+def test_jobs_in_different_switches_share_nothing():
+    fabric = copy.deepcopy(subnet()[0])
+    QuotaConfig.osts.set(fabric.sharp_quota, 2)
+    alone, _ = together(fabric, [np.arange(4)], 4096)
+    both, placed = together(fabric, [np.arange(4), np.arange(4, 8)], 4096)
+    assert [at.sharers for at in placed] == [1, 1] and both == alone
+
+
+def test_each_job_takes_the_tree_with_the_fewest():
+    fabric = generate("fat-tree", radix=4, levels=2, generation="HDR", aggregation_nodes=True)
+    bring_up(fabric, config=config_of(read_options("aggregation TRUE\naggregation_trees 2\n")[0] | {"engine": "ftree"}))
+    rows = hosts_of(fabric).end
+    placed = placements(fabric, end_ports(fabric), [Reduction(rows, 8, job=i) for i in range(3)])
+    assert [at.tree.tree for at in placed] == [0, 1, 0] and [at.sharers for at in placed] == [2, 1, 2]
 
 
 def test_the_result_is_faster_than_hosts_could_do_it():

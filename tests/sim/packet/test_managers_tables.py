@@ -7,10 +7,10 @@ import pytest
 
 from softib.scenario.bring_up import bring_up
 from softib.sim.ends import end_ports
-from softib.sim.messages import Opcode, messages
+from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sm.config import config_of
-from tests.sim.packet.fabrics import adaptive, chain, congestion, no_lifetimes, tree
+from tests.sim.packet.fabrics import adaptive, chain, congestion, fabric_copy, no_lifetimes, tree
 
 
 def test_congestion_control_makes_the_parking_lot_fair():
@@ -144,3 +144,20 @@ def test_local_repair_leads_packets_around_a_dead_uplink(repair):
     fabric.port_peer[[port, peer]] = -1
     out = run(fabric, sent, PacketOptions(until_ps=20 * 10**9))
     assert (out.arrived_ps > 0).all() == repair
+
+
+@pytest.mark.parametrize("adapts", [True, False])
+def test_an_sl_that_a_switch_maps_to_vl_15_is_discarded_and_counted(adapts):
+    """VL 15 is for SMPs alone (IBA 7.6.6): a switch drops data that its SL2VL table puts there, whether it chooses among ports or not."""
+    fabric = fabric_copy(adaptive())
+    leaf = int(fabric.node_base[np.flatnonzero(fabric.is_switch)[0]])
+    ports = int(fabric.node_nports[fabric.port_node[leaf]]) + 1
+    first = int(fabric.sl2vl_base[leaf])
+    fabric.sl2vl[first : first + ports * ports] = 0xFF
+    ends = end_ports(fabric)
+    at = fabric.port_node[fabric.port_peer[ends[: int((~fabric.is_switch).sum())]]]
+    here, there = np.flatnonzero(at == fabric.port_node[leaf]), np.flatnonzero(at != fabric.port_node[leaf])
+    sent = messages(here, there[: len(here)], 8, transport=Transport.UD)
+    out = run(fabric, sent, PacketOptions(adaptive_routing=adapts))
+    assert (out.arrived_ps < 0).all()
+    assert out.counters["port_rcv_switch_relay_errors"].sum() == len(here)

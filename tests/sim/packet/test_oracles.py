@@ -215,3 +215,14 @@ def test_the_flit_simulators_example_with_its_own_tables(shared_data):
     src, dst = (x.ravel() for x in np.meshgrid(np.arange(hosts), np.arange(hosts), indexing="ij"))
     out = run(fabric, messages(src[src != dst], dst[src != dst], 65536))
     assert out.done and not out.deadlock and not out.counters["port_xmit_discards"].any()
+
+
+def test_a_vl_that_no_table_serves_is_named():
+    """A port never sends on a VL that stands in none of its tables (IBA 7.6.9): the run ends and says so, and how many wait for what never came."""
+    fabric = arbitration(no_lifetimes(star(4)), [(1, 10)])
+    fabric.sl2vl[:] = 0x01
+    sent = messages([1, 2, 0], [0, 3, 1], 8, sl=[0, 1, 1], first=[0, 0, 0, 1], needs=[0])
+    out = run(fabric, sent)
+    assert (out.arrived_ps >= 0).tolist() == [False, True, False] and not out.deadlock
+    assert "wait for ever at 1 ports on VL 0" in out.notes[0]
+    assert out.notes[1].startswith("1 messages never began") and "of which 1 were sent" in out.notes[1]

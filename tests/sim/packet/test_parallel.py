@@ -32,8 +32,9 @@ def traffic(ends: int, n: int, seed: int) -> Messages:
         if i and rng.random() < 0.3:
             needs.append(int(rng.integers(0, i)))
         first.append(len(needs))
+    size, opcode = rng.choice([1, 64, 2048, 4097, 30_000], n), rng.integers(0, 4, n)
     return messages(
-        src, dst, rng.choice([1, 64, 2048, 4097, 30_000], n), opcode=rng.integers(0, 4, n), start_ps=rng.integers(0, 10**7, n),
+        src, dst, np.where(opcode == Opcode.ATOMIC, 8, size), opcode=opcode, start_ps=rng.integers(0, 10**7, n),
         first=first, needs=needs, delay_ps=rng.integers(0, 10**5, n),
     )  # fmt: skip
 

@@ -52,6 +52,16 @@ def test_bad_input_is_one_line(text, what):
     assert "\n" not in str(caught.value)
 
 
+def test_a_barrier_has_options_and_no_size():
+    star6 = star(6)
+    assert end_us("mpi-barrier,ranks=2", star6) < end_us("mpi-barrier,ranks=6", star6) == end_us("mpi-barrier", star6)
+
+
+def test_a_segment_that_is_given_counts_in_the_limit():
+    with pytest.raises(LimitError, match="more than 30,000,000 operations"):
+        parse("mpi-reduce:64MB,segment=1").messages(hosts_of(star(6)))
+
+
 def test_too_many_operations_are_refused_before_they_are_made():
     with pytest.raises(LimitError, match=r"alltoall by .* of 54,000 ranks is more than 30,000,000 operations"):
         parse("mpi-alltoall:1MB,ranks-per-host=9000").messages(hosts_of(star(6)))

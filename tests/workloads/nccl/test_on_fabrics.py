@@ -209,6 +209,15 @@ def test_sizes_that_overflow_are_refused() -> None:
         parse("nccl-all-reduce:2000TB")
 
 
+@pytest.mark.parametrize("collective", ["send-recv", "all-to-all"])
+def test_sends_beyond_2_gib_run_too(collective: str) -> None:
+    """Sizes up to 1 TiB are promised; a queue pair sends 2 GiB at once."""
+    made, _ = parse(f"nccl-{collective}:1TiB,nics=4,machine=dgx-a100,gpus=4").messages(HOSTS)
+    made.check(8)
+    with pytest.raises(InputError, match="take detail=flows"):
+        parse(f"nccl-{collective}:1TiB,nics=4,machine=dgx-a100,gpus=4,detail=chunks").messages(HOSTS)
+
+
 def test_a_collective_beyond_2_gib_runs() -> None:
     made, _ = parse("nccl-all-reduce:64GiB,nics=4,machine=dgx-a100,gpus=4").messages(HOSTS)
     made.check(8)

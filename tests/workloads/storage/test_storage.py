@@ -246,6 +246,7 @@ def test_sockets_ask_for_what_they_read():
     ("text", "said"),
     [
         ("storage:1MB,targets=0-15", "all 16 hosts are targets"),
+        ("storage:1MB,targets=", "no host is a target"),
         ("storage:1MB,targets=99", "the fabric has 16 hosts"),
         ("storage:1MB,targets=14-15,stripe-count=3", "stripe-count 3 on 2 targets"),
         ("storage:1MB,opcode=read", "its protocol says what is sent"),

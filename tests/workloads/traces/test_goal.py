@@ -150,6 +150,15 @@ TAIL = "}\nrank 1 {\n}\n"
         (HEAD + "send 8b to 1 tag 0\n}\nrank 1 {\nrecv 4b from 0 tag 0\n}\n", "8 bytes for a receive of 4"),
         (HEAD + "test 0 for 1\n" + TAIL, "it counts to 0"),
         (HEAD + "get 8b from 1 ct 0 tag 0\n" + TAIL, "a get of Portals"),
+        (HEAD + f"l1: calc {10**19}\n" + TAIL, "given.goal:3: rank 0, l1: calc 10000000000000000000 is more than"),
+        (
+            HEAD + f"s: send {10**24}b to 1\n" + TAIL,
+            "given.goal:3: rank 0, s: size 1000000000000000000000000 is more than 1,099,511,627,776",
+        ),
+        (
+            HEAD + f"a: calc {2 * 10**15}\nb: calc {4 * 10**14}\nb requires a\n" + TAIL,
+            "rank 0, b: computes, with what its rank computes before it, longer than 27 days",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(content, wrong):
@@ -158,6 +167,20 @@ def test_what_is_wrong_is_one_line(content, wrong):
         matched_of.check()
         matched(matched_of)
     assert "\n" not in str(error.value)
+
+
+def test_times_that_overflow_are_refused_in_long_texts_too():
+    """What machine code reads: 10^18 ns are more picoseconds than 64 bits hold."""
+    lines = "".join(f"l{i}: calc 10\n" for i in range(1, 80_000))
+    with pytest.raises(InputError, match="rank 0, l80000: calc 999999999999999999 is more than"):
+        text(HEAD + lines + f"l80000: calc {10**18 - 1}\n" + TAIL)
+
+
+def test_a_message_beyond_a_queue_pair_s_has_its_rank_and_operation():
+    """IBA 9.7.7: a message has at most 2^31 octets."""
+    s = text("num_ranks 2\nrank 0 {\nbig: send 3000000000b to 1\n}\nrank 1 {\nrecv 3000000000b from 0\n}\n")
+    with pytest.raises(InputError, match="given: rank 0, big: more than 2 GiB"):
+        on_hosts(s, tree(4, 2), [0, 1])
 
 
 def test_damaged_binaries_are_one_line(shared_data):
@@ -204,5 +227,7 @@ def test_what_a_user_gives(shared_data, tmp_path):
     for name in ("dumpi-test/testtrace-0000.bin", "goal2-samples/src__schedgen__vladimir__pmpi-trace-rank-0.txt"):
         with pytest.raises(InputError, match="convert it to GOAL"):
             read_trace(shared_data / name)
+        with pytest.raises(InputError, match="convert it to GOAL"):
+            read(str(shared_data / name)).messages(small)  # as a command names it: no trace: before it
     with pytest.raises(InputError, match="cannot read: No such file"):
         read_trace(tmp_path / "none.goal")

@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from softib.diags.manager_health import ManagerRound
     from softib.diags.observations import Observations
     from softib.fabric.formats.base import Problem
+    from softib.monitor.history import History
 
 __all__ = ["Observed", "observe"]
+
+ROWS = 4_000_000
+"""Ports times rounds of a history that are read at once: about 300 octets each."""
+
+
+LAST_NS = 2**63 - 1
 
 
 class Observed(Suggests):
@@ -40,13 +47,14 @@ class Observed(Suggests):
 
 def observe(
     *sources: str | os.PathLike[str] | RunningFabric, rounds: int = 2, every: float = 1.0, fabric: str | None = None,
-    on_round: Callable[[dict[str, Any]], None] = lambda one: None,
+    since: float | None = None, until: float | None = None, on_round: Callable[[dict[str, Any]], None] = lambda one: None,
 ) -> Observed:  # fmt: skip
     """Counters over time of one source, or of two files and more.
 
     A running fabric or ``umad:DEVICE``: ``rounds`` rounds of Gets, begun ``every`` seconds apart. Files: ibdiagnet's .db_csv of different times; output of perfquery and
     ibqueryerrors, with ``fabric`` naming the file that has the ports. ``http://HOST:PORT``: a Prometheus server that scrapes ``softib exporter``, asked for the last ``rounds`` × ``every`` seconds; ``fabric`` gives HCAs their NodeGUIDs.
-    A directory: the history that ``softib exporter --history`` keeps.
+    A directory: the history that ``softib exporter --history`` keeps, between the clock times ``since`` and ``until`` (seconds since 1970); of more than 4 million ports and rounds the last that are fewer, and
+    ``problems`` says so.
 
     Raises :class:`InputError` where it is none of these, :class:`PeerError` where nobody answers.
     """
@@ -69,9 +77,27 @@ def observe(
     if os.path.isdir(one):
         from softib.monitor.history import History
 
-        history = History(one)
-        return Observed(history.observations(), managers=history.manager_rounds())
+        return _kept(History(one), since, until)
     return _rounds(one, rounds, every, on_round)
+
+
+def _kept(history: History, since: float | None, until: float | None) -> Observed:
+    """What the history has of that time, or the last of it that fits into memory."""
+    from datetime import UTC, datetime
+
+    begin, end = (
+        (0 if since is None else min(int(since * 1e9), LAST_NS)),
+        (LAST_NS if until is None else min(int(until * 1e9), LAST_NS)),
+    )
+    first, fit, all_of = history.last_rounds(ROWS, begin, end)
+    problems = []
+    if fit < all_of:
+        when = datetime.fromtimestamp(first / 1e9, UTC)
+        problems.append(
+            f"{history.folder}: the last {fit:,} of {all_of:,} rounds, from {when:%Y-%m-%d %H:%M:%S} UTC on; since and until choose others"
+        )
+    managers = [r for r in history.manager_rounds() if first <= r.time_ns <= end]
+    return Observed(history.observations(first, end), problems, managers=managers)
 
 
 def _rounds(source: str, rounds: int, every: float, on_round: Callable[[dict[str, Any]], None]) -> Observed:

@@ -29,6 +29,10 @@ NO_PRICE = "No price of {networks}: the cost book has none for {items}. Give you
 PRICED = "Prices in {currency} of {date}, the middle of a range ({low:,.0f} to {high:,.0f} as it is): adapters, switch ports in use, cables."
 SHORT = "{n:,} cables have no known length: they count as the shortest."
 NO_HALF = "Nothing here costs half of the fabric as it is, or less."
+SLOWER = (
+    "{slower} slower than {older} here: what these messages wait for are devices, not links. From port to port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
+    "links of HDR and later have forward error correction, and of NDR's switches sources say 150 to 400 ns."
+)
 HALF = "At half the price or less: {kept}."
 
 
@@ -63,7 +67,24 @@ class Comparison(Suggests):
         from softib.workloads.parameters import section
 
         cost = section("verbs_cpu")
-        return (ASSUMED.format(post=cost["post"], poll=cost["poll"]), *self._price_notes())
+        return (*self._slower(), ASSUMED.format(post=cost["post"], poll=cost["poll"]), *self._price_notes())
+
+    def _slower(self) -> tuple[str, ...]:
+        """Why a newer generation takes longer than an older one, where one does."""
+        from softib.iba.rates import SPEED_BY_NAME
+
+        took = {n: r.simulated_us for n, r in self.runs.items() if n in SPEED_BY_NAME and r.good}
+        known = sorted(took, key=lambda n: SPEED_BY_NAME[n].code)
+        older = min(known, key=lambda n: took[n], default="")
+        slower = [n for n in known if SPEED_BY_NAME[n].code > SPEED_BY_NAME[older].code and took[n] > took[older]]
+        if not slower:
+            return ()
+        named = [SPEED_BY_NAME[n] for n in (older, *slower)]
+        each = lambda values: ", ".join(str(v) for v in values)
+        names = each(s.name for s in named)
+        return (
+            SLOWER.format(slower=", ".join(slower), older=older, names=names, switches=each(s.switch_ns for s in named), adapters=each(s.adapter_ns for s in named)),
+        )  # fmt: skip
 
     def _price_notes(self) -> tuple[str, ...]:
         """What is said of prices."""

@@ -144,8 +144,10 @@ class Runs:
                 f"{self.work.name}: an all-to-all with barriers takes all hosts by LID and a size; leave {min(odd)} out"
             )
         r = self.record
-        if r.ports or r.trace is not None or isinstance(r.samples, str):
-            raise InputError(f"{self.work.name}: phases with barriers have no samples, frames or messages of their own")
+        if r.ports or r.trace is not None or isinstance(r.samples, str) or r.counters:
+            raise InputError(
+                f"{self.work.name}: phases with barriers have no samples, frames, messages or counters of their own"
+            )
         return shift_phases(fabric, job.size, progress=self.record.progress)
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from softib.diags.cable_rules.case import Case, Suspicion, rule, signalling_rate, span_text
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
+from softib.iba.constants import PortState
 
 SLOW_RECEIVER = code(
     "slow-receiver", Severity.WARNING, "a port drains slower than its link, so that others wait behind it",
@@ -33,7 +34,7 @@ CONGESTED_SLOW_LINK = code(
 PACKETS_DISCARDED = code(
     "packets-discarded", Severity.WARNING, "a port throws packets away because they waited too long",
     "look at what is behind the port: it takes nothing, or too slowly for HOQLife")  # fmt: skip
-WAIT, DATA = "port_xmit_wait", "port_xmit_data"
+WAIT, DATA, DOWNED = "port_xmit_wait", "port_xmit_data", "link_downed_counter"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
 """Intervals that are looked at, those with the most waiting."""
@@ -101,6 +102,14 @@ def _blocked(case: Case) -> np.ndarray:
     return np.asarray(case.column(HOQ) >= case.limits["hoq_discards"])
 
 
+def _was_down(case: Case, k: int) -> np.ndarray:
+    """Ports whose link fell in interval ``k``, as either end counted, or was down when it began or ended (bool[n])."""
+    state = case.level("state")[max(k - 1, 0) : k + 1]
+    here = (case.column(DOWNED)[k] > 0) | (state < PortState.ACTIVE).any(axis=0)
+    peer = case.ports.peer
+    return np.asarray(here | np.where(peer >= 0, here[np.maximum(peer, 0)], False))
+
+
 class _Interval:
     """One interval: the waiting ports, each followed to what it waits for."""
 
@@ -114,7 +123,8 @@ class _Interval:
     ):
         self.case, self.found, self.k = case, found, k
         self.wait, self.busy = np.where(blocked[k], 1.0, shares[0][k]), shares[1][k]
-        self.sent_known = case.known(DATA)[k]
+        # What sent nothing while its link was down may have been full while it was up: it told nothing of the whole interval.
+        self.sent_known = case.known(DATA)[k] & ~_was_down(case, k)
         self.limit = case.limits["wait_share"]
         self.kinds: dict[int, list[tuple[int, str]]] = {}
 
@@ -203,11 +213,11 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
         f"; {len(branches)} ports of switches and {len(victims)} of hosts wait behind it" if branches or victims else ""
     )
     lasted = f"in {span_text(seconds)}"
-    usual = _usual_rate(case, row)
-    if root.kind == FAST and rate < SLOWER * usual:
+    could, whose = _could(case, row)
+    if root.kind == FAST and rate < SLOWER * could:
         made: Finding = finding(CONGESTED_SLOW_LINK, case.ends(row),
-                                f"{case.link(row)} runs at {rate:.0f} Gb/s, its peers at {usual:.0f}, and is {root.busy:.0%} busy {lasted}{behind}",
-                                evidence | {"peers_gbps": usual})  # fmt: skip
+                                f"{case.link(row)} runs at {rate:.0f} Gb/s, {whose} at {could:.0f}, and is {root.busy:.0%} busy {lasted}{behind}",
+                                evidence | {"peers_gbps": could})  # fmt: skip
         return Suspicion(made, row, 0.95)
     if root.kind == FAST:
         made = finding(
@@ -222,6 +232,13 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
                    f"{case.location(end)} drains {drained:.3g} of {rate:.0f} Gb/s: {case.location(row)} waits {root.waited:.0%} of the time "
                    f"{lasted} and is {root.busy:.0%} busy{behind}", evidence)  # fmt: skip
     return Suspicion(made, end, 0.95)
+
+
+def _could(case: Case, row: int) -> tuple[float, str]:
+    """What the link could run at, and who says so: both ends where PortInfo told what they support (an adapter of an older generation is no fault), else its peers."""
+    stated = case.level("best_gbps")[:, row]
+    stated = stated[~np.isnan(stated)]
+    return (float(stated[-1]), "both ends could") if len(stated) else (_usual_rate(case, row), "its peers")
 
 
 def _usual_rate(case: Case, row: int) -> float:

@@ -86,17 +86,23 @@ def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.nda
     down = _down(case)
     nodes, size = np.unique(of, return_counts=True)
     place = np.searchsorted(nodes, of)
+    known = case.known(DOWNED)[:, at]
     for k in np.flatnonzero(one_sided.any(axis=1)).tolist():
         count = np.bincount(place[one_sided[k]], minlength=len(nodes))
-        for n in np.flatnonzero((count >= case.limits["group_least"]) & (count >= size / 2)).tolist():
+        # Of neighbours that told something: hosts behind a switch without power cannot be reached either.
+        heard = np.bincount(place[known[k]], minlength=len(nodes))
+        all_of_few = (count == heard) & (count >= 2) & (heard < size)
+        many = (count >= case.limits["group_least"]) & (count >= heard / 2)
+        for n in np.flatnonzero(many | all_of_few).tolist():
             mine = at[place == n]
             explained = np.zeros_like(falls, bool)
             explained[k, mine] = True
             explained[k, peer[mine]] = True
             row = int(peer[mine[0]])
-            lost = bool(down[mine].mean() > 0.5)
+            lost = bool(down[mine[known[k, place == n]]].mean() > 0.5)
+            silent_too = f" ({int(size[n] - heard[n])} told nothing)" if size[n] > heard[n] else ""
             name = str(case.node_location(row))
-            text = (f"{name}: {int(count[n])} of its {int(size[n])} neighbours lost their link to it at once, and it told nothing itself: it "
+            text = (f"{name}: {int(count[n])} of its {int(size[n])} neighbours{silent_too} lost their link to it at once, and it told nothing itself: it "
                     f"{'does not answer any more' if lost else 'has started again'}")  # fmt: skip
             yield Suspicion(
                 finding(SWITCH_LOST if lost else SWITCH_RESTARTED, [case.node_location(row)], text,

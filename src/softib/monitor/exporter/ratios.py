@@ -64,6 +64,12 @@ class ErrorRatios:
             self._halves = [self._halves[-1], _Sums(len(one.guid))]
         self._halves[-1].add(one)
 
+    def carried(self, rows: np.ndarray) -> ErrorRatios:
+        """The same of other ports: ``rows`` int64[n] are their rows here, -1 of one that begins anew."""
+        made = ErrorRatios(len(rows), 2 * self.half_s)
+        made._halves = [half.taken(rows) for half in self._halves]
+        return made
+
     def of(self, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Errors, bits and seconds of ``symbol``, ``raw`` or ``effective``. float64[n] each"""
         first, second = self._halves
@@ -78,6 +84,15 @@ class _Sums:
     def __init__(self, ports: int):
         self.span_s = 0.0
         self.errors, self.bits, self.seconds = ({kind: np.zeros(ports) for kind in ERRORS} for _ in range(3))
+
+    def taken(self, rows: np.ndarray) -> _Sums:
+        made = _Sums(len(rows))
+        made.span_s = self.span_s
+        for name in ("errors", "bits", "seconds"):
+            mine, new = getattr(self, name), getattr(made, name)
+            for kind in ERRORS:
+                new[kind] = np.where(rows >= 0, mine[kind][rows], 0.0) if len(mine[kind]) else new[kind]
+        return made
 
     def add(self, one: Interval) -> None:
         spans = (one.end_ns - one.begin_ns) / 1e9

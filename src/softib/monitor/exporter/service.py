@@ -18,6 +18,7 @@ from softib.monitor.history import History
 from softib.monitor.increase import Interval
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
+from softib.monitor.series import same_cables
 from softib.monitor.watch import Watch
 
 __all__ = ["ExporterService"]
@@ -45,6 +46,8 @@ class ExporterService:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.history, self.notice = every_s, scheme, window_s, history, notice
         self.watch = Watch(opened, pace, keep=1)
+        if history is not None:
+            history.claim(self.watch.ports)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._text, self._text_of = b"", -1
@@ -89,6 +92,8 @@ class ExporterService:
         for thread in self._threads:
             thread.join(30)
         self.watch.opened.close()
+        if self.history is not None:
+            self.history.release()
 
     @property
     def started(self) -> bool:
@@ -115,9 +120,14 @@ class ExporterService:
         one = self.watch.step()
         interval = self.watch.interval
         with self._lock:
-            if self._ports is None or not _same(self._ports.ports, one.targets.ports):
-                self._ports = PortText(one.targets.ports, self.scheme)
-                self._ratios = ErrorRatios(len(one.reading), self.window_s)
+            ports = one.targets.ports
+            if self._ports is None or not _same(self._ports.ports, ports):
+                self._ratios = (
+                    self._ratios.carried(same_cables(self._ports.ports, ports))
+                    if self._ports is not None and self._ratios is not None
+                    else ErrorRatios(len(one.reading), self.window_s)
+                )
+                self._ports = PortText(ports, self.scheme)
                 if interval is not None and len(interval.guid) != len(one.reading):
                     interval = None
             assert self._ratios is not None

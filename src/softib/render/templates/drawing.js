@@ -1,5 +1,6 @@
 // The drawing: colours, zoom by size (so that the browser pans), keyboard, search, and what was chosen.
 const stage = document.getElementById("stage");
+const live = document.getElementById("live");
 const svg = stage && stage.querySelector("svg.fabric");
 const boxes = svg ? Array.from(svg.querySelectorAll("[data-box]")) : [];
 const chosen = document.getElementById("chosen");
@@ -48,6 +49,7 @@ function neighbour(box, dx, dy) {
   return best;
 }
 function mark(numbers, lines) {
+  if (!svg) { return; }
   boxes.forEach((b) => b.classList.toggle("hit", numbers.has(+b.dataset.box)));
   svg.querySelectorAll("path[data-ends]").forEach((p) => p.classList.toggle("hit", lines(p.dataset.ends.split(" ").map(Number), p)));
   svg.classList.toggle("marked", numbers.size > 0);
@@ -56,7 +58,7 @@ function tell(...children) {
   chosen.replaceChildren(node("button", { class: "close", "aria-label": "close", onclick: unchoose }, "×"), ...children);
   chosen.hidden = false;
 }
-function unchoose() { chosen.hidden = true; if (svg) { mark(new Set(), () => false); } }
+function unchoose() { chosen.hidden = true; mark(new Set(), () => false); }
 function told(n) {
   const rows = [D.kind[n] ? KINDS[D.kind[n]] : D.tier[n] ? D.tiers[D.tier[n]] + " switch" : "switch " + D.tiers[0], "GUID 0x" + D.guid[n]];
   if (D.lid[n]) { rows.push("LID " + D.lid[n]); }
@@ -90,7 +92,8 @@ function choose(n, port) {
   const here = chosen.querySelector(".here"), list = chosen.querySelector(".scroll");
   if (here) { list.scrollTop = here.offsetTop - list.clientHeight / 2; }
   if (boxes[own]) { focusBox(boxes[own]); }
-  stage.scrollIntoView({ block: "center" });
+  if (live) { live.contentWindow.location.hash = "node-" + D.guid[n]; }
+  (stage || live).scrollIntoView({ block: "center" });
   if (history.replaceState) { history.replaceState(null, "", "#node-" + D.guid[n] + (port ? "-" + port : "")); }
 }
 function chooseBox(box) {

@@ -131,18 +131,21 @@ def _run(
 def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
     """What the tables of a run say (of each part), with what the loop said last."""
     from softib.sim.packet.deadlock import waiting_cycle
+    from softib.sim.packet.standstill import standstill_notes
 
     s = merged(states)
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
     unheard = int(s.qp[s.qp[:, t.SERVICE] > 0, t.OUT_OF_BUFFER].sum()) if net.opt[t.RNR] else 0
     notes = (*notes, *_more_notes(arrived, status, unheard))
+    deadlock = waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else ()
+    if status == t.STUCK and not deadlock:
+        notes = (*notes, *standstill_notes(net, s, s.message[:n, t.M_BEGAN], arrived))
     return Outcome(
         layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=arrived,
         completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
         counters=counters_of(s.count, s.rare_count),
-        deadlock=waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else (),
-        notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
+        deadlock=deadlock, notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
         values=s.message[:n, t.M_VALUE].copy() if net.opt[t.AGGREGATES] else None,
         sl_counters=sl_counters_of(net, s) if net.opt[t.BY_SL] else None, vl_counters=vl_counters_of(net, s) if net.opt[t.BY_SL] else None,
     )  # fmt: skip

@@ -115,15 +115,15 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
     queues = np.where(on_switch, ports * vls, 0)
     p[:, t.VOQ] = np.cumsum(queues) - queues
     p[:, t.BASE] = f.node_base[node]
-    refresh_ports(f, every, p, rare, profile, changed)
+    refresh_ports(f, every, p, rare, profile, changed, vls)
     return p, rare
 
 
 def refresh_ports(
-    fabric: Fabric, ports: np.ndarray, p: np.ndarray, rare: np.ndarray, profile: DeviceProfile, changed: dict[str, Any]
-) -> None:
-    """Write what MADs and link training decide into the rows ``ports`` of ``Net.port`` and ``Net.rare``: rate, latency, VLs, MTU,
-    lifetimes, arbitration."""
+    fabric: Fabric, ports: np.ndarray, p: np.ndarray, rare: np.ndarray, profile: DeviceProfile, changed: dict[str, Any], vls: int
+) -> None:  # fmt: skip
+    """Write what MADs and link training decide into the rows ``ports`` of ``Net.port`` and ``Net.rare``: rate, latency, VLs (at most the ``vls`` that the run
+    has rows for), MTU, lifetimes, arbitration."""
     from softib.fabric.power_up import active_speed_codes
 
     f, at = fabric, ports
@@ -140,7 +140,7 @@ def refresh_ports(
     p[at, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
     p[at, t.LATENCY] = np.where(external, figure["switch_ns"] * 1000, figure["adapter_ns"] * 500)
     rare[at, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
-    p[at, t.VLS] = DATA_VLS[PortInfo.operational_vls.get(info) & 7]
+    p[at, t.VLS] = np.minimum(DATA_VLS[PortInfo.operational_vls.get(info) & 7], vls)
     p[at, t.HOQ] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
     p[at, t.LIFE] = FOREVER
     if f.sizes.switches:

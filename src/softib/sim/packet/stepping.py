@@ -263,7 +263,8 @@ class PacketSteps:
         ports = ports[self.fabric.port_num[ports] > 0] if self.fabric.sizes.switches else ports
         before = net.port[ports, t.PEER].copy()
         wire_before = net.wire[ports].copy()
-        refresh_ports(self.fabric, ports, net.port, net.rare, self.profile, dict(self.options.profile))
+        vls = int(net.opt[t.OPT_VLS])
+        refresh_ports(self.fabric, ports, net.port, net.rare, self.profile, dict(self.options.profile), vls)
         for column in (t.FS, t.DELAY):
             net.port[self._inside, column] = self._inside_port[:, column]
         net.rare[self._inside, t.BLOCKS] = self._inside_blocks

@@ -303,6 +303,7 @@ document.addEventListener("keydown", (event) => {
 });
 function setTheme(name) { document.documentElement.dataset.theme = name; }
 
+document.documentElement.classList.toggle("bare", new URLSearchParams(location.search).has("bare"));
 setTheme(localStorage.getItem("softib-theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
 const map = new FabricMap($("map"), (i, near) => picking() ? near && pick(i) : choose(i), chooseGroup);
 const jobs = new JobList(() => {
@@ -318,7 +319,16 @@ async function live() {
   await refresh().catch(silent);
   setTimeout(live, state.every * 1000);
 }
+// A page that has the map inside (the report) says which node to show.
+const named = () => location.hash.match(/^#node-([0-9a-f]{16})$/);
+async function shown() {
+  const i = named() && state.byGuid?.get(named()[1]);
+  if (i === undefined || i === null) return;
+  map.mark([i]);
+  map.show([i]);
+}
+window.addEventListener("hashchange", shown);
 if (typeof Sigma === "undefined") {
   $("problem").hidden = false;
   $("problem").textContent = "The libraries that draw the map are not installed: make web in a checkout gets them (it needs npm). REST is at /api/v1, described by /api/openapi.json.";
-} else live();
+} else live().then(shown);

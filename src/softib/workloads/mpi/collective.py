@@ -68,6 +68,8 @@ def program_of(
     if algorithm and algorithm not in known:
         raise UnknownName(f"algorithm of {collective}", algorithm, known)
     chosen = Choice(algorithm, segment) if algorithm else choose(collective, size, ranks, version, element)
+    if segment:
+        chosen = Choice(chosen.algorithm, segment)
     per_rank = (ranks if chosen.algorithm in SQUARE.get(collective, ()) else 24) * max(
         -(-size // chosen.segment) if chosen.segment else 1, 1
     )
@@ -78,7 +80,7 @@ def program_of(
     for _ in range(iterations):
         if costs.call_ns:
             p.compute(p.every, costs.call_ns)
-        known[chosen.algorithm](p, size // element, segment or chosen.segment)
+        known[chosen.algorithm](p, size // element, chosen.segment)
     return p, chosen
 
 

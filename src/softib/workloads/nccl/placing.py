@@ -91,7 +91,11 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
 def part_of(run: Run, detail: str = "auto") -> Part:
     """The messages of ``run``: every chunk, or one flow a connection."""
     if detail == "auto":
-        detail = "chunks" if _transfers(run) <= CHUNKED else "flows"
+        detail = "chunks" if _transfers(run) <= CHUNKED and _largest(run) <= MOST_OCTETS else "flows"
+    elif detail == "chunks" and _largest(run) > MOST_OCTETS:
+        raise InputError(
+            f"nccl-{run.collective}: a rank sends {_largest(run):,} octets to another, which is more than one message; take detail=flows"
+        )
     if _over_trees(run):
         return _tree_part(run)
     return _launched(run, chunk_part(run)) if detail == "chunks" else flow_part(run)
@@ -137,6 +141,13 @@ def _launched(run: Run, part: Part) -> Part:
         start_ps=wide(part.start_ps, 0), opcode=wide(part.opcode, int(Opcode.COMPUTE)), delay_ps=wide(part.delay_ps, round(host * 1e6)),
         rate_gbps=wide(part.rate_gbps, 0.0),
     )  # fmt: skip
+
+
+def _largest(run: Run) -> int:
+    """Octets of the largest transfer: sends and receives are not cut into chunks here."""
+    if run.by.algorithm != Algorithm.P2P:
+        return 0
+    return run.size // (run.machine.gpus * run.nodes) if run.collective == Collective.ALL_TO_ALL else run.size
 
 
 def _transfers(run: Run) -> int:

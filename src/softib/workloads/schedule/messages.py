@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.errors import InputError
-from softib.sim.messages import Opcode
+from softib.sim.messages import MAX_MESSAGE, Opcode
 from softib.workloads.patterns import Part
 from softib.workloads.schedule.order import posting_order
 from softib.workloads.schedule.schedule import Kind, Schedule, matched
@@ -68,6 +68,10 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
     :meth:`Schedule.check` and :func:`~softib.workloads.schedule.schedule.matched` do.
     """
     s.check()
+    if (large := s.size > MAX_MESSAGE).any():
+        raise InputError(
+            f"{s.name}: {s.where(int(np.argmax(large)))}: more than 2 GiB, the most that a queue pair sends at once"
+        )
     receive_of = matched(s)
     ports = host[:, None] if rails is None else rails
     sends = _sends_of(s, host, cost, ports.shape[1])

@@ -12,10 +12,14 @@ import numpy as np
 from softib.errors import InputError
 from softib.ragged import inverted, spread
 
-__all__ = ["ANY", "Kind", "Schedule", "matched", "meetings"]
+__all__ = ["ANY", "MOST_OCTETS", "MOST_PS", "Kind", "Schedule", "matched", "meetings"]
 
 ANY = -1
 """Of ``peer`` and ``tag`` of a receive: from anybody, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
+MOST_OCTETS = 1 << 40
+"""Of a message."""
+MOST_PS = 1 << 61
+"""Of all that a rank computes: 27 days. Times are whole numbers of 64 bits."""
 
 
 class Kind(IntEnum):
@@ -76,10 +80,20 @@ class Schedule:
             (sends & (self.peer == self.rank), "sends to itself, or receives from itself"),
             (self.size < 0, "has a negative size"),
             (self.compute_ps < 0, "computes for a negative time"),
+            (self.size > MOST_OCTETS, f"has more than {MOST_OCTETS:,} octets"),
+            (self._too_long(), f"computes, with what its rank computes before it, longer than {MOST_PS / 86400e12:.0f} days"),
         )  # fmt: skip
         for wrong, what in rules:
             if wrong.any():
                 raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {what}")
+
+    def _too_long(self) -> np.ndarray:
+        """Operations at whose end their rank has computed longer than :data:`MOST_PS`, one operation after another."""
+        if self.compute_ps.sum(dtype=np.float64) <= MOST_PS:
+            return np.zeros(1, bool)
+        total = np.cumsum(self.compute_ps, dtype=np.float64)
+        before = np.concatenate([[0.0], total])[np.searchsorted(self.rank, self.rank)]
+        return total - before > MOST_PS
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
         """(operations that wait, operations whose end they wait for): what waits for a begin waits for what that one waits for."""

@@ -101,6 +101,10 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
     targets = at.rows[-1:] if given is None else at.hosts.chosen(given)
     clients = at.rows[~np.isin(at.rows, targets)]
     pattern = str(getattr(job, "pattern", ""))
+    if not len(targets):
+        raise InputError(
+            f"{pattern}: no host is a target; name one, such as targets=0, or leave targets out for the last host"
+        )
     if not len(clients):
         raise InputError(f"{pattern}: all {len(at.rows)} hosts are targets; leave one that is a client")
     wide = job.stripe_count or len(targets)

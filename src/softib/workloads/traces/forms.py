@@ -8,7 +8,7 @@ from softib.errors import InputError
 from softib.workloads.schedule.schedule import Schedule
 from softib.workloads.traces.goal import read_goal
 
-__all__ = ["read_trace"]
+__all__ = ["read_trace", "refuse"]
 
 DUMPI = b"\xff\xaa\xddDUMPI"
 REFUSED = (
@@ -17,7 +17,10 @@ REFUSED = (
     (b"# collprof", "a trace of liballprof"),
     (b"hostname=", "the head of a DUMPI trace"),
     (b"version=", "a DUMPI trace as text"),
+    (b"MPI_Init entering at", "a DUMPI trace as text"),
 )
+ARCHIVE = b"\x1f\x8b"
+"""Beginning of what gzip wrote."""
 """Beginnings of forms that are not read."""
 MOST_BYTES = 1 << 32
 
@@ -38,7 +41,14 @@ def read_trace(path: Path, ranks: int = 2) -> Schedule:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
+    refuse(path, data)
+    return read_goal(path, data)
+
+
+def refuse(path: Path, data: bytes) -> None:
+    """Raise :class:`InputError`, one line, where ``data``, the beginning of the file ``path``, is of a form that is known and not read."""
     for begin, what in REFUSED:
         if data.startswith(begin):
             raise InputError(f"{path} is {what}, which is not read; convert it to GOAL (schedgen does)")
-    return read_goal(path, data)
+    if data.startswith(ARCHIVE):
+        raise InputError(f"{path} is compressed; unpack it, and give the trace that is in it")

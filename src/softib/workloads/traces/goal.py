@@ -15,7 +15,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.workloads.schedule.builder import Builder
-from softib.workloads.schedule.schedule import Kind, Schedule
+from softib.workloads.schedule.schedule import MOST_OCTETS, MOST_PS, Kind, Schedule
 from softib.workloads.traces.goal_binary import is_binary, portals_text, read_binary
 from softib.workloads.traces.goal_text import read_columns
 from softib.workloads.traces.portals import Counters
@@ -27,6 +27,8 @@ ACKNOWLEDGED = "// softib: a send ends when it is acknowledged"
 """The first line of what softib records, a comment for others: :attr:`Schedule.acknowledged`."""
 LONG = 1 << 20
 """Octets of a text from which on machine code is worth its compiling."""
+LARGEST = {"size": MOST_OCTETS, "peer": 2**31 - 1, "tag": 2**63 - 1, "calc": MOST_PS // PS_PER_NS}
+"""What the numbers of an operation may be."""
 _OP = re.compile(
     r"(?:(?P<label>\w+)\s*:\s*)?(?:"
     r"(?P<what>send|recv)\s+(?P<size>\d+)b\s+(?:to|from)\s+(?P<peer>\d+|-1)(?:\s+tag\s+(?P<tag>\d+|-1))?"
@@ -134,6 +136,10 @@ class _Text:
         if cpu > 255:
             raise self.wrong(f"cpu {cpu}: a rank has at most 256 processors, 0 to 255")
         label = hit["label"] or ""
+        for name, most in LARGEST.items():
+            if hit[name] is not None and int(hit[name]) > most:
+                what = f"rank {self.rank}, {label}" if label else f"rank {self.rank}"
+                raise self.wrong(f"{what}: {name} {hit[name]} is more than {most:,}")
         if hit["calc"] is not None:
             row = self.build.compute(self.rank, int(hit["calc"]) * PS_PER_NS, processor=cpu, label=label)
         else:

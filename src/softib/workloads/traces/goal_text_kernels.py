@@ -45,11 +45,11 @@ def word_end(data, at):
 
 @kernel
 def number_end(data, at):
-    """Behind the digits from ``at`` on; ``at`` where there are none or more than 18."""
+    """Behind the digits from ``at`` on; ``at`` where there are none or more than 15 (nanoseconds become picoseconds)."""
     end = at
     while 48 <= data[end] <= 57:
         end += 1
-    return at if end - at > 18 else end
+    return at if end - at > 15 else end
 
 
 @kernel

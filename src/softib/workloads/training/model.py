@@ -74,6 +74,10 @@ class Layout:
             raise InputError(
                 f"a batch of {batch:,} is not whole: {data:,} replicas with micro-batches of {micro_batch} take multiples of {data * micro_batch:,}"
             )
+        if model.experts and model.top_k > model.experts:
+            raise InputError(
+                f"a token goes to {model.top_k} experts, and a layer has {model.experts}; take a smaller top-k"
+            )
         if model.layers % pipeline:
             raise InputError(f"{model.layers} layers are not whole for {pipeline} stages")
         if data % expert or (expert > 1 and (not model.experts or model.experts % expert)):

@@ -101,6 +101,8 @@ def egress(n, s, k, came_in, now):
     out, base = by_table(n, came_in, s.packet[k, DLID]), np.int64(n.port[came_in, BASE])
     if n.opt[AR] and out > base:
         vl = vl_of(n, came_in, out, s.packet[k, LEVEL])
+        if vl >= n.opt[OPT_VLS]:  # VL 15, or one that a manager wrote while packets moved: it is discarded
+            return out
         return base + choose(n, s, k, n.port[came_in, SWITCH], base, out - base, vl, now)
     return out
 

@@ -1,0 +1,104 @@
+"""Rows of the history's Parquet files, from intervals, ports and rounds of the manager, and back."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.diags.manager_health import ManagerRound
+from softib.diags.observations import ObservedPorts
+from softib.monitor.increase import Interval
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["interval_of", "manager_schema", "ports_of_table", "table_of", "table_of_ports"]
+
+LEVEL = "level_"
+TEXT = "text_"
+
+
+def manager_schema() -> pyarrow.Schema:
+    """Types of the columns of ``manager/``: the fields of :class:`ManagerRound`."""
+    import pyarrow
+
+    kinds = {
+        "int": pyarrow.int64(), "str": pyarrow.string(), "bool": pyarrow.bool_(), "float": pyarrow.float64(), "bool | None": pyarrow.bool_(),
+    }  # fmt: skip
+    return pyarrow.schema(
+        [(f.name, pyarrow.uint64() if f.name == "guid" else kinds[str(f.type)]) for f in fields(ManagerRound)]
+    )
+
+
+def table_of(one: Interval, now: int) -> pyarrow.Table:
+    """An interval whose round ended at ``now`` (clock, ns); what is not known is NULL."""
+    import pyarrow
+
+    columns: dict[str, Any] = {
+        "round_ns": np.full(len(one.guid), now, np.int64), "guid": one.guid, "portnum": one.portnum.astype(np.int16), "begin_ns": one.begin_ns,
+        "end_ns": one.end_ns,
+    }  # fmt: skip
+    for name, values in one.increase.items():
+        columns[name] = pyarrow.array(values, mask=~one.known[name])
+    for name, values in one.level.items():
+        columns[LEVEL + name] = pyarrow.array(values.astype(np.float32), mask=np.isnan(values))
+    return pyarrow.table(columns)
+
+
+def interval_of(columns: dict[str, Any], part: slice) -> Interval:
+    """The rows ``part`` of columns as :func:`table_of` makes them."""
+
+    def plain(name: str) -> np.ndarray:
+        return np.asarray(columns[name][part.start : part.stop].to_numpy(zero_copy_only=False))
+
+    increase, known, level = {}, {}, {}
+    for name, column in columns.items():
+        if name in ("round_ns", "guid", "portnum", "begin_ns", "end_ns"):
+            continue
+        values = column[part.start : part.stop]
+        there = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), bool)
+        filled = np.asarray(values.fill_null(0).to_numpy(zero_copy_only=False))
+        if name.startswith(LEVEL):
+            level[name.removeprefix(LEVEL)] = np.where(there, filled.astype(np.float64), np.nan)
+        else:
+            increase[name], known[name] = filled.astype(np.uint64), there
+    return Interval(
+        plain("guid").astype(np.uint64),
+        plain("portnum").astype(np.int32),
+        plain("begin_ns"),
+        plain("end_ns"),
+        increase,
+        known,
+        level,
+    )
+
+
+def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
+    """Ports, one a row."""
+    import pyarrow
+
+    columns: dict[str, Any] = {
+        "guid": ports.node_guid, "portnum": ports.portnum, "switch": ports.switch, "node": list(ports.node), "lid": ports.lid, "peer": ports.peer,
+        "rate_gbps": ports.rate_gbps,
+    }  # fmt: skip
+    columns |= {TEXT + name: list(map(str, texts.tolist())) for name, texts in ports.text.items()}
+    return pyarrow.table(columns)
+
+
+def ports_of_table(table: pyarrow.Table) -> ObservedPorts:
+    """Ports from a table as :func:`table_of_ports` makes it."""
+
+    def column(name: str, dtype: Any) -> np.ndarray:
+        return np.asarray(table.column(name).to_numpy(), dtype)
+
+    text = {
+        n.removeprefix(TEXT): np.array(table.column(n).to_pylist(), object)
+        for n in table.column_names
+        if n.startswith(TEXT)
+    }
+    return ObservedPorts(
+        column("guid", np.uint64), column("portnum", np.int32), column("switch", bool), tuple(table.column("node").to_pylist()), column("lid", np.int32),
+        column("peer", np.int32), column("rate_gbps", np.float64), text,
+    )  # fmt: skip
