@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -114,6 +116,40 @@ def test_two_masters_that_meet_become_one():
     for sm in s.sm.values():
         sm.request_sweep()
     s.run(5)
+    assert masters(s) == ["b"] and led_by(s, "b")
+
+
+@pytest.mark.parametrize("low", ["a", "b"])
+def test_a_priority_that_is_read_anew_counts(low):
+    """Of two that were equal the lower GUID is master; it is given less by a reload, and hands over, whatever it was called before (IBA 14.4.1)."""
+    s = several(a=4, b=4)
+    s.start("a")
+    s.start("b")
+    s.run(3)
+    for name in "ab":
+        s.sm[name].reconfigure(replace(s.sm[name].config, priority=1 if name == low else 4))
+    for sm in s.sm.values():
+        sm.request_sweep()
+    s.run(6)
+    assert masters(s) == ["b" if low == "a" else "a"]
+    s.sm[low]._mastership.state = SmState.MASTER  # as after a split: each judges by what both say
+    for sm in s.sm.values():
+        sm.request_sweep()
+    s.run(6)
+    assert masters(s) == ["b" if low == "a" else "a"]
+
+
+def test_a_standby_that_is_given_a_higher_priority_takes_over_at_once():
+    """Nobody sweeps a quiet subnet: trap 144 with ChangeFlags bit 3 tells the master (IBA 14.2.5.1), which asks for SMInfo and hands over."""
+    s = several(a=4, b=2)
+    s.start("a")
+    s.run(1)
+    s.start("b")
+    s.sm["a"].request_sweep()
+    s.run(3)
+    assert masters(s) == ["a"] and s.state("b") == "STANDBY"
+    s.sm["b"].reconfigure(replace(s.sm["b"].config, priority=9))
+    s.run(3)
     assert masters(s) == ["b"] and led_by(s, "b")
 
 

@@ -9,7 +9,7 @@ from softib.errors import InputError
 from softib.fabric.fec import advertise_fec
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
-from softib.iba.smp import PortInfoExtended
+from softib.iba.smp import PortInfo, PortInfoExtended
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import config_of
 from softib.sm.options.link import parse_link_policy
@@ -73,6 +73,50 @@ def test_fec_modes_are_those_of_the_rule_as_far_as_a_generation_has_them(generat
         on_leaf = f.port_name(port).startswith("leaf-")
         assert read == ((edr, hdr) if on_leaf else (7, 4 if generation == "HDR" else 0)), f.port_name(port)
     assert (f.port_state[f.linked] == PortState.ACTIVE).all() and not made.sweep().sets
+
+
+FECS = [
+    ("EDR", "leaf-* fec=rs\nspine-* fec=rs", 2, "EDR"),
+    ("EDR", "leaf-* fec=rs", 2, "EDR"),
+    ("EDR", "leaf-* fec=firecode,rs\nspine-* fec=rs", 2, "EDR"),
+    ("EDR", "leaf-* fec=firecode", 1, "EDR"),
+    ("EDR", "leaf-* fec=firecode\nspine-* fec=rs", 0, "EDR"),
+    ("EDR", "leaf-* fec=none,rs", 0, "EDR"),
+    ("HDR", "leaf-* fec=rs", 2, "HDR"),
+]
+
+
+@pytest.mark.parametrize(("generation", "text", "active", "speed"), FECS)
+def test_the_mode_that_is_active_is_one_that_both_ends_enable(generation, text, active, speed):
+    """FECModeActive by FECModeEnabled of both ends at the active speed (IBA 14.2.5.19), not by the generation alone."""
+    f = up(generation, link_policy=parse_link_policy(text)).fabric
+    between = f.linked & f.is_switch[f.port_node] & f.is_switch[f.port_node[np.maximum(f.port_peer, 0)]]
+    image = np.zeros((f.sizes.ports, 64), np.uint8)
+    image[:, : f.port_info_ext.shape[1]] = f.port_info_ext
+    assert set(PortInfoExtended.fec_mode_active.get(image)[between].tolist()) == {active}
+    assert (f.port_state[between] == PortState.ACTIVE).all()
+
+
+def test_pam4_lanes_without_a_common_mode_train_a_slower_generation():
+    """RS-FEC disabled at one end of an HDR link: PAM4 does not work without, so both ends fall back to EDR."""
+    made = up("HDR")
+    f = made.fabric
+    port = int(
+        f.port(
+            f.find_node("leaf-1"),
+            int(f.port_num[np.flatnonzero(f.linked & (f.port_node == f.find_node("leaf-1")))[-1]]),
+        )
+    )
+    image = np.zeros((1, 64), np.uint8)
+    image[0, : f.port_info_ext.shape[1]] = f.port_info_ext[port]
+    PortInfoExtended.hdr_fec_mode_enabled.set(image, 1)
+    f.port_info_ext[port] = image[0, : f.port_info_ext.shape[1]]
+    made.plane.set_link(port, False, made.now_ps)
+    made.plane.set_link(port, True, made.now_ps)
+    for end in (port, int(f.port_peer[port])):
+        assert PortInfo.link_speed_ext_active.get(f.port_info[end][None])[0] == 2, "EDR"
+        image[0, : f.port_info_ext.shape[1]] = f.port_info_ext[end]
+        assert PortInfoExtended.fec_mode_active.get(image)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def test_switches_are_asked_a_few_times_and_no_more():
     room.set_link(port, False)
     while room.step():
         pass
+    for _ in range(50):  # the look at all switches that is due anyway
+        room.step()
     asked, plane = [], room.board.plane
     plane.tap = lambda sent, p, answers: asked.extend(
         (MadHeader.attr_id.get(sent.mad) == SmpAttr.SWITCH_INFO) & (sent.mad[:, 3] == 1)

@@ -7,7 +7,9 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState
+from softib.iba.smp import PortInfo
 from softib.sm.config import SmConfig
+from softib.sm.state import SmState
 from tests.sm.asking import Several
 
 S = 10**12
@@ -62,3 +64,48 @@ def test_two_running_halves_that_are_cabled_together_hold_no_lid_twice(seed):
     kept = theirs if seed else mine
     rows = np.isin(f.end_ports(), kept)
     assert (f.lid[f.end_ports()][rows] == before[rows]).all(), "the master's own hosts keep theirs"
+
+
+@pytest.mark.parametrize("dies", ["before they meet", "before anybody looks"])
+def test_a_part_that_another_manager_ruled_meanwhile_is_read_again(dies):
+    """A subnet falls apart, its standby becomes master of the other part and writes tables there without the hosts that it does not see; it dies, and
+    the parts meet. Nothing but the devices tells of it: the switches hold the LinearFDBTop of ours. What they hold afterwards is what a manager writes
+    that knows nothing."""
+    f, left, across = halves()
+    hosts = [int(p) for p in np.flatnonzero(f.linked & ~f.is_switch[f.port_node])]
+    mine = [p for p in hosts if int(f.port_node[f.port_peer[p]]) in left]
+    theirs = [p for p in hosts if int(f.port_node[f.port_peer[p]]) not in left]
+    config = {"sweep_interval_ps": 2 * S, "polling_timeout_ps": S, "polling_retries": 2, "window": 256, "chunk": 256}
+    s = Several(f, a=(mine[0], SmConfig(priority=5, **config)), b=(theirs[0], SmConfig(**config)))
+    s.start("a")
+    s.run(3)
+    s.start("b")
+    s.run(3)
+    assert (s.state("a"), s.state("b")) == ("MASTER", "STANDBY")
+    before = f.lft.copy()
+    for port in across:
+        s.plane.set_link(port, False, s.now_ps)
+    s.plane.set_link(int(f.port_peer[theirs[1]]), False, s.now_ps)  # a host that only the old master remembers
+    if dies == "before they meet":
+        s.run(20)
+        assert (s.state("a"), s.state("b")) == ("MASTER", "MASTER")
+        # b is wrong about nothing that it sees; a host that is away is nobody to it.
+        s.sm["b"]._stores.lft.locations = s.sm["b"]._stores.lft.locations.none()
+        s.sm["b"].request_sweep()
+        s.run(5)
+        s.kill("b")
+    else:
+        s.sm["b"]._mastership.state = SmState.MASTER
+        s.alive.discard("a")  # it is busy, and hears nothing of all that
+        s.sm["b"].request_sweep()
+        s.run(5)
+        s.kill("b")
+        s.alive.add("a")
+    assert (f.lft != before).any()
+    for port in [*across, int(f.port_peer[theirs[1]])]:
+        s.plane.set_link(port, True, s.now_ps)
+    s.run(30)
+    assert s.state("a") == "MASTER" and (f.port_state[f.linked] == PortState.ACTIVE).all()
+    assert np.array_equal(f.lft, before)
+    lids = PortInfo.master_sm_lid.get(f.port_info[f.end_ports()])
+    assert set(lids.tolist()) == {int(f.lid[mine[0]])}

@@ -18,9 +18,19 @@ SHORT = {"root": "-a", "cn": "-u", "io": "-G"}
 ENGINE_OPTIONS = (
     click.option("--torus_config", metavar="F", type=click.Path(), help="torus-2QoS.conf of engine torus-2QoS."),
     click.option("--lfts_file", "-U", metavar="F", type=click.Path(), help="Tables of engine file, as dump_lfts writes them."),
+    click.option("--pgrp_policy_file", metavar="F", type=click.Path(), help="Port groups of engine chain."),
+    click.option("--topo_policy_file", metavar="F", type=click.Path(), help="Parts of the fabric for engine chain."),
+    click.option("--rch_policy_file", metavar="F", type=click.Path(), help="Steps of engine chain: which engine routes which part."),
     click.option("--nue_max_num_vls", type=click.IntRange(0, 15), metavar="N", help="VLs that nue uses; 0: as many as it needs (default: 1)."),
 )  # fmt: skip
-ENGINE_NAMES = ("torus_config", "lfts_file", "nue_max_num_vls")
+ENGINE_NAMES = (
+    "torus_config",
+    "lfts_file",
+    "pgrp_policy_file",
+    "topo_policy_file",
+    "rch_policy_file",
+    "nue_max_num_vls",
+)
 
 
 def guid_file_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ __all__ = ["given_settings", "manager_options"]
 
 OPTIONS = (
     click.option("--engine", metavar="E",
-                 help="Routing engine of our manager or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file (default: the file's, else ftree,updn, as report and check have it)."),
+                 help="Routing engine of our manager or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file, chain (default: the file's, else ftree,updn, as report and check have it)."),
     click.option("--lmc", type=click.IntRange(0, 7), help="LMC of our manager (default: the file's)."),
     click.option("--partitions", "--Pconfig", metavar="FILE", type=click.Path(), help="Partitions of our manager, as OpenSM's partitions.conf."),
     click.option("--sm-config", metavar="FILE", type=click.Path(), help="OpenSM's options file (opensm -c) for our manager."),
@@ -47,7 +47,7 @@ def given_settings(manager: dict[str, Any]) -> tuple[dict[str, Any], str | None,
     fields = {
         "engine": manager["engine"], "lmc": manager["lmc"], "priority": manager["priority"],
         "reassign_lids": manager["reassign_lids"] or None, "sweep_interval_ps": None if sweep is None else sweep * 10**12,
-        **{k: v and os.path.abspath(v) for k, v in manager.items() if k.endswith(("_guid_file", "torus_config", "lfts_file"))},
+        **{k: v and os.path.abspath(v) for k, v in manager.items() if k.endswith(("_guid_file", "torus_config", "lfts_file", "_policy_file"))},
         "nue_max_num_vls": manager["nue_max_num_vls"],
     }  # fmt: skip
     return {k: v for k, v in fields.items() if v is not None}, manager["sm_config"], manager["partitions"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     metavar="E",
     callback=checked_engines,
     shell_complete=completing.engines,
-    help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file. Default ftree,updn: updn where the fabric is no tree.",
+    help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file, chain. Default ftree,updn: updn where the fabric is no tree.",
 )
 @click.option("--lfts", metavar="F", type=click.Path(), help="Judge these forwarding tables (a dump) instead.")
 @click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")

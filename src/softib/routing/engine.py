@@ -13,6 +13,7 @@ from softib.errors import UnknownName
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
+    from softib.routing.chain_policy import ChainPolicy
     from softib.routing.proven_tables import ProvenTables
 
 __all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "RouteOptions", "Routing", "chain", "engine", "route"]
@@ -37,7 +38,7 @@ class RouteOptions:
     ``data_vls``: data VLs that every link has: lash, dfsssp and nue use no more (0, not said: :data:`USUAL_DATA_VLS`);
     ``nue_max_num_vls``: VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``);
     ``torus_config``: text of a torus-2QoS.conf(5); ``lfts``: text of a dump as of dump_lfts, for engine ``file``
-    (OpenSM's ``-U``); ``seed``: for engines that draw.
+    (OpenSM's ``-U``); ``chain``: which engine routes which part, for engine ``chain``; ``seed``: for engines that draw.
     """
 
     root_guids: tuple[int, ...] = ()
@@ -49,6 +50,7 @@ class RouteOptions:
     nue_max_num_vls: int = 1
     torus_config: str = ""
     lfts: str = ""
+    chain: ChainPolicy | None = None
     seed: int = 0
 
 
@@ -105,10 +107,11 @@ ENGINES: dict[str, str] = {
     "nue": "softib.routing.nue:route",
     "torus-2QoS": "softib.routing.torus:route",
     "file": "softib.routing.file:route",
+    "chain": "softib.routing.chains:route",
 }
 """OpenSM's engine name → where its function is (loaded when asked for)."""
 
-NEEDS: dict[str, str] = {"torus-2QoS": "torus_config", "file": "lfts"}
+NEEDS: dict[str, str] = {"torus-2QoS": "torus_config", "file": "lfts", "chain": "chain"}
 """Engines that can do nothing without a file → the field of :class:`RouteOptions` that holds it."""
 
 

@@ -23,7 +23,8 @@ class PortColumns:
 
     ``port_peer`` is -1 where no usable link is. ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without it every
     switch is a system of its own. ``is_aggregator`` bool[nodes] marks SHARP aggregation nodes: CAs that hang on spines
-    too, so they say nothing about which switches are leaves.
+    too, so they say nothing about which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
+    to engine ``chain``, whose groups may name nodes.
     """
 
     node_type: Any
@@ -37,6 +38,7 @@ class PortColumns:
     port_lmc: Any
     sys_guid: Any = None
     is_aggregator: Any = None
+    node_desc: Any = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class SwitchGraph:
     max_lid: int
     switch_system: np.ndarray  # int32[n_switches] switches of one chassis (SystemImageGUID) share a number
     end_is_compute: np.ndarray  # bool[ends] a CA or router port that is no SHARP aggregation node
+    node_desc: np.ndarray | None = None  # uint8[nodes, 64] NodeDescriptions by the caller's node
 
     @property
     def link_switch(self) -> np.ndarray:
@@ -125,6 +128,7 @@ class SwitchGraph:
             end_node=port_node[ends].astype(np.int32), end_portnum=port_num[ends].astype(np.uint8), max_lid=max_lid,
             end_is_compute=(port_num[ends] != 0)
             & ~np.broadcast_to(False if c.is_aggregator is None else c.is_aggregator, len(node_type))[port_node[ends]],
+            node_desc=c.node_desc,
             switch_system=_systems(c.node_guid if c.sys_guid is None else c.sys_guid, switch_node),
         )  # fmt: skip
 

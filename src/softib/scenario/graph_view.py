@@ -39,6 +39,7 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
             port_lmc=fabric.lmc,
             sys_guid=fabric.sys_guid,
             is_aggregator=is_aggregation_node(fabric.node_desc),
+            node_desc=fabric.node_desc,
         )
     )
 

@@ -97,6 +97,7 @@ class Mastership:
         if self.state == SmState.STANDBY:
             self.has.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
+            self.has.stores.clear()  # a rival, who may be gone when the sweep looks for it, wrote the tables
             self.schedule.call()
 
     def stand_back(self, now_ps: int) -> None:

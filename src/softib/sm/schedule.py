@@ -42,6 +42,7 @@ class Schedule:
     relook_ps: list[int] = field(default_factory=list)
     _queried: set[int] = field(default_factory=set)
     _by_itself: bool = False
+    _was_whole: bool = True
     _troubles: int = 0
 
     def call(self) -> None:
@@ -67,7 +68,7 @@ class Schedule:
 
     def begun(self) -> None:
         """The sweep that was called for has begun."""
-        self._queried = self.suspects
+        self._queried, self._was_whole = self.suspects, self.whole
         self.sweep, self.whole, self.suspects = False, False, set()
 
     def found_relooking(self, nodes: set[int]) -> None:
@@ -86,7 +87,10 @@ class Schedule:
     def swept(self, now_ps: int, config: SmConfig, troubled: bool, wrong: set[int]) -> None:
         """A sweep of the master is over; ``troubled``: devices did not answer everything; ``wrong``: those (NodeGUIDs) that
         answered what cannot be."""
-        self.look_ps = now_ps + config.sweep_interval_ps
+        if (
+            self._was_whole
+        ):  # traps that keep coming call for sweeps of some devices, and must not put off the look at all others
+            self.look_ps = now_ps + config.sweep_interval_ps
         if self._queried - wrong and not self._by_itself:
             whole_ps = SUBNET_TIMEOUT_UNIT_PS << config.subnet_timeout
             self.touched, self.relook_ps = (

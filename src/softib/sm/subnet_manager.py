@@ -29,6 +29,7 @@ from softib.sm.database import Database
 from softib.sm.election import Election
 from softib.sm.lid_mgr import Lids
 from softib.sm.mastership import Holdings, Mastership
+from softib.sm.priority_trap import priority_changed
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.responder import Responder
@@ -59,6 +60,8 @@ class SubnetManager:
         self.sa_manager = sa = SaManager(config)
         self.election = Election(config.priority, config.sm_key)
         self._now_ps = 0
+        self._announces_priority = False
+        """Does the master not know yet that this standby's priority is another?"""
         self._stores = Stores()
         self.lids: Lids = {}
         self.mkeys = self._stores.mkeys
@@ -154,7 +157,8 @@ class SubnetManager:
         if self.silent.ports and not self.phase and self.state == SmState.MASTER:
             query, silent_ps = self.silent.send(self.database, self.mkeys, now_ps)
         copies, copy_ps = self.replication.send(now_ps, self.state)
-        full = [b for b in (copies, *replies, more, outbox, query) if b is not None and len(b)]
+        trap = self._priority_trap() if self._announces_priority else None
+        full = [b for b in (copies, *replies, more, outbox, query, trap) if b is not None and len(b)]
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:
@@ -170,8 +174,19 @@ class SubnetManager:
     def reconfigure(self, config: SmConfig) -> None:
         """Go on with other settings: a sweep brings the subnet to them. The window, timeouts and keys of the wire stay."""
         self._mastership.config = config
+        election = self._mastership.election
+        self._announces_priority |= self.state == SmState.STANDBY and config.priority != election.priority
+        election.priority, election.sm_key = (
+            config.priority,
+            config.sm_key,
+        )  # what SMInfo says, and by what it judges others
         self.sa_manager.reconfigure(config)
         self.request_sweep()
+
+    def _priority_trap(self) -> MadBatch | None:
+        db = self.database
+        self._announces_priority = False
+        return priority_changed(db.port_info[db.sm_port]) if self.state == SmState.STANDBY and db.sm_port >= 0 else None
 
     @property
     def aggregation(self) -> AggregationManager | None:

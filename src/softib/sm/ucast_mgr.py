@@ -76,6 +76,7 @@ def graph_from(db: Database) -> SwitchGraph:
             port_lmc=db.port_lmc,
             sys_guid=db.sys_guid[order],
             is_aggregator=is_aggregation_node(db.node_desc)[order],
+            node_desc=db.node_desc,
         )
     )
     graph.switch_node[:] = order[graph.switch_node]

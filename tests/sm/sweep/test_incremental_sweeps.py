@@ -15,7 +15,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import LFT_NO_ROUTE, NodeType, PortState
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.sm.subnet_manager import SubnetManager
-from tests.sm.room import Room
+from tests.sm.room import LOOK_PS, Room
 from tests.sm.wire import settle
 
 GETS = ("Get NODE_INFO", "Get NODE_DESC", "Get SWITCH_INFO", "Get PORT_INFO")
@@ -201,6 +201,24 @@ def test_faults_leave_what_a_whole_sweep_leaves(kind, engine, seed):
 def test_cables_exchanged_while_tables_are_written():
     """What the manager sent to one leaf by a directed route its twin took, and answered: it knows when it sees the cables, and writes both anew."""
     run_seed(184, "three-level", "updn")
+
+
+def test_traps_that_keep_coming_do_not_put_off_the_look_at_everybody():
+    """One host's cable falls or comes back every five seconds. A switch far from it lost power for a moment, and nobody says so: its own trap was lost."""
+    room = Room(generate("fat-tree", radix=8, levels=2), engine="updn")
+    room.rest()
+    faults = Faults(room, 1)
+    f = room.f
+    host = next(c for c in faults.cables if not f.is_switch[f.port_node[f.port_peer[c]]])
+    other = next(n for n in faults.switches if n != f.port_node[host])
+    reset_switch(f, other)
+    for k in range(6):
+        room.set_link(host, bool(k % 2))
+        for _ in range(200):  # a sweep, and what is due after it
+            room.step()
+        room.now += LOOK_PS // 2
+    assert SwitchInfo.linear_fdb_top.get(f.switch_info[f.switch_of_node[other]][None])[0] > 0
+    assert (f.lft[f.switch_of_node[other]] != LFT_NO_ROUTE).any()
 
 
 @pytest.mark.slow

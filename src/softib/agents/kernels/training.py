@@ -1,9 +1,10 @@
 # mypy: ignore-errors
-"""What a link agrees on when it trains: the widest width and the fastest speed that both ends enable (IBA 5.6, 7.2.7)."""
+"""What a link agrees on when it trains: the widest width and the fastest speed that both ends enable (IBA 5.6, 7.2.7), and the FEC mode that
+both enable for that speed (14.2.5.19)."""
 
 import numpy as np
 
-from softib.agents.kernels.big_endian import get8, inner
+from softib.agents.kernels.big_endian import get8, get16, inner
 from softib.iba.rates import SPEEDS, WIDTH_BITS
 from softib.iba.smp import PortInfo as P
 from softib.iba.smp import PortInfoExtended as E
@@ -23,7 +24,16 @@ WIDTH_BIT = np.array([WIDTH_BITS[int(n)] for n in LANES], np.int64)
 CODES = np.array([s.code for s in SPEEDS], np.int64)
 BITS = np.array([(s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) for s in SPEEDS], np.int64)
 PAM4 = np.array([s.pam4 for s in SPEEDS], np.bool_)
-FEC_AT, FEC_CAP_AT, RS_ACTIVE = E.fec_mode_active.byte, E.cap_mask.byte + 3, 2
+FEC_AT, FEC_CAP_AT = E.fec_mode_active.byte, E.cap_mask.byte + 3
+FEC_ENABLED_AT = np.array(
+    [E.fields[f"{s.name.lower()}_fec_mode_enabled"].byte if f"{s.name.lower()}_fec_mode_enabled" in E.fields else -1 for s in SPEEDS],
+    np.int64,
+)  # fmt: skip
+"""Where FECModeEnabled of each generation of ``SPEEDS`` is, -1: the attribute has none."""
+NO_FEC, FIRECODE, RS, LOW_LATENCY_RS = 1, 2, 4, 8
+NONE_ACTIVE, FIRECODE_ACTIVE, RS_ACTIVE, LOW_LATENCY_RS_ACTIVE = 0, 1, 2, 3
+CANNOT = -1
+"""Both ends enable no mode in common with which lanes of this kind work."""
 
 
 @inner
@@ -43,8 +53,30 @@ def enabled_speeds(t, port):
 
 
 @inner
+def common_fec(t, port, peer, i):
+    """FECModeActive of a link at ``SPEEDS[i]``: of the modes that both ends enable the one that delays packets least. PAM4 lanes do not work
+    without RS-FEC; slower ones do without any where the ends have no mode in common. A port without the attribute leaves it to the other end."""
+    at = FEC_ENABLED_AT[i]
+    modes = np.int64(NO_FEC | FIRECODE | RS | LOW_LATENCY_RS)
+    stated = False
+    for end in (port, peer):
+        if at >= 0 and t.port_info_ext[end, FEC_CAP_AT]:
+            modes &= get16(t.port_info_ext[end], at)
+            stated = True
+    if not stated:
+        return RS_ACTIVE if PAM4[i] else NONE_ACTIVE
+    if PAM4[i]:
+        return RS_ACTIVE if modes & RS else (LOW_LATENCY_RS_ACTIVE if modes & LOW_LATENCY_RS else CANNOT)
+    if modes & NO_FEC or not modes & (FIRECODE | RS | LOW_LATENCY_RS):
+        return NONE_ACTIVE
+    if modes & FIRECODE:
+        return FIRECODE_ACTIVE
+    return RS_ACTIVE if modes & RS else LOW_LATENCY_RS_ACTIVE
+
+
+@inner
 def agree(t, port, peer):
-    """Write the active width and speed of a link that trains; False when its ends have none in common.
+    """Write the active width, speed and FEC mode of a link that trains; False when its ends have none in common.
 
     No faster and no wider than the cable was at the start: what spoils a link is not mended by training.
     """
@@ -56,10 +88,11 @@ def agree(t, port, peer):
         if width < 0 and widths & WIDTH_BIT[i] and LANES[i] <= t.trained[port, 0]:
             width = i
     for i in range(CODES.shape[0]):
-        if (speeds >> CODES[i]) & 1 and CODES[i] <= t.trained[port, 1]:
+        if (speeds >> CODES[i]) & 1 and CODES[i] <= t.trained[port, 1] and common_fec(t, port, peer, i) != CANNOT:
             fastest = i
     if width < 0 or fastest < 0:
         return False
+    fec = common_fec(t, port, peer, fastest)
     for end in (port, peer):
         info = t.port_info[end]
         info[WIDTH_ACTIVE_AT] = WIDTH_BIT[width]
@@ -69,6 +102,6 @@ def agree(t, port, peer):
         info[EXT_ACTIVE_AT] = (get8(info, EXT_ACTIVE_AT) & 0x0F) | (ext << 4)
         info[EXT2_AT] = (get8(info, EXT2_AT) & 0x9F) | ((ext2 & 3) << 5)
         t.port_mlnx_speed[end, MLNX_ACTIVE] = BITS[fastest, 3]
-        if t.port_info_ext[end, FEC_CAP_AT]:  # PAM4 lanes work with RS-FEC only; slower ones of ours have none
-            t.port_info_ext[end, FEC_AT + 1] = RS_ACTIVE if PAM4[fastest] else 0
+        if t.port_info_ext[end, FEC_CAP_AT]:
+            t.port_info_ext[end, FEC_AT + 1] = fec
     return True

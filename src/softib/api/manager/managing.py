@@ -50,7 +50,9 @@ class UmadManager(Suggests):
 
         given = {k: v for k, v in (manager or {}).items() if v is not None}
         given |= {
-            k: os.path.abspath(v) for k, v in given.items() if k.endswith(("_guid_file", "torus_config", "lfts_file"))
+            k: os.path.abspath(v)
+            for k, v in given.items()
+            if k.endswith(("_guid_file", "torus_config", "lfts_file", "_policy_file"))
         }
         self._settings = ManagerSettings(given, sm_config, partitions, {}, notice)
         self._config = self._settings.read()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Server"]
 
-ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file")
+ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
 """Options that are paths of files for engines end so."""
 
 

@@ -35,6 +35,9 @@ SM_FILES = (
     "io_guid_file",
     "torus_config",
     "lfts_file",
+    "pgrp_policy_file",
+    "topo_policy_file",
+    "rch_policy_file",
     "link_policy_file",
     "prefix_routes_file",
 )

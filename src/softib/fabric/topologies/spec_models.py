@@ -48,6 +48,9 @@ class _Sm(Part):
     io_guid_file: StrictStr | None = Field(None, description="file of PortGUIDs of I/O nodes (ftree)")
     torus_config: StrictStr | None = Field(None, description="torus-2QoS.conf of engine torus-2QoS")
     lfts_file: StrictStr | None = Field(None, description="tables of engine file, in the form of dump_lfts")
+    pgrp_policy_file: StrictStr | None = Field(None, description="port groups of engine chain")
+    topo_policy_file: StrictStr | None = Field(None, description="parts of the fabric for engine chain")
+    rch_policy_file: StrictStr | None = Field(None, description="steps of engine chain: which engine routes which part")
     nue_max_num_vls: Annotated[StrictInt, Field(ge=0, le=15)] | None = Field(
         None, description="VLs that nue uses; 0: as many as it needs"
     )

@@ -6,16 +6,18 @@ What a key says has its effect, or it is an error: nothing is passed over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError, UnreadableFile
+from softib.routing.chain_policy import ChainPolicy, parse_chain
 from softib.routing.engine import RouteOptions
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
 from softib.sm.options.ar import AR_OPTIONS, check_ar
 from softib.sm.options.change import CHANGE_OPTIONS
 from softib.sm.options.congestion import CC_OPTIONS, check_cc
-from softib.sm.options.file import OPTIONS, read_value
+from softib.sm.options.file import OPTIONS, read_options, read_value
 from softib.sm.options.flap import FLAP_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS, parse_link_policy
 from softib.sm.options.qos import QOS_OPTIONS
@@ -23,14 +25,25 @@ from softib.sm.partitions import parse_partitions
 from softib.sm.prefix_routes import parse_prefix_routes
 from softib.sm.qos_policy import parse_policy
 
-__all__ = ["GUID_FILES", "ROUTE_KEYS", "check_engine_keys", "check_keys", "read_guids", "route_options", "settings_of"]
+__all__ = [
+    "CHAIN_FILES",
+    "GUID_FILES",
+    "ROUTE_KEYS",
+    "check_engine_keys",
+    "check_keys",
+    "read_guids",
+    "route_options",
+    "settings_of",
+]
 
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
 ENGINE_FILES = {"torus_config": "torus_config", "lfts_file": "lfts"}
 """Likewise, where the engine reads the text itself."""
+CHAIN_FILES = ("pgrp_policy_file", "topo_policy_file", "rch_policy_file")
+"""Files of engine ``chain``, under the names of NVIDIA's OpenSM."""
 ENGINE_NUMBERS = ("nue_max_num_vls", "data_vls", "seed")
-ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *ENGINE_NUMBERS)
+ROUTE_KEYS = (*GUID_FILES, *ENGINE_FILES, *CHAIN_FILES, *ENGINE_NUMBERS)
 """All that makes up :class:`RouteOptions`."""
 PLAIN = ("engine", "lmc", "priority", "subnet_prefix", "qos", "congestion_control", "aggregation")
 MKEY = ("m_key", "m_key_lease_period", "m_key_protection_level", "m_key_lookup")
@@ -48,6 +61,7 @@ VALUES = (
 ELSEWHERE = ("node", "partitions", "qos_policy_file", "prefix_routes_file", "link_policy_file", *ROUTE_KEYS)
 ONLY_WITH = {
     "torus_config": ("torus-2QoS",), "lfts_file": ("file",), "nue_max_num_vls": ("nue",), "data_vls": ("lash", "dfsssp", "nue"),
+    **dict.fromkeys(CHAIN_FILES, ("chain",)),
 }  # fmt: skip
 """Option → the engines of which one must be asked for: nobody else reads it."""
 
@@ -113,7 +127,32 @@ def route_options(section: Mapping[str, Any]) -> RouteOptions:
     found: dict[str, Any] = {field: read_guids(section[key]) for key, field in GUID_FILES.items() if section.get(key)}
     found |= {field: _text(section[key]) for key, field in ENGINE_FILES.items() if section.get(key)}
     found |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
-    return RouteOptions(**found)
+    policy = _chain(section)
+    return RouteOptions(**found) if policy is None else RouteOptions(**found, chain=policy)
+
+
+def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
+    """The routing chain that ``section`` names, with what each step's ``config`` says of its engine; None without one."""
+    files = {key: (_text(section[key]), str(section[key])) for key in CHAIN_FILES if section.get(key)}
+    if not files:
+        return None
+    if "rch_policy_file" not in files:
+        raise InputError(f"{next(iter(files))}: has no effect without rch_policy_file")
+    policy = parse_chain(files)
+    folder = Path(section["rch_policy_file"]).parent
+    steps = []
+    for step in policy.steps:
+        if step.config:
+            path = str(folder / step.config)
+            stated, _ = read_options(_text(path), path)
+            keys = {
+                key: value
+                for key, value in {**section, **stated}.items()
+                if key in ROUTE_KEYS and key not in CHAIN_FILES
+            }
+            step = replace(step, options=route_options(keys))
+        steps.append(step)
+    return replace(policy, steps=tuple(steps))
 
 
 def read_guids(path: str) -> tuple[int, ...]:

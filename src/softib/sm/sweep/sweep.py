@@ -32,6 +32,7 @@ from softib.sm.sweep.answers import SweepAnswers
 from softib.sm.sweep.capacities import changed_capacities, leave_out_short
 from softib.sm.sweep.discovery import Discovery
 from softib.sm.sweep.features import Features
+from softib.sm.sweep.other_masters import named_masters, returned
 from softib.sm.sweep.read_back import ReadBack
 from softib.sm.sweep.rediscovery import Rediscovery, Resume
 from softib.sm.sweep.report import SHOWN, SweepReport
@@ -69,7 +70,9 @@ class Sweep:
         self._reset = np.zeros(0, np.int64)
         """Switches that hold nothing of what was written to them."""
         self._fresh = np.zeros(0, bool)
-        """bool[ports]: ports that came up anew, and those of switches that were reset."""
+        """bool[ports]: ports that came up anew, and those of switches that were reset, and of nodes that were away."""
+        self._back = np.zeros(0, np.int64)
+        """Nodes that the sweep before did not find: who knows who wrote to them meanwhile."""
         self.fallen: list[tuple[int, int]] = []
         """(NodeGUID, portnum) of switch ports whose link fell since the sweep before."""
         self.misled = False
@@ -131,12 +134,19 @@ class Sweep:
             self.fallen = fallen_links(self.before, self.database)
             moved = changed_neighbours(self.before, self.database)
             self.report.notes += moved[:SHOWN]
-            if moved:
+            others = named_masters(self.before, self.database)
+            if others:
+                lids = ", ".join(map(str, others))
+                self.report.notes.append(
+                    f"ports name LID {lids} as their subnet manager: another master wrote to this subnet"
+                )
+            if moved or others:
                 self._forget_tables()
         self.election.ask(self.database, self.queue)
 
     def _forget_tables(self) -> None:
-        """Cables were exchanged: what the sweep before sent along them, by routes from hop to hop, another device may have taken and answered."""
+        """Cables were exchanged: what the sweep before sent along them, by routes from hop to hop, another device may have taken and answered. Or
+        another master wrote the tables."""
         self.stores.clear()
         for guid in self.database.node_guid[self.database.switches].tolist():
             self.groups.forget_switch(guid)
@@ -187,10 +197,12 @@ class Sweep:
         assert self.graph is not None and self.routing is not None
         db = self.database
         restarted = db.node_guid[link_mgr.restarted(db)].tolist()
-        self.store.forget(restarted)
+        back = np.zeros(0, np.int64) if self.before is None else returned(self.before, db)
+        self.store.forget([*restarted, *db.node_guid[back].tolist()])
         nothing = [table is None for table in self.store.known(db, self.graph.switch_node)]
         self._reset = self.graph.switch_node[np.array(nothing, bool)].astype(np.int64)
-        self._fresh = np.isin(db.port_node, self._reset) | (db.port_state() < PortState.ARMED)
+        self._fresh = np.isin(db.port_node, [*self._reset, *back]) | (db.port_state() < PortState.ARMED)
+        self._back = back
         for guid in restarted:
             self.store.refused.pop(guid, None)
         for node in self._reset.tolist():
@@ -221,11 +233,12 @@ class Sweep:
         self.more_tables()
 
     def _restarted_ends(self) -> set[int]:
-        """:attr:`fresh_ends` but for switches that only seemed reset until their tables were read back."""
+        """:attr:`fresh_ends` but for switches that only seemed reset until their tables were read back, and hosts that were cut off."""
         assert self.graph is not None
         db, nodes = self.database, self.graph.switch_node
         read = nodes[[table is not None for table in self.store.known(db, nodes)]]
-        stayed = np.isin(db.port_node, read) & (db.port_state() >= PortState.ARMED)
+        hosts = self._back[~db.is_switch[self._back]]
+        stayed = np.isin(db.port_node, [*read, *hosts]) & (db.port_state() >= PortState.ARMED)
         return self.fresh_ends - set(db.port_guid[stayed].tolist())
 
     def more_tables(self) -> bool:
