@@ -24,7 +24,7 @@ READY_FD = "SOFTIB_READY_FD"
 READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
-OPENSM_SUFFIXES = ("_guid_file", "torus_config", "lfts_file", "nue_max_num_vls")
+OPENSM_SUFFIXES = ("_file", "torus_config", "nue_max_num_vls")
 """Ends of the options that keep OpenSM's underscores."""
 
 
