@@ -191,6 +191,7 @@ def test_colours_and_names():
     assert [load_class(x) for x in (0, 0.49, 0.5, 1.0, 1.1, 1.99, 2.0, 99)] == [0, 0, 1, 2, 3, 3, 4, 4]
     assert short_name("MF0;leaf-1:MQM9700/U1") == "leaf-1"
     assert short_name("host-1 mlx5_0") == "host-1 mlx5_0"
+    assert short_name("MF0;core:MCS8500/L16/U2") == "core/L16/U2"  # the chips of a director are told apart
 
 
 def test_every_word_of_the_glossary_has_a_sentence():

@@ -143,8 +143,8 @@ def test_the_first_seed_that_is_whole_is_taken():
 
 @pytest.mark.parametrize("text, reason", [
     ("", "no torus-2QoS.conf is given"), ("# nothing\n", "names no torus or mesh"), ("torus 3 4\n", "line 1: it should have three radixes"),
-    ("xp_link 1 2\n", "line 1: the first keyword"), ("torus 3 x 1\n", "line 1"), ("torus 3 3 1\n\nxq_link 1 2\n", "line 3: unknown keyword"),
-    ("torus 3 3 1\nxp_link 1\n", "line 2"), ("torus 3 3 1\nxp_link 1 2\nyp_link 2 3\n", "should begin at one switch"),
+    ("xp_link 1 2\n", "line 1: the first keyword"), ("torus 3 x 1\n", "line 1: 'x' should be a whole number"), ("torus 3 3 1\n\nxq_link 1 2\n", "line 3: unknown keyword"),
+    ("torus 3 3 1\nxp_link 1\n", "line 2: a word is missing"), ("torus 3 3 1\nxp_link 1 0x%s\n", "line 2: '0x%s' should be a NodeGUID"), ("torus 3 3 1\nxp_link 1 2\nyp_link 2 3\n", "should begin at one switch"),
     ("torus 0 3 1\n", "a radix should be 1 or more"), ("torus 6 5 1\nxp_link 1 6\n", "no link along y"),
     ("torus 3 5 1\nxp_link 1 6\nyp_link 1 2\n", "find no place"),
 ])  # fmt: skip

@@ -45,9 +45,11 @@ def with_names(texts: Sequence[str], fabric: Fabric) -> list[str]:
 
 
 def short_name(name: str) -> str:
-    """What people call a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``."""
-    found = re.fullmatch(r"[^;]*;([^:;]+):.*", name)
-    return found[1] if found else name
+    """What people call a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``, the chip ``MF0;core:MCS8500/L16/U2`` of a director ``core/L16/U2``."""
+    found = re.fullmatch(r"[^;]*;([^:;]+):[^/]*/?(.*)", name)
+    if not found:
+        return name
+    return found[1] if found[2] in ("", "U1") else f"{found[1]}/{found[2]}"
 
 
 def distinct_parts(names: Sequence[str]) -> tuple[list[str], str]:

@@ -51,8 +51,10 @@ def parse(text: str) -> TorusConfig:
                 raise ValueError("the first keyword should be torus or mesh")
             else:
                 _keyword(config, fields)
-        except (ValueError, IndexError) as error:
-            raise DoesNotFit(f"torus-2QoS.conf line {number}: {str(error) or 'incomplete'}: {line.strip()!r}") from None
+        except ValueError as error:
+            raise DoesNotFit(f"torus-2QoS.conf line {number}: {error}: {line.strip()!r}") from None
+        except IndexError:
+            raise DoesNotFit(f"torus-2QoS.conf line {number}: a word is missing: {line.strip()!r}") from None
     if config is None:
         raise DoesNotFit("torus-2QoS.conf names no torus or mesh")
     return config
@@ -64,7 +66,7 @@ def _topology(fields: list[str]) -> TorusConfig:
     radix, wraps = [], []
     for word in fields[1:4]:
         suffix = word[-1] if word[-1] in "mMtT" else ""
-        radix.append(int(word.removesuffix(suffix)))
+        radix.append(_whole(word.removesuffix(suffix)))
         wraps.append(suffix in "tT" if suffix else fields[0] == "torus")
         if radix[-1] < 1:
             raise ValueError("a radix should be 1 or more")
@@ -76,17 +78,31 @@ def _keyword(config: TorusConfig, fields: list[str]) -> None:
     if name == "next_seed":
         config.seeds.append(Seed())
     elif name == "portgroup_max_ports":
-        config.max_ports = int(fields[1])
+        config.max_ports = _whole(fields[1])
     elif name == "port_order":
-        config.port_order = list(dict.fromkeys(int(w) for w in fields[1:]))
+        config.port_order = list(dict.fromkeys(_whole(w) for w in fields[1:]))
     elif name == "max_changes":
         pass
     elif name[1:] == "_dateline" and name[0] in AXES:
-        seed.dateline[AXES.index(name[0])] = int(fields[1])
+        seed.dateline[AXES.index(name[0])] = _whole(fields[1])
     elif name[1:] in ("p_link", "m_link") and name[0] in AXES:
-        link = int(fields[1], 0), int(fields[2], 0)
+        link = _guid(fields[1]), _guid(fields[2])
         if any(start != link[0] for start, _ in seed.links.values()):
             raise ValueError("all links of a seed should begin at one switch")
         seed.links[AXES.index(name[0]), 1 if name[1] == "p" else -1] = link
     else:
         raise ValueError("unknown keyword")
+
+
+def _whole(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise ValueError(f"{word!r} should be a whole number") from None
+
+
+def _guid(word: str) -> int:
+    try:
+        return int(word, 0)
+    except ValueError:
+        raise ValueError(f"{word!r} should be a NodeGUID such as 0x0002c90300000001") from None
