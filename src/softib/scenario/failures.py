@@ -102,9 +102,11 @@ def _station(
     if settings.config is None:
         return None, messages
     config = settings.config
+    if not config.sweep_interval_ps:
+        config = replace(config, sweep_interval_ps=LIGHT_SWEEP_PS)
     up = bring_up(fabric, DEFAULT_ENGINE, node=settings.node, plane=plane, config=config)
     messages = replace(messages, groups=joined_groups(up, end_ports(fabric), messages))
-    up.sm.config = config if config.sweep_interval_ps else replace(config, sweep_interval_ps=LIGHT_SWEEP_PS)
+    up.sm.config = config
     up.sm.transactor.resize(config.window)
     return Station(up.sm, up.port, up.now_ps, settings.manager_ps), messages
 
