@@ -76,7 +76,9 @@ def opensm(netlist: Path, fabric: Fabric, engine: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--hosts", type=int, default=11664, help="hosts of the tree, at most 11664 (default) of radix 36")
+    parser.add_argument(
+        "--hosts", type=int, default=11664, help="hosts of the tree, at most 11664 (default) of radix 36"
+    )
     parser.add_argument("--radix", type=int, default=RADIX, help="ports of a switch (56 holds 43,904 hosts)")
     parser.add_argument("--engine", action="append", help="routing engine; may be repeated (default minhop and ftree)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each; the median counts")
@@ -86,7 +88,9 @@ def main() -> None:
     results = []
     with tempfile.TemporaryDirectory() as folder:
         netlist = Path(folder) / "net"
-        write(generate("fat-tree", radix=options.radix, levels=3, hosts=options.hosts, generation="HDR"), netlist, "ibsim")
+        write(
+            generate("fat-tree", radix=options.radix, levels=3, hosts=options.hosts, generation="HDR"), netlist, "ibsim"
+        )
         fabric = read(netlist).fabric
         print(f"{fabric}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
         for engine in options.engine or ["minhop", "ftree"]:
