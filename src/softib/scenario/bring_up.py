@@ -15,7 +15,8 @@ from softib.errors import MadTimeout
 from softib.fabric.default_port import port_on
 from softib.fabric.model import Fabric
 from softib.fabric.node_finder import port_named
-from softib.iba.constants import CapMask
+from softib.iba.constants import RESPONSE_BIT, CapMask, MgmtClass
+from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
 from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, Routing
@@ -59,6 +60,23 @@ class BringUp:
         self.graph, self.routing = _as_fabric_rows(self.fabric, self.sm)
         self.report, self.unreached = self.sm.report, _unreached(self.fabric, self.sm, self.port)
         return self.report
+
+    def to_administrator(self, requests: MadBatch) -> np.ndarray:
+        """Carry ``requests`` of clients to the subnet administrator, and the manager's MADs to the agents, until it rests; returns the responses
+        (uint8[n, 256]) in the order in which they came."""
+        inbox: MadBatch | None = requests
+        replies = [np.zeros((0, 256), np.uint8)]
+        while True:
+            outbox, deadline_ps = self.sm.step(self.now_ps, inbox)
+            to_clients = outbox.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
+            replies.append(outbox.mad[to_clients & (outbox.mad[:, METHOD_AT] & RESPONSE_BIT > 0)].copy())
+            rest = outbox[~to_clients]
+            if len(rest):
+                inbox = self.plane.send(rest, self.port, self.now_ps)
+            elif self.sm.settled:
+                return np.concatenate(replies)
+            else:
+                inbox, self.now_ps = None, max(self.now_ps, deadline_ps)
 
 
 def bring_up(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError
-from softib.iba.constants import RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.iba.constants import MgmtClass
 from softib.iba.sa import SA_DATA, JoinState, MCMemberRecord, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
 
@@ -65,21 +64,7 @@ def joined_groups(up: BringUp, ends: np.ndarray, made: Messages) -> tuple[Multic
 
 def _request(up: BringUp, message: bytes, port: int) -> np.ndarray:
     """Carry one SA request of ``port`` to the manager, and its MADs to the agents, until it rests; returns the answer (uint8[256])."""
-    inbox: MadBatch | None = MadBatch.zeros(1)
-    assert inbox is not None
+    inbox = MadBatch.zeros(1)
     inbox.mad[0, : len(message)] = np.frombuffer(message, np.uint8)
     inbox.slid[:], inbox.dlid[:], inbox.dqp[:], inbox.sqp[:] = up.fabric.lid[port], up.fabric.lid[up.port], SA_QP, SA_QP
-    reply = np.zeros(256, np.uint8)
-    while True:
-        outbox, deadline_ps = up.sm.step(up.now_ps, inbox)
-        to_clients = outbox.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
-        for mad in outbox[to_clients].mad:
-            if mad[METHOD_AT] & RESPONSE_BIT:
-                reply = mad.copy()
-        rest = outbox[~to_clients]
-        if len(rest):
-            inbox = up.plane.send(rest, up.port, up.now_ps)
-        elif up.sm.settled:
-            return reply
-        else:
-            inbox, up.now_ps = None, max(up.now_ps, deadline_ps)
+    return np.asarray(up.to_administrator(inbox)[-1])

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.iba.constants import RESPONSE_BIT, MgmtClass
-from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
+from softib.iba.constants import MgmtClass
 from softib.iba.sa import SA_DATA, PathRecord, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
 
@@ -38,8 +37,7 @@ def _queried(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
         base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=SA_CLASS_VERSION, method=int(SaMethod.GET),
         attr_id=PathRecord.attr, comp_mask=mask_of(PathRecord, "slid", "dlid"),
     )  # fmt: skip
-    inbox: MadBatch | None = MadBatch.zeros(n)
-    assert inbox is not None
+    inbox = MadBatch.zeros(n)
     inbox.mad[:, : len(head)] = head
     SaHeader.tid.set(inbox.mad, np.arange(1, n + 1, dtype=np.uint64))
     records = PathRecord.zeros(n)
@@ -48,16 +46,7 @@ def _queried(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     inbox.mad[:, SA_DATA : SA_DATA + PathRecord.size] = records
     inbox.slid[:], inbox.dlid[:], inbox.dqp[:], inbox.sqp[:] = lid[source], lid[up.port], SA_QP, SA_QP
     found = np.full(n, NO_RECORD, np.int16)
-    while True:
-        outbox, deadline_ps = up.sm.step(up.now_ps, inbox)
-        to_clients = outbox.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM
-        replies = outbox.mad[to_clients & (outbox.mad[:, METHOD_AT] & RESPONSE_BIT > 0)]
-        good = replies[SaHeader.status.get(replies) == 0]
-        found[SaHeader.tid.get(good).astype(np.int64) - 1] = PathRecord.sl.get(good[:, SA_DATA:][:, : PathRecord.size])
-        rest = outbox[~to_clients]
-        if len(rest):
-            inbox = up.plane.send(rest, up.port, up.now_ps)
-        elif up.sm.settled:
-            return found
-        else:
-            inbox, up.now_ps = None, max(up.now_ps, deadline_ps)
+    replies = up.to_administrator(inbox)
+    good = replies[SaHeader.status.get(replies) == 0]
+    found[SaHeader.tid.get(good).astype(np.int64) - 1] = PathRecord.sl.get(good[:, SA_DATA:][:, : PathRecord.size])
+    return found
