@@ -15,7 +15,7 @@ IDEAL = {"message_gap_ns": 0, "pcie_gbps": 1e6, "vl_blocks": 2048}
 def drained(net, states):
     """Let flow-control packets that are under way arrive."""
     s = states[0]
-    free = s.vl[:, t.FCCL].copy()
+    free = s.vl[:, t.FCCL] + s.vl[:, t.FIRST_BLOCKS] + s.vl[:, t.SECOND_BLOCKS]
     for row in np.flatnonzero(s.vl[:, t.CREDITS]).tolist():
         credit = states[int(net.rare[row // net.opt[t.OPT_VLS], t.PART_OF])].credit
         c = int(s.vl[row, t.CREDITS])

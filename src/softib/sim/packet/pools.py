@@ -13,7 +13,7 @@ from softib.sim.packet.network import aligned
 __all__ = ["MOST_ROWS", "POOLS", "grow", "local_pools", "new_pools", "waiting"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
-         t.FREE_CREDIT, t.SPARE_CREDITS), "event": (3, np.int64, 2, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
+         t.FREE_CREDIT, t.SPARE_CREDITS), "event": (t.EVENT_COLUMNS, np.int64, t.E_NEXT, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
 """Pool → (columns, type, column of the free list's link, its head and its length in ``reg``)."""
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
@@ -37,11 +37,17 @@ def new_pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, n
     for name, (columns, dtype, link, head, spare) in POOLS.items():
         made[name] = _pool(rows[name], columns, dtype, link)
         reg[head], reg[spare] = 1, rows[name] - 1
-    heaps = {name: np.zeros((rows["event"] + 256, 2), np.int64) for name in ("heap", "due", "sorting", "far")}
+    made["event"][0, t.E_COUNT] = t.E_MANY  # nobody's block has no room
+    heaps = {name: np.zeros((room_for(rows["event"]), 2), np.int64) for name in ("heap", "due", "sorting", "far")}
     return {
         **made, **heaps, "digits": np.zeros(256, np.int64), "when": made["packet"].view(np.int64), "timer": np.zeros((timers, 2), np.int64),
         "bucket": np.zeros(t.BUCKETS, np.int64), "used": np.zeros(t.BUCKETS // 64, np.uint64),
     }  # fmt: skip
+
+
+def room_for(blocks: int) -> int:
+    """Rows of a queue that all events of so many blocks may come into at once."""
+    return t.E_MANY * blocks + 256
 
 
 def grow(s: Any, least: int = 0) -> Any:
@@ -70,7 +76,7 @@ def grow(s: Any, least: int = 0) -> Any:
     events = len(changed.get("event", s.event))
     for name, count in {**waiting(s), "due": 0, "sorting": 0}.items():
         old = getattr(s, name)
-        need = max(events + 256 if name != "timer" else 0, 2 * len(old) if count > len(old) // 2 else 0)
+        need = max(room_for(events) if name != "timer" else 0, 2 * len(old) if count > len(old) // 2 else 0)
         need = max(need, count + 2 * least if name == "timer" and count + least > len(old) else 0)
         if need > len(old):
             changed[name] = np.zeros((need, 2), np.int64)

@@ -99,7 +99,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     deliveries = mark_messages(message, m)
     arrival, after_arrival, completion, after_completion = _waiting(m)
     ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
-    vl = aligned((ports * vls, t.V_COLUMNS), np.int64)
+    vl = aligned((ports * vls, t.V_COLUMNS), np.int32)
     peer = np.maximum(net.port[:, t.PEER], 0)
     vl[:, t.FCCL] = np.repeat(np.where(net.port[:, t.PEER] >= 0, net.rare[peer, t.BLOCKS], 0), vls)
     flow, throttle = _flows(fabric, q, bool(net.opt[t.CC]))
@@ -116,7 +116,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     )
     of_ports = aligned((ports, t.S_COLUMNS), np.int64)
     return t.State(
-        reg=reg, port=of_ports, count=of_ports, ready=of_ports.view(np.int32), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl,
+        reg=reg, port=of_ports, count=of_ports, ready=of_ports.view(np.int32), arb=np.zeros((ports, t.ARB_COLUMNS), np.int64), vl=vl, vl_time=vl.view(np.int64),
         more=np.zeros((ports * vls, t.MORE_COLUMNS), np.int64), voq=np.zeros((voqs, t.Q_COLUMNS), np.int32),
         **new_pools(reg, rows, len(q) + 1024), qp=q, order=order, message=message, arrival=arrival, after_arrival=after_arrival, completion=completion,
         after_completion=after_completion,

@@ -36,18 +36,19 @@ Multicast: ``mft`` and ``switch_info`` (MulticastFDBTop) as in the fabric, ``gro
 
 State: Any = table(
     "State",
-    ["reg", "port", "count", "ready", "arb", "vl", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
+    ["reg", "port", "count", "ready", "arb", "vl", "vl_time", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "event", "bucket", "used", "heap", "due", "sorting", "digits", "far", "timer", "flow", "throttle", "bound",
      "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
      "rare_count", "sl_count", "vl_wait", "delivery", "log"],
-    {"port": 24, "count": 24, "ready": 48, "vl": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "event": 3,
+    {"port": 24, "count": 24, "ready": 48, "vl": 16, "vl_time": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "event": 8,
      "heap": 2, "due": 2, "sorting": 2, "far": 2, "timer": 2},
 )  # fmt: skip
 """``reg`` int64[REGISTERS] scalars; ``port`` int64[ports, S_COLUMNS], three cache lines a row: what every packet touches in the first; ``count`` is the
 same array, named where a counter is meant, and ``ready`` int32[ports, 2 S_COLUMNS] are the same rows, seen as shorter numbers; ``arb``
-int64[ports, ARB_COLUMNS]; ``vl`` int64[port VLs, V_COLUMNS], ``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
+int64[ports, ARB_COLUMNS]; ``vl`` int32[port VLs, V_COLUMNS], a cache line a row, and ``vl_time`` int64, the same rows seen as longer numbers,
+``more`` what is seldom looked at of them; ``voq`` int32[VOQs, Q_COLUMNS];
 ``packet`` int32 and ``when`` int64 (the same rows, seen as longer numbers), ``credit``, ``event`` int64 pools; ``qp`` int64[QPs, QP columns]; ``order`` int64: messages by QP; ``message`` int64; ``arrival``,
-``completion`` CSR offsets and ``after_…`` the messages that wait; ``bucket`` int64[BUCKETS] heads of lists;
+``completion`` CSR offsets and ``after_…`` the messages that wait; ``bucket`` int64[BUCKETS] heads of lists of blocks;
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``due`` int64[…, 2] what the bucket of now had, in its order (``sorting``, ``digits`` to sort
 it); ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
@@ -117,10 +118,13 @@ HIGH_AT, HIGH_LEFT, LOW_AT, LOW_LEFT, HIGH_SENT, CHOSEN, DRAINED, ARB_COLUMNS = 
 chose; until when a slow port drains what it has."""
 
 # -- State.vl --
-RING, FCTBS, FCCL, CREDITS, LAST_CREDIT, WAITS, HEAD_SINCE, QUEUED, V_COLUMNS = range(9)
-"""Who sends next goes round: the last of the ring (VOQ or stream + 1); credit arithmetic of FCTBS and FCCL, modulo 4096; credits on the
-way, first and last; bits STARVED (somebody waits for a credit), IS_STALLED and
-HOQ_DISCARDED (by HOQLife, and nothing was sent since); since when this packet is at the head; blocks queued."""
+RING, FCTBS, FCCL, WAITS, QUEUED, CREDITS, LAST_CREDIT, FIRST_BLOCKS, SECOND_BLOCKS = range(9)
+V_COLUMNS = 16
+"""Who sends next goes round: the last of the ring (VOQ or stream + 1); credit arithmetic of FCTBS and FCCL, modulo 4096; bits STARVED (somebody
+waits for a credit), IS_STALLED and HOQ_DISCARDED (by HOQLife, and nothing was sent since); blocks queued. Credits on the way by their time: blocks of the first and
+of the second (0: there is none), then a list in ``State.credit``, first and last. More than two are seldom on a cable, so a packet finds them in the line that it touches anyway."""
+HEAD_SINCE, FIRST_AT, SECOND_AT = 5, 6, 7
+"""Of ``State.vl_time``, which is the last 24 octets of the row: since when this packet is at the head; when the two credits come."""
 STARVED, IS_STALLED, HOQ_DISCARDED = 1, 2, 4
 # -- State.more --
 (STALLS, STALLED, CONTROL, LAST_CONTROL, FIRST, LAST_IN, MARK, LEAVING, MORE_COLUMNS) = range(9)  # fmt: skip
@@ -156,6 +160,11 @@ LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY = 1, 2, 4, 8, 16, 32
 ``COPY``: it waits in a switch, and the packet that has its place in the buffer is ``BEHIND``, which counts its copies in ``OUT``."""
 MULTICAST_LID = 0xC000
 """The first LID of multicast groups."""
+
+# -- State.event --
+E_NEXT, E_COUNT, E_FIRST, EVENT_COLUMNS = 0, 1, 2, 8
+E_MANY = 3
+"""A bucket is a list of blocks, each a cache line: the next block, how many events it has, and up to three (time, what)."""
 
 # -- State.credit --
 C_TIME, C_BLOCKS, C_NEXT, CREDIT_COLUMNS = range(4)

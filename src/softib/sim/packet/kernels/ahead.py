@@ -1,8 +1,9 @@
 # mypy: ignore-errors
 """Memory is fetched ahead of events: in a large network each event touches a dozen rows that no cache has.
 
-What an event names leads to rows that lead to others, so there are four steps, each with time before the next: ports and packets; then
-destinations, queue pairs and who gets credits; then the output port; then its queue and its peer. The events of a bucket are sorted, so each
+What an event names leads to rows that lead to others, so there are six steps, each with time before the next: what it names; what the packet or the port
+leads to; the output port, or the queue or message whose turn it is; the queue that a packet may have to wait in, or the packet that is sent next; the port
+that this one came in by; and who gets credits for it. The events of a bucket are sorted, so each
 step goes a few events ahead in their order (:func:`fetch_due`). Where buckets hold few, the first two steps look at the next two buckets
 (:func:`scout`). None of it changes what happens, or when.
 """
@@ -11,18 +12,25 @@ import numpy as np
 
 from softib.jit import inner, prefetch
 from softib.sim.packet.tables import (
+    ANSWER,
     ARRIVE,
     BASE,
-    CREDITS,
+    CURRENT_MESSAGE,
     DLID,
     DUE_AT,
     DUE_N,
+    E_COUNT,
+    E_FIRST,
+    E_NEXT,
+    END_MESSAGE,
     END_PORT,
     FIRST_SCOUT,
     FREE,
+    IN,
     KIND,
-    LAST_CREDIT,
     LOOK,
+    M_LID,
+    M_PSN,
     NOW,
     NUM,
     OPT_VLS,
@@ -34,14 +42,17 @@ from softib.sim.packet.tables import (
     READY,
     RECEIVE,
     RING,
+    RX_MESSAGE,
     SECOND_SCOUT,
     SWITCH,
+    TICK,
     VOQ,
+    WAITING,
 )  # fmt: skip
 
 LINE = 8
 """int64 columns of a cache line."""
-QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 3, 7, 12, 18
+CREDITS_AHEAD, INPUT_AHEAD, QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 1, 3, 6, 10, 14, 19
 """Events between a step and its event."""
 CROWDED = 64
 """Events of a bucket from which on they are fetched in their order."""
@@ -78,11 +89,13 @@ def fetch_named(n, s, what):
             prefetch(s.port, entity, LINE)
     elif kind == LOOK:
         prefetch(s.vl, entity * n.opt[OPT_VLS], 0)
+    elif kind == ANSWER:
+        fetch_qp(s, payload)
 
 
 @inner
 def fetch_of_packet(n, s, what):
-    """Second step: what its packet leads to, and the sender of its link."""
+    """Second step: what its packet leads to, and the sender of its link; the queue that had the last turn at a port."""
     entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
     if kind == ARRIVE:
         dlid = np.int64(s.packet[payload, DLID])
@@ -92,58 +105,114 @@ def fetch_of_packet(n, s, what):
         fetch_qp(s, np.int64(s.packet[payload, QP]) >> 1)
     if kind in (ARRIVE, RECEIVE):
         prefetch(s.vl, n.port[entity, PEER] * n.opt[OPT_VLS], 0)
+    elif kind == LOOK:
+        row = entity * n.opt[OPT_VLS]
+        last = s.vl[row, RING] - 1
+        if n.port[entity, KIND] == END_PORT:
+            prefetch(s.more, row, 0)
+            prefetch(s.port, entity, LINE)
+            fetch_qp(s, last >> 1)
+        else:
+            prefetch(s.voq, last, 0)
+    elif kind == ANSWER:
+        prefetch(s.more, entity * n.opt[OPT_VLS], 0)
+        prefetch(s.vl, entity * n.opt[OPT_VLS], 0)
+
+
+@inner
+def fetch_message(s, q, at):
+    """Fetch the message whose place in the order is ``at``."""
+    if 0 <= q < s.qp.shape[0] and 0 <= at < s.qp[q, END_MESSAGE]:
+        m = s.order[at]
+        prefetch(s.message, m, M_PSN)
+        prefetch(s.message, m, M_LID)
 
 
 @inner
 def fetch_output(n, s, what):
-    """Third step: the output port, or what a port has to send."""
+    """Third step: the output port; what a port has to send."""
     entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
-    if kind in (ARRIVE, RECEIVE):
-        prefetch(s.credit, s.vl[n.port[entity, PEER] * n.opt[OPT_VLS], LAST_CREDIT], 0)
     if kind == ARRIVE:
         out = output_of(n, s, entity, payload)
         prefetch(n.port, out, 0)
         prefetch(s.port, out, 0)
         prefetch(s.vl, out * n.opt[OPT_VLS], 0)
+    elif kind == RECEIVE:
+        q = np.int64(s.packet[payload, QP]) >> 1
+        if 0 <= q < s.qp.shape[0]:
+            fetch_message(s, q, s.qp[q, RX_MESSAGE])
     elif kind == LOOK:
-        row = entity * n.opt[OPT_VLS]
-        last = s.vl[row, RING] - 1
-        prefetch(s.credit, s.vl[row, CREDITS], 0)
-        if n.port[entity, KIND] == END_PORT:
-            fetch_qp(s, last >> 1)
-        else:
-            prefetch(s.voq, last, 0)
+        last = np.int64(s.vl[entity * n.opt[OPT_VLS], RING]) - 1
+        if last >= 0:
+            if n.port[entity, KIND] == END_PORT:
+                fetch_message(s, last >> 1, s.qp[last >> 1, CURRENT_MESSAGE])
+            else:
+                prefetch(s.voq, s.voq[last, Q_NEXT] - 1, 0)
+                if s.port[entity, WAITING]:
+                    prefetch(n.rare, entity, TICK)
+
+
+@inner
+def next_packet(n, s, entity):
+    """The packet that switch port ``entity`` sends next on its first VL, 0 for none."""
+    last = np.int64(s.vl[entity * n.opt[OPT_VLS], RING])
+    return np.int64(s.voq[s.voq[last - 1, Q_NEXT] - 1, Q_HEAD]) if last else np.int64(0)
 
 
 @inner
 def fetch_queue(n, s, what):
-    """Fourth step: the queue at the output port, its peer, its credits; or the packet that is sent next."""
+    """Fourth step: the queue at the output port; or the packet that is sent next."""
     entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(n, s, entity, payload)
-        if out >= 0:
-            if s.ready[out, READY] or s.port[out, FREE] > s.reg[NOW]:  # else it will most probably go straight
-                prefetch(s.voq, n.port[out, VOQ] + n.port[entity, NUM] * n.opt[OPT_VLS], 0)
-            prefetch(s.credit, s.vl[out * n.opt[OPT_VLS], CREDITS], 0)
+        if out >= 0 and (
+            s.ready[out, READY] or s.port[out, FREE] > s.reg[NOW]
+        ):  # else it will most probably go straight
+            prefetch(s.voq, n.port[out, VOQ] + n.port[entity, NUM] * n.opt[OPT_VLS], 0)
     elif kind == LOOK and n.port[entity, KIND] != END_PORT:
-        last = s.vl[entity * n.opt[OPT_VLS], RING]
-        if last:
-            prefetch(s.packet, s.voq[s.voq[last - 1, Q_NEXT] - 1, Q_HEAD], 0)
+        prefetch(s.packet, next_packet(n, s, entity), 0)
+
+
+@inner
+def fetch_input(n, s, what):
+    """Fifth step: the port that the packet which is sent next came in by."""
+    entity = what >> 32
+    if what >> 28 & 15 == LOOK and n.port[entity, KIND] != END_PORT:
+        came_in = s.packet[next_packet(n, s, entity), IN]
+        prefetch(n.port, came_in, 0)
+        prefetch(s.port, came_in, 0)
+
+
+@inner
+def fetch_credits(n, s, what):
+    """Sixth step: who gets credits when the packet that is sent next has left."""
+    entity = what >> 32
+    if what >> 28 & 15 == LOOK and n.port[entity, KIND] != END_PORT:
+        came_in = s.packet[next_packet(n, s, entity), IN]
+        prefetch(s.vl, n.port[came_in, PEER] * n.opt[OPT_VLS], 0)
+
+
+@inner
+def next_place(s, at):
+    """The event after ``at`` (4 × block + place) in the list of its bucket, 0 for none."""
+    e = at >> 2
+    if (at & 3) + 1 < s.event[e, E_COUNT]:
+        return at + 1
+    prefetch(s.event, s.event[e, E_NEXT], 0)
+    return s.event[e, E_NEXT] << 2
 
 
 @inner
 def scout(n, s):
     """Go one event on in each of the next two buckets; the lists are as :func:`~softib.sim.packet.kernels.events.load` found them."""
-    e = s.reg[FIRST_SCOUT]
-    if e:
-        following = s.event[e, 2]
-        s.reg[FIRST_SCOUT] = following
-        prefetch(s.event, following, 0)
-        fetch_named(n, s, s.event[e, 1])
-    e = s.reg[SECOND_SCOUT]
-    if e:
-        s.reg[SECOND_SCOUT] = s.event[e, 2]
-        fetch_of_packet(n, s, s.event[e, 1])
+    at = s.reg[FIRST_SCOUT]
+    if at:
+        s.reg[FIRST_SCOUT] = next_place(s, at)
+        fetch_named(n, s, s.event[at >> 2, E_FIRST + 2 * (at & 3) + 1])
+    at = s.reg[SECOND_SCOUT]
+    if at:
+        s.reg[SECOND_SCOUT] = next_place(s, at)
+        fetch_of_packet(n, s, s.event[at >> 2, E_FIRST + 2 * (at & 3) + 1])
 
 
 @inner
@@ -163,11 +232,15 @@ def fetch_due(n, s):
         if left > 1:
             fetch_queue(n, s, s.due[at + 1, 1])
         return
-    if left > OUTPUT_AHEAD:
-        fetch_output(n, s, s.due[at + OUTPUT_AHEAD, 1])
+    if left > CREDITS_AHEAD:
+        fetch_credits(n, s, s.due[at + CREDITS_AHEAD, 1])
+    if left > INPUT_AHEAD:
+        fetch_input(n, s, s.due[at + INPUT_AHEAD, 1])
     if left > QUEUE_AHEAD:
         fetch_queue(n, s, s.due[at + QUEUE_AHEAD, 1])
-    if left > NAMED_AHEAD:
-        fetch_named(n, s, s.due[at + NAMED_AHEAD, 1])
+    if left > OUTPUT_AHEAD:
+        fetch_output(n, s, s.due[at + OUTPUT_AHEAD, 1])
     if left > PACKET_AHEAD:
         fetch_of_packet(n, s, s.due[at + PACKET_AHEAD, 1])
+    if left > NAMED_AHEAD:
+        fetch_named(n, s, s.due[at + NAMED_AHEAD, 1])

@@ -102,7 +102,7 @@ def overdue_since(n, s, port, row, k, now):
             s.count[port, HOQ_DISCARDS] += 1
             return now
         s.vl[row, WAITS] &= ~IS_STALLED
-    since = s.vl[row, HEAD_SINCE]
+    since = s.vl_time[row, HEAD_SINCE]
     hoq = np.int64(n.port[port, HOQ])
     if hoq <= FOREVER and now - since >= LIFE_UNIT_PS << hoq:
         head_of_queue_discard(n, s, port, row, since + (LIFE_UNIT_PS << hoq), LIFE_UNIT_PS << hoq)
@@ -139,6 +139,6 @@ def await_deadline(n, s, port, row, k):
     """Let ``port`` look again when the packet at the head of port VL ``row`` is overdue."""
     hoq, life = np.int64(n.port[port, HOQ]), np.int64(n.port[port, LIFE])
     if hoq <= FOREVER:
-        arm(s, port, s.vl[row, HEAD_SINCE] + (LIFE_UNIT_PS << hoq))
+        arm(s, port, s.vl_time[row, HEAD_SINCE] + (LIFE_UNIT_PS << hoq))
     if life <= FOREVER:
         arm(s, port, s.when[k, ENTERED] + (LIFE_UNIT_PS << life))

@@ -131,7 +131,7 @@ def join_queue(n, s, k, out, vl, row, now):
     s.voq[voq, Q_NEXT] = voq + 1
     s.vl[row, RING] = voq + 1
     s.ready[out, READY] |= np.int64(1) << vl
-    s.vl[row, HEAD_SINCE] = now
+    s.vl_time[row, HEAD_SINCE] = now
     return out
 
 

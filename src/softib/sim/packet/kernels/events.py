@@ -7,14 +7,18 @@ depend on who put them there first. Timeouts wait apart: a network in which noth
 
 import numpy as np
 
-from softib.jit import inner
-from softib.sim.packet.kernels.ahead import fetch_first
+from softib.jit import inner, prefetch
+from softib.sim.packet.kernels.ahead import CROWDED, fetch_first
 from softib.sim.packet.kernels.sorting import sort_due
 from softib.sim.packet.tables import (
     BUCKETS,
     CURRENT,
     DUE_AT,
     DUE_N,
+    E_COUNT,
+    E_FIRST,
+    E_MANY,
+    E_NEXT,
     FIRST_SCOUT,
     FREE_EVENT,
     HEAP_N,
@@ -84,14 +88,19 @@ def heap_pop(h, n):
 @inner
 def into_bucket(s, b, t, what):
     """Put an event into bucket ``b`` of the calendar."""
-    e = s.reg[FREE_EVENT]
-    s.reg[FREE_EVENT] = s.event[e, 2]
-    s.reg[SPARE_EVENTS] -= 1
     at = b & MASK
-    s.event[e, 0] = t
-    s.event[e, 1] = what
-    s.event[e, 2] = s.bucket[at]
-    s.bucket[at] = e
+    e = s.bucket[at]
+    many = s.event[e, E_COUNT]
+    if many == E_MANY:
+        block = s.reg[FREE_EVENT]
+        s.reg[FREE_EVENT] = s.event[block, E_NEXT]
+        s.reg[SPARE_EVENTS] -= 1
+        s.event[block, E_NEXT] = e
+        s.bucket[at] = block
+        e, many = block, many - many
+    s.event[e, E_FIRST + 2 * many] = t
+    s.event[e, E_FIRST + 2 * many + 1] = what
+    s.event[e, E_COUNT] = many + 1
     s.used[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
     s.reg[PENDING] += 1
 
@@ -150,10 +159,10 @@ def send_scouts(s, b):
     """Memory is fetched for the two buckets after ``b``, where there are so many events that caches do not hold what they touch."""
     s.reg[FIRST_SCOUT] = 0
     s.reg[SECOND_SCOUT] = 0
-    if s.reg[PENDING] > CROWD:
+    if s.reg[PENDING] > CROWD and s.reg[DUE_N] < CROWDED:
         following = next_used(s, b)
-        s.reg[SECOND_SCOUT] = s.bucket[following & MASK]
-        s.reg[FIRST_SCOUT] = s.bucket[next_used(s, following) & MASK]
+        s.reg[SECOND_SCOUT] = s.bucket[following & MASK] << 2
+        s.reg[FIRST_SCOUT] = s.bucket[next_used(s, following) & MASK] << 2
 
 
 @inner
@@ -171,15 +180,17 @@ def load(n, s, b):
     s.used[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
     many = np.int64(0)
     while e:
-        s.due[many, 0] = s.event[e, 0]
-        s.due[many, 1] = s.event[e, 1]
-        many += 1
-        s.reg[PENDING] -= 1
-        following = s.event[e, 2]
-        s.event[e, 2] = s.reg[FREE_EVENT]
+        following = s.event[e, E_NEXT]
+        prefetch(s.event, following, 0)
+        for i in range(s.event[e, E_COUNT]):
+            s.due[many, 0] = s.event[e, E_FIRST + 2 * i]
+            s.due[many, 1] = s.event[e, E_FIRST + 2 * i + 1]
+            many += 1
+        s.event[e, E_NEXT] = s.reg[FREE_EVENT]
         s.reg[FREE_EVENT] = e
         s.reg[SPARE_EVENTS] += 1
         e = following
+    s.reg[PENDING] -= many
     sort_due(s, many)
     s.reg[DUE_AT] = 0
     s.reg[DUE_N] = many

@@ -14,7 +14,7 @@ from softib.jit import inner, kernel
 from softib.sim.packet.kernels.copies import copy_leaves
 from softib.sim.packet.kernels.discards import lose, lose_mad
 from softib.sim.packet.kernels.events import heap_push
-from softib.sim.packet.kernels.links import arm, blocks_of
+from softib.sim.packet.kernels.links import arm, blocks_of, forget_credit
 from softib.sim.packet.kernels.management import VL15_READY, leave_buffer, post_gmp, post_smp
 from softib.sim.packet.kernels.packet_log import log_lost
 from softib.sim.packet.kernels.switch import first_voq, leaves_input, take_first
@@ -25,7 +25,6 @@ from softib.sim.packet.tables import (
     BEHIND,
     BLOCKS,
     BUCKETS,
-    C_NEXT,
     COPY,
     CREDITS,
     CUT,
@@ -33,16 +32,18 @@ from softib.sim.packet.tables import (
     DRAINED,
     DUE_AT,
     DUE_N,
+    E_COUNT,
+    E_FIRST,
+    E_NEXT,
     END_PORT,
     ENTER,
     FCCL,
     FCTBS,
+    FIRST_BLOCKS,
     FLAGS,
-    FREE_CREDIT,
     HEAP_N,
     INACTIVE,
     KIND,
-    LAST_CREDIT,
     LATENCY,
     LATER_N,
     MANAGE,
@@ -60,10 +61,10 @@ from softib.sim.packet.tables import (
     RECEIVE,
     REMOTE_PORT,
     RING,
+    SECOND_BLOCKS,
     SMI_BUSY,
     SMI_CUT,
     SMI_HEAD,
-    SPARE_CREDITS,
     STARVED,
     SWITCH_PORT,
     TAIL,
@@ -116,8 +117,9 @@ def cut_events(n, s, change, now):
     for b in range(BUCKETS):
         e = s.bucket[b]
         while e:
-            s.event[e, 1] = cut_event(n, s, s.event[e, 1], change, now)
-            e = s.event[e, 2]
+            for i in range(s.event[e, E_COUNT]):
+                s.event[e, E_FIRST + 2 * i + 1] = cut_event(n, s, s.event[e, E_FIRST + 2 * i + 1], change, now)
+            e = s.event[e, E_NEXT]
     for i in range(s.reg[DUE_AT], s.reg[DUE_N]):  # the order of those that are due may change, so they go to the heap
         s.heap[s.reg[HEAP_N], 0] = s.due[i, 0]
         s.heap[s.reg[HEAP_N], 1] = s.due[i, 1]
@@ -226,15 +228,10 @@ def no_credits(n, s, port):
     """Credits and flow-control packets of ``port`` are no more; an end port needs none for what it discards."""
     for vl in range(n.opt[OPT_VLS]):
         row = port * n.opt[OPT_VLS] + vl
-        c = s.vl[row, CREDITS]
-        while c:
-            following = s.credit[c, C_NEXT]
-            s.credit[c, C_NEXT] = s.reg[FREE_CREDIT]
-            s.reg[FREE_CREDIT] = c
-            s.reg[SPARE_CREDITS] += 1
-            c = following
-        s.vl[row, CREDITS] = 0
-        s.vl[row, LAST_CREDIT] = 0
+        while s.vl[row, CREDITS]:
+            forget_credit(s, row, np.int64(s.vl[row, CREDITS]))
+        s.vl[row, FIRST_BLOCKS] = 0
+        s.vl[row, SECOND_BLOCKS] = 0
         s.vl[row, FCTBS] = 0
         s.vl[row, FCCL] = WINDOW if n.port[port, KIND] == END_PORT else 0
         s.vl[row, WAITS] &= ~STARVED

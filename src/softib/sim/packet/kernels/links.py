@@ -29,6 +29,8 @@ from softib.sim.packet.tables import (
     FCCL,
     FCP,
     FCTBS,
+    FIRST_AT,
+    FIRST_BLOCKS,
     FREE,
     FREE_CREDIT,
     FS,
@@ -47,6 +49,8 @@ from softib.sim.packet.tables import (
     PEER,
     READ_RESPONSE,
     REMOTE_PORT,
+    SECOND_AT,
+    SECOND_BLOCKS,
     SMALLEST,
     SPARE_CREDITS,
     STARVED,
@@ -93,16 +97,27 @@ def has_credit(s, row, octets):
 @inner
 def take_credits(s, row, now):
     """Take what flow-control packets brought to port VL ``row`` until ``now``."""
-    c = s.vl[row, CREDITS]
-    while c and s.credit[c, C_TIME] <= now:
-        s.vl[row, FCCL] = (s.vl[row, FCCL] + s.credit[c, C_BLOCKS]) & WRAP
-        following = s.credit[c, C_NEXT]
-        s.credit[c, C_NEXT] = s.reg[FREE_CREDIT]
-        s.reg[FREE_CREDIT] = c
-        s.reg[SPARE_CREDITS] += 1
-        c = following
-    s.vl[row, CREDITS] = c
-    if c == 0:
+    while s.vl[row, FIRST_BLOCKS] and s.vl_time[row, FIRST_AT] <= now:
+        s.vl[row, FCCL] = (s.vl[row, FCCL] + s.vl[row, FIRST_BLOCKS]) & WRAP
+        s.vl[row, FIRST_BLOCKS] = s.vl[row, SECOND_BLOCKS]
+        s.vl_time[row, FIRST_AT] = s.vl_time[row, SECOND_AT]
+        s.vl[row, SECOND_BLOCKS] = 0
+        c = np.int64(s.vl[row, CREDITS])
+        if c:
+            s.vl[row, SECOND_BLOCKS] = s.credit[c, C_BLOCKS]
+            s.vl_time[row, SECOND_AT] = s.credit[c, C_TIME]
+            forget_credit(s, row, c)
+
+
+@inner
+def forget_credit(s, row, c):
+    """Credit ``c``, the first of the list of port VL ``row``, is one no more."""
+    following = s.credit[c, C_NEXT]
+    s.credit[c, C_NEXT] = s.reg[FREE_CREDIT]
+    s.reg[FREE_CREDIT] = c
+    s.reg[SPARE_CREDITS] += 1
+    s.vl[row, CREDITS] = following
+    if following == 0:
         s.vl[row, LAST_CREDIT] = 0
 
 
@@ -110,9 +125,8 @@ def take_credits(s, row, now):
 def starve(s, port, row):
     """Port VL ``row`` of ``port`` waits for credits: it looks again when the next ones arrive."""
     s.vl[row, WAITS] |= STARVED
-    c = s.vl[row, CREDITS]
-    if c:
-        arm(s, port, s.credit[c, C_TIME])
+    if s.vl[row, FIRST_BLOCKS]:
+        arm(s, port, s.vl_time[row, FIRST_AT])
 
 
 @inner
@@ -135,13 +149,39 @@ def grant(n, s, port, vl, octets, t):
 @inner
 def credited(s, sender, row, blocks, t):
     """At ``t`` port VL ``row`` of ``sender`` has ``blocks`` more to send; if it waits for them it looks then."""
-    c = s.reg[FREE_CREDIT]
+    if s.vl[row, FIRST_BLOCKS] and s.vl_time[row, FIRST_AT] <= t:
+        after_first(s, row, blocks, t)
+        return
+    if s.vl[row, FIRST_BLOCKS]:
+        after_first(s, row, np.int64(s.vl[row, FIRST_BLOCKS]), np.int64(s.vl_time[row, FIRST_AT]))
+    s.vl[row, FIRST_BLOCKS] = blocks
+    s.vl_time[row, FIRST_AT] = t
+    if s.vl[row, WAITS] & STARVED:
+        arm(s, sender, t)
+
+
+@inner
+def after_first(s, row, blocks, t):
+    """Put a credit that does not come first to port VL ``row`` where its time is."""
+    if s.vl[row, SECOND_BLOCKS]:
+        if s.vl_time[row, SECOND_AT] <= t:
+            into_list(s, row, blocks, t)
+            return
+        into_list(s, row, np.int64(s.vl[row, SECOND_BLOCKS]), np.int64(s.vl_time[row, SECOND_AT]))
+    s.vl[row, SECOND_BLOCKS] = blocks
+    s.vl_time[row, SECOND_AT] = t
+
+
+@inner
+def into_list(s, row, blocks, t):
+    """Put a credit that comes after two others into the list of port VL ``row``."""
+    c = np.int64(s.reg[FREE_CREDIT])
     s.reg[FREE_CREDIT] = s.credit[c, C_NEXT]
     s.reg[SPARE_CREDITS] -= 1
     s.credit[c, C_TIME] = t
     s.credit[c, C_BLOCKS] = blocks
     s.credit[c, C_NEXT] = 0
-    last = s.vl[row, LAST_CREDIT]
+    last = np.int64(s.vl[row, LAST_CREDIT])
     if last == 0:
         s.vl[row, CREDITS] = c
         s.vl[row, LAST_CREDIT] = c
@@ -150,8 +190,6 @@ def credited(s, sender, row, blocks, t):
         s.vl[row, LAST_CREDIT] = c
     else:
         insert(s, row, c, t)
-    if s.vl[row, WAITS] & STARVED and s.vl[row, CREDITS] == c:
-        arm(s, sender, t)
 
 
 @inner
@@ -174,7 +212,7 @@ def drained(n, s, port, octets, t):
 @inner
 def insert(s, row, c, t):
     """Put credit ``c`` where its time is: a packet on a slower output leaves the buffer later than one that began after it."""
-    at = s.vl[row, CREDITS]
+    at = np.int64(s.vl[row, CREDITS])
     if s.credit[at, C_TIME] > t:
         s.credit[c, C_NEXT] = at
         s.vl[row, CREDITS] = c

@@ -139,7 +139,7 @@ def arrive(n, s, port, k, now):
     if n.opt[FIFO]:
         return behind_others(n, s, port, out, vl, k, now)
     if goes_straight(n, s, out, k, now):
-        s.vl[out, HEAD_SINCE] = now
+        s.vl_time[out, HEAD_SINCE] = now
         pass_on(n, s, out, vl, out, k, now)
         return np.int64(-1)
     return offer(n, s, port, out, vl, k, now)
@@ -205,7 +205,7 @@ def offer(n, s, port, out, vl, k, now):
     if last == 0:
         s.voq[voq, Q_NEXT] = voq + 1
         s.ready[out, READY] |= np.int64(1) << vl
-        s.vl[row, HEAD_SINCE] = now
+        s.vl_time[row, HEAD_SINCE] = now
     else:
         s.voq[voq, Q_NEXT] = s.voq[last - 1, Q_NEXT]
         s.voq[last - 1, Q_NEXT] = voq + 1
@@ -254,7 +254,7 @@ def take_first(n, s, out, vl, row, voq, now):
             s.ready[out, READY] &= ~(np.int64(1) << vl)
         else:
             s.voq[last - 1, Q_NEXT] = s.voq[voq, Q_NEXT]
-    s.vl[row, HEAD_SINCE] = now
+    s.vl_time[row, HEAD_SINCE] = now
     return k
 
 

@@ -63,7 +63,7 @@ def clear_overdue(n, s, port, vl, row, now):
             return voq
         take_first(n, s, port, vl, row, voq, now)
         if s.vl[row, RING]:
-            s.vl[row, HEAD_SINCE] = max(lost_at, s.when[s.voq[first_voq(s, row), Q_HEAD], ENTERED])
+            s.vl_time[row, HEAD_SINCE] = max(lost_at, s.when[s.voq[first_voq(s, row), Q_HEAD], ENTERED])
         if n.watch_port.shape[0]:
             log_lost(n, s, port, k, RCV_ERRORS if s.packet[k, FLAGS] & BAD else HOQ_DISCARDS, now)
         leaves_input(n, s, k, dropped_from_buffer(n, s, s.packet[k, IN], s.when[k, TAIL], now))
