@@ -14,7 +14,7 @@ from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import chain, fabric_copy, no_lifetimes, star, tree
-from tests.sim.packet.lab import drained
+from tests.sim.packet.lab import IDEAL, drained
 from tests.sim.packet.traffic import mixture
 
 
@@ -57,6 +57,25 @@ def test_the_short_way_through_an_idle_output_changes_nothing(seed):
     for column in ("arrived_ps", "completed_ps", "counters"):
         assert np.array_equal(getattr(short, column), getattr(long, column))
     assert short.work["events"] == long.work["events"]
+
+
+@pytest.mark.parametrize("blocks", [130, 200, 1000])
+def test_long_cables_let_through_a_buffer_each_round_trip(blocks):
+    """On a kilometre of cable the receive buffer is the window: as many packets as it holds leave in the time that the first takes to the switch, through it, and its credit back
+    (IBA chapter 7, flow control). So many credits are on the way at once, up to 15 here."""
+    fabric = chain(1, 2, length_m=1000.0)
+    octets, rounds = 4096 + 26, 40
+    window = blocks // -(-octets // t.BLOCK)
+    profile = IDEAL | {"vl_blocks": blocks}
+    net, states, status, _ = execute(fabric, messages([0], [1], rounds * window * 4096), PacketOptions(profile=profile))
+    linked = net.port[:, t.FS] > 0
+    fs, delay = int(net.port[linked, t.FS].max()), int(net.port[linked, t.DELAY].max())
+    switch = int(net.port[linked & (net.port[:, t.KIND] == t.SWITCH_PORT), t.LATENCY].max())
+    round_trip = 2 * delay + switch + (octets + int(net.opt[t.FCP])) * fs / 1000
+    assert status == t.DONE
+    assert float(states[0].message[0, t.M_ARRIVED]) == pytest.approx(rounds * round_trip, rel=0.02)
+    there = np.flatnonzero(net.port[:, t.PEER] >= 0)
+    assert np.array_equal(drained(net, states)[there], net.rare[net.port[there, t.PEER], t.BLOCKS])
 
 
 def test_messages_of_a_queue_pair_arrive_in_order():

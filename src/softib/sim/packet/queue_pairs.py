@@ -11,6 +11,7 @@ from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Transport
 from softib.sim.packet import tables as t
 from softib.sim.packet.ethernet_tables import PAYLOAD_OCTETS
+from softib.sim.packet.network import aligned
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -26,7 +27,7 @@ def queue_pairs(
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
     begins = np.searchsorted(m.qp[order], names)
-    q = np.zeros((max(len(names), 1), t.QP_COLUMNS), np.int64)
+    q = aligned((max(len(names), 1), t.QP_COLUMNS), np.int64)
     n = len(names)
     src, dst = ends[m.src[first]].astype(np.int64), ends[m.dst[first]].astype(np.int64)
     lid = fabric.lid.astype(np.int64)

@@ -91,14 +91,14 @@ by VL? May receives be missing; ps of the RNR NAK timer; RNR retry count; are th
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
  SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, PART, PARTS, LOOKAHEAD, WINDOW_END, ROUND, TAKEN, TAKEN_FROM, MAILED,
- MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, HANDLED, CRITICAL, LOOKS, REGISTERS) = range(39)  # fmt: skip
+ MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, HANDLED, CRITICAL, LOOKS, NEXT_BLOCK, REGISTERS) = range(40)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
 that happened. On several cores: which part this is, and of how many; ps that no cable between parts undercuts; end of the window and its number;
 letters taken of this part (-1: none are being taken); letters written, and the time of the first. Events of the next two buckets that memory is
 fetched for (:mod:`~softib.sim.packet.kernels.ahead`). The last event that the window holds at its end (-1: none); time and event of the management plane that ended a
 window. The next row of ``due``, and how many it has. To judge the parts by: events handled until this window; of all windows the
-events of the part that had most; looks at parts that had not ended theirs."""
+events of the part that had most; looks at parts that had not ended theirs. The block of the next bucket that memory is fetched for, where this one holds many."""
 
 # -- State.port --
 (FREE, ARMED, WAITING, _, XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS,

@@ -31,6 +31,7 @@ from softib.sim.packet.tables import (
     LOOK,
     M_LID,
     M_PSN,
+    NEXT_BLOCK,
     NOW,
     NUM,
     OPT_VLS,
@@ -52,7 +53,7 @@ from softib.sim.packet.tables import (
 
 LINE = 8
 """int64 columns of a cache line."""
-CREDITS_AHEAD, INPUT_AHEAD, QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 1, 3, 6, 10, 14, 19
+CREDITS_AHEAD, INPUT_AHEAD, QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 1, 2, 4, 7, 10, 14
 """Events between a step and its event."""
 CROWDED = 64
 """Events of a bucket from which on they are fetched in their order."""
@@ -165,10 +166,11 @@ def fetch_queue(n, s, what):
     entity, kind, payload = what >> 32, what >> 28 & 15, what & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(n, s, entity, payload)
-        if out >= 0 and (
-            s.ready[out, READY] or s.port[out, FREE] > s.reg[NOW]
-        ):  # else it will most probably go straight
-            prefetch(s.voq, n.port[out, VOQ] + n.port[entity, NUM] * n.opt[OPT_VLS], 0)
+        if out >= 0:
+            if s.port[out, WAITING]:
+                prefetch(n.rare, out, TICK)
+            if s.ready[out, READY] or s.port[out, FREE] > s.reg[NOW]:  # else it will most probably go straight
+                prefetch(s.voq, n.port[out, VOQ] + n.port[entity, NUM] * n.opt[OPT_VLS], 0)
     elif kind == LOOK and n.port[entity, KIND] != END_PORT:
         prefetch(s.packet, next_packet(n, s, entity), 0)
 
@@ -232,6 +234,10 @@ def fetch_due(n, s):
         if left > 1:
             fetch_queue(n, s, s.due[at + 1, 1])
         return
+    block = s.reg[NEXT_BLOCK]
+    if block:
+        s.reg[NEXT_BLOCK] = s.event[block, E_NEXT]
+        prefetch(s.event, s.reg[NEXT_BLOCK], 0)
     if left > CREDITS_AHEAD:
         fetch_credits(n, s, s.due[at + CREDITS_AHEAD, 1])
     if left > INPUT_AHEAD:

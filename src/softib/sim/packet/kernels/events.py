@@ -24,6 +24,7 @@ from softib.sim.packet.tables import (
     HEAP_N,
     LATER_N,
     NEVER,
+    NEXT_BLOCK,
     PENDING,
     SECOND_SCOUT,
     SPARE_EVENTS,
@@ -93,7 +94,9 @@ def into_bucket(s, b, t, what):
     many = s.event[e, E_COUNT]
     if many == E_MANY:
         block = s.reg[FREE_EVENT]
-        s.reg[FREE_EVENT] = s.event[block, E_NEXT]
+        following = s.event[block, E_NEXT]
+        prefetch(s.event, following, 0)
+        s.reg[FREE_EVENT] = following
         s.reg[SPARE_EVENTS] -= 1
         s.event[block, E_NEXT] = e
         s.bucket[at] = block
@@ -159,8 +162,13 @@ def send_scouts(s, b):
     """Memory is fetched for the two buckets after ``b``, where there are so many events that caches do not hold what they touch."""
     s.reg[FIRST_SCOUT] = 0
     s.reg[SECOND_SCOUT] = 0
-    if s.reg[PENDING] > CROWD and s.reg[DUE_N] < CROWDED:
+    s.reg[NEXT_BLOCK] = 0
+    if s.reg[PENDING] > CROWD:
         following = next_used(s, b)
+        if s.reg[DUE_N] >= CROWDED:
+            s.reg[NEXT_BLOCK] = s.bucket[following & MASK]
+            prefetch(s.event, s.reg[NEXT_BLOCK], 0)
+            return
         s.reg[SECOND_SCOUT] = s.bucket[following & MASK] << 2
         s.reg[FIRST_SCOUT] = s.bucket[next_used(s, following) & MASK] << 2
 

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Packets in memory: taken from a free list and given back."""
 
-from softib.jit import inner
+from softib.jit import inner, prefetch
 from softib.sim.packet.tables import (
     DUE_AT,
     DUE_N,
@@ -23,7 +23,9 @@ from softib.sim.packet.tables import (
 def new_packet(s):
     """A packet; its columns are those of the one before."""
     k = s.reg[FREE_PACKET]
-    s.reg[FREE_PACKET] = s.packet[k, NEXT]
+    following = s.packet[k, NEXT]
+    prefetch(s.packet, following, 0)
+    s.reg[FREE_PACKET] = following
     s.reg[SPARE_PACKETS] -= 1
     s.reg[IN_NETWORK] += 1
     s.packet[k, NEXT] = 0
