@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from softib.analysis.simulation.simulated import Simulated
     from softib.analysis.simulation.watched import Ask
     from softib.sim.fluid_phases import Phases
+    from softib.sim.paths import Scale
     from softib.workloads.workload import Workload
 
 __all__ = ["Made", "Progress", "Record", "Runs"]
@@ -100,7 +101,7 @@ class Runs:
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
         began = time.perf_counter()
         if self.work.phased is not None:
-            phases = self._phases(found.fabric)
+            phases = self._phases(found, scale_of(changed))
             return Made(None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
         run = simulated(
@@ -137,9 +138,9 @@ class Runs:
         ports = tuple(port_row(fabric, name) for name in r.ports)
         return Ask(bool(r.samples), interval, ports, r.trace, apart)
 
-    def _phases(self, fabric: Any) -> Phases:
+    def _phases(self, found: Routed, scale: Scale) -> Phases:
         """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
-        from softib.sim.fluid_phases import shift_phases
+        from softib.analysis.simulation.phased import phased
 
         job = self.work.phased
         assert job is not None
@@ -153,7 +154,11 @@ class Runs:
             raise InputError(
                 f"{self.work.name}: phases with barriers have no samples, frames, messages or counters of their own"
             )
-        return shift_phases(fabric, job.size, progress=self.record.progress)
+        if self.work.faults:
+            raise InputError(
+                f"{self.work.name}: only the packet layer knows faults at a time, and it no barriers; leave faults out"
+            )
+        return phased(found, job.size, scale, self.record.progress)
 
 
 def port_row(fabric: Any, place: str) -> int:
