@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, result_of
+from softib.api.simulation.qp_attributes import packet_options
 from softib.api.simulation.what_if import OF_PACKETS, manager_settings, scale_of
 from softib.errors import InputError
 
@@ -53,7 +54,8 @@ class Made:
 
 @dataclass(frozen=True)
 class Runs:
-    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too."""
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too. ``queue_pairs``:
+    their attributes (:data:`~softib.api.simulation.qp_attributes.ATTRIBUTES`), which a what-if of TCP has none of."""
 
     fabric: Fabric
     work: Workload
@@ -64,6 +66,7 @@ class Runs:
     network: str
     record: Record
     whole: Workload | None = None
+    queue_pairs: Mapping[str, int] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Made:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""
@@ -96,6 +99,8 @@ class Runs:
         }
         if "network" in changed:
             options |= network_of(changed["network"])
+        network = changed.get("network", "infiniband").partition(",")[0]
+        options |= {} if network == "tcp" else packet_options(self.queue_pairs, self.layer)
         if self.layer == "packet":
             options["cores"] = self.record.cores
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
