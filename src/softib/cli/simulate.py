@@ -144,12 +144,12 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         counters=given["counters"],
         progress=Progress(),
         cores=given["cores"],
+        queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
     )
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
         what_if=[*given["what_if"], *(["sensitivity"] if given["sensitivity"] else [])], record=record,
         faults={"faults": given["faults"], "management": {"sm": given["sm"]} if given["sm"] else {}},
-        queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
     )  # fmt: skip
     if given["alone"]:
         found.run_jobs_alone()

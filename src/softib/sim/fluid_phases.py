@@ -73,7 +73,7 @@ def shift_phases(
         )
     if not 1 <= size <= MAX_MESSAGE:
         phase(2, 1, size).check(len(plane.ends))
-    which = np.arange(1, n) if shifts is None else np.asarray(shifts, np.int64)
+    which = np.arange(1, n) if shifts is None else np.ascontiguousarray(shifts, np.int64)
     took, most, unsure = np.zeros(len(which), np.int64), np.ones(len(which), np.int64), np.ones(len(which), np.uint8)
     paths = _paths(tables, n, which)
     if paths is not None:
@@ -99,31 +99,20 @@ def _by_loads(
     plane: Plane, n: int, paths: Any, size: int, which: np.ndarray, out: tuple[np.ndarray, np.ndarray, np.ndarray],
     progress: Callable[[int, int, int], None] | None,
 ) -> None:  # fmt: skip
-    from softib.sim.phase_kernels import shift_phases as phases
+    from softib.sim.phase_kernels import Phases as Columns
+    from softib.sim.phase_kernels import shift_phases as run
 
     tables, mtu = plane.phase_tables, plane.link_mtu
     tails = [write_alone(plane.profile, size, mtu, gbps, int(plane.half_ps[0])) for gbps in tables.rates]
     tail_ps = np.array([(forth, forth + answer) for forth, answer in tails])
-    octets = write_octets(size, mtu)
-    loads, delay = np.empty(len(plane.gbps), np.int32), np.empty(n, np.int64)
+    bits = write_octets(size, mtu) * 8000.0
+    columns = Columns(which, tail_ps, *out, np.empty(len(plane.gbps), np.int32), np.empty(n, np.int64))
     step = CHUNK if progress else max(len(which), 1)
     for at in range(0, len(which), step):
-        part = slice(at, at + step)
-        phases(
-            tables.links,
-            tables.ends,
-            n,
-            paths,
-            at,
-            which[part],
-            octets * 8000.0,
-            tail_ps,
-            loads,
-            delay,
-            *(o[part] for o in out),
-        )
+        end = min(at + step, len(which))
+        run(tables.links, tables.ends, n, paths, columns, at, end, bits)
         if progress:
-            progress(min(at + step, len(which)), len(which), int(out[0].sum()))
+            progress(end, len(which), int(out[0].sum()))
 
 
 def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:

@@ -28,6 +28,11 @@ Paths = table("Paths", "forth back channels delay_ps info")
 ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; where these have no row, those of switch s to host b: s × hosts + b.
 ``info[0]``: most hops of a path, ``info[1]``: paths."""
 
+Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps", widths={"tail_ps": 2})
+"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1 where delays decide, which only the fluid layer knows.
+``tail_ps`` int64[rates, 2] by rate of the destination's link, of a message that a path of no length takes: until it is in memory, and until the sender
+knows. ``loads`` int32[ports] and ``delay_ps`` int64[hosts] are for the kernels alone."""
+
 MOST_HOPS = 64
 LONGEST_PS = (1 << 31) - 1
 
@@ -99,8 +104,8 @@ def fill_shifts(ln, ho, n, shifts, seen, pa):
         begin = used
         for m in range(len(shifts)):
             k = shifts[m] % n
-            for way in range(2 if k else 0):
-                i = b - k if way == 0 else b + k
+            for back in range(2 if k else 0):
+                i = b + k if back else b - k
                 i += n if i < 0 else 0
                 i -= n if i >= n else 0
                 s = ho.switch[i]
@@ -108,10 +113,10 @@ def fill_shifts(ln, ho, n, shifts, seen, pa):
                     lost += follow_from(ln, s, ho.port[b], ho.lid[b], pa, used)
                     seen[s] = used
                     used += 1
-                if way == 0:
-                    pa.forth[m, i] = seen[s]
-                else:
+                if back:
                     pa.back[m, b] = seen[s]
+                else:
+                    pa.forth[m, i] = seen[s]
     pa.info[1] = used
     return lost
 
@@ -123,10 +128,11 @@ def row_of(ho, n, pa, m, i, b):
 
 
 @inner
-def add_shift(ln, ho, n, pa, m, k, tail_ps, loads, base, delay_ps):
+def add_shift(ln, ho, n, pa, ph, m, k, base):
     """Each message of shift ``k``: its delay in ``delay_ps``, and one flow on each port of its path in ``loads``, where none is ``base`` or less.
     Returns the least share of a port (Gb/s) and the most flows."""
     channels, hops = pa.channels, pa.channels.shape[1]
+    loads, delay_ps, tail_ps = ph.loads, ph.delay_ps, ph.tail_ps
     least, most, floor = np.inf, 1, ln.floor[0]
     for i in range(n):
         least = min(least, ho.gbps[i])
@@ -153,9 +159,10 @@ def add_shift(ln, ho, n, pa, m, k, tail_ps, loads, base, delay_ps):
 
 
 @inner
-def longest_held(ln, ho, n, pa, m, k, loads, base, delay_ps, least):
+def longest_held(ln, ho, n, pa, ph, m, k, base, least):
     """The longest delay of a message whose share is the ``least``."""
     channels, hops = pa.channels, pa.channels.shape[1]
+    loads, delay_ps = ph.loads, ph.delay_ps
     limit, longest = least * (1 + 1e-12), 0
     for i in range(n):
         if delay_ps[i] <= longest:
@@ -176,23 +183,20 @@ def longest_held(ln, ho, n, pa, m, k, loads, base, delay_ps, least):
 
 
 @kernel
-def shift_phases(ln, ho, n, pa, at, shifts, bits, tail_ps, loads, delay_ps, took_ps, most, unsure):
-    """Length of each of ``shifts`` (of all, those from the ``at``-th on) in ``took_ps``, for messages of ``bits`` (1000 × bits on the wire); ``unsure[m]`` 1
-    where delays decide, which only the fluid layer knows; ``most``: flows on the fullest channel. ``tail_ps`` int64[rates, 2] by rate of the
-    destination's link, of a message that a path of no length takes: until it is in memory, and until the sender knows. ``loads`` int32[ports] and
-    ``delay_ps`` int64[hosts] are for it alone."""
-    loads[:] = 0
+def shift_phases(ln, ho, n, pa, ph, begin, end, bits):
+    """The phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits on the wire)."""
+    ph.loads[:] = 0
     base = 0
-    for m in range(len(shifts)):
-        k = shifts[m] % n
-        unsure[m] = 1
+    for m in range(begin, end):
+        k = ph.shifts[m] % n
+        ph.unsure[m] = 1
         if k == 0:
             continue
-        least, most[m] = add_shift(ln, ho, n, pa, at + m, k, tail_ps, loads, base, delay_ps)
-        held = longest_held(ln, ho, n, pa, at + m, k, loads, base, delay_ps, least)
-        took_ps[m] = np.int64(np.ceil(bits / least - 1e-6)) + held
-        unsure[m] = 1 if delay_ps.max() > held else 0
+        least, ph.most[m] = add_shift(ln, ho, n, pa, ph, m, k, base)
+        held = longest_held(ln, ho, n, pa, ph, m, k, base, least)
+        ph.took_ps[m] = np.int64(np.ceil(bits / least - 1e-6)) + held
+        ph.unsure[m] = 1 if ph.delay_ps.max() > held else 0
         base += n
         if base > LONGEST_PS - 2 * n:
-            loads[:] = 0
+            ph.loads[:] = 0
             base = 0

@@ -126,11 +126,6 @@ def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> 
     :class:`InputError` where no tree joins the hosts."""
     if not made.reductions:
         return made
-    from softib.scenario.aggregation import aggregation_messages, placements
-    from softib.sim.messages import joined
+    from softib.scenario.aggregation import all_reduces
 
-    placed = placements(found.fabric, plane.ends, made.reductions)
-    for reduction, at in zip(made.reductions, placed, strict=True):
-        added = aggregation_messages(found.fabric, plane.ends, reduction, streams=layer != "packet", placed=at)
-        made = joined(made, added)
-    return made
+    return all_reduces(found.fabric, plane.ends, made, streams=layer != "packet")

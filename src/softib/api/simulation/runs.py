@@ -27,11 +27,12 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class Record:
-    """What a run writes down beside its result, and on how many processors it goes. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
+    """How a run goes, and what it writes down beside its result. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
     whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be
     asked about; a name that is none is refused before the run. ``progress`` is called while the run goes on.
-    ``cores``: processors for the packet layer (0: all), with the same result."""
+    ``cores``: processors for the packet layer (0: all), with the same result. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
+    ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -39,6 +40,7 @@ class Record:
     counters: Sequence[str] = ()
     progress: Progress | None = field(default=None, compare=False)
     cores: int = 1
+    queue_pairs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Runs:
-    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too. ``queue_pairs``:
-    their attributes (:data:`~softib.api.simulation.qp_attributes.ATTRIBUTES`), which a what-if of TCP has none of."""
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too."""
 
     fabric: Fabric
     work: Workload
@@ -66,7 +67,6 @@ class Runs:
     network: str
     record: Record
     whole: Workload | None = None
-    queue_pairs: Mapping[str, int] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Made:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""
@@ -100,7 +100,7 @@ class Runs:
         if "network" in changed:
             options |= network_of(changed["network"])
         network = changed.get("network", "infiniband").partition(",")[0]
-        options |= {} if network == "tcp" else packet_options(self.queue_pairs, self.layer)
+        options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
         if self.layer == "packet":
             options["cores"] = self.record.cores
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)

@@ -23,7 +23,7 @@ def simulate(
     source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
     engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
     what_if: str | Sequence[str] | None = None, record: Record | None = None,
-    faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (), queue_pairs: Mapping[str, int] | None = None,
+    faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:  # fmt: skip
     """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
     time.
@@ -34,8 +34,7 @@ def simulate(
     job an SL of its own; ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
     ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
     layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
-    "management": {"sm": "off"}}``. ``queue_pairs`` (packet layer): ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and ``rnr_retry`` of
-    all of them, as ibv_modify_qp(3) has them. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
+    "management": {"sm": "off"}}``. ``record``: what to write down beside the result, and how to run it. A running fabric is read, never written. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -50,16 +49,16 @@ def simulate(
     check_choice(engine, path)
     wanted = [(text, changes_of(text, layer)) for text in _changes(what_if)]
     check_network({} if network == "infiniband" else {"network": network}, layer)
-    attributes = dict(queue_pairs or {})
+    attributes = record.queue_pairs if record else {}
     packet_options(attributes, layer, network)
     work = _with_faults(read(workload), faults)
     check_layer(work, layer)
     common = (layer, engine, path, seed, network, record or Record())
     if not work.fabrics:
-        runs = Runs(as_fabric(source), work, *common, queue_pairs=attributes)
+        runs = Runs(as_fabric(source), work, *common)
     else:
         check_fabrics(work, layer)
-        runs = Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric(), attributes)
+        runs = Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric())
     made = Simulation(runs, runs.make())
     made.others.update(_elsewhere(work, layer, engine, seed, attributes))
     for text, changes in wanted:
@@ -89,8 +88,7 @@ def _elsewhere(
             None,
             seed,
             other.network,
-            Record(),
-            queue_pairs=attributes,
+            Record(queue_pairs=attributes),
         )
         made[name] = Simulation(runs, runs.make())
     return made
