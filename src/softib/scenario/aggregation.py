@@ -56,31 +56,42 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
     for tree, job in found:
         jobs_at[tree.tree, job.nodes] += 1
     behind = _behind(found, reductions)
-    most = [
-        tree.osts if tree.streaming and tree.osts else NO_QUOTA for tree, _ in found
-    ]  # the others wait, and hold nothing
     return [
-        Placement(tree, job, min(int(jobs_at[tree.tree, job.nodes].max()), at_once), before)
-        for (tree, job), at_once, before in zip(found, most, behind, strict=True)
+        Placement(tree, job, _sharers(tree, job, jobs_at[tree.tree], behind[1]), before)
+        for (tree, job), before in zip(found, behind[0], strict=True)
     ]
 
 
-def _behind(found: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]) -> list[tuple[int, ...]]:
-    """Of each all-reduce those that it waits for: at each node of a streaming tree with n OSTs the n-th before it, by the time at which they begin."""
-    queues: dict[tuple[int, int], list[int]] = {}
+def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
+    """All-reduces that share the fullest node of ``job`` at a time: those of as many jobs as have a stream there; ``at``: all of a node."""
+    shares = [int(at[node]) for node in job.nodes.tolist()]
+    for i, node in enumerate(job.nodes.tolist()):
+        jobs = len(queues.get((tree.tree, node), ()))
+        if jobs > tree.osts > 0:
+            shares[i] = -(-shares[i] * tree.osts // jobs)
+    return max(shares)
+
+
+def _behind(
+    found: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
+) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
+    """Of each all-reduce those that it waits for: at each node of a streaming tree with n OSTs those of the n-th job before its own, by the time at which they begin (rails of
+    one job go together); and the all-reduces of each job, in this order, by (tree, node)."""
+    queues: dict[tuple[int, int], list[list[int]]] = {}
     behind: list[tuple[int, ...]] = [()] * len(found)
     for i in sorted(range(len(found)), key=lambda i: (reductions[i].start_ps, i)):
         tree, job = found[i]
         if not tree.streaming or not tree.osts:
             continue
-        before = set()
+        before: set[int] = set()
         for node in job.nodes.tolist():
             queue = queues.setdefault((tree.tree, node), [])
-            if len(queue) >= tree.osts:
-                before.add(queue[-tree.osts])
-            queue.append(i)
+            if not queue or reductions[queue[-1][0]].job != reductions[i].job:
+                queue.append([])
+            queue[-1].append(i)
+            before.update(queue[-1 - tree.osts] if len(queue) > tree.osts else ())
         behind[i] = tuple(sorted(before))
-    return behind
+    return behind, queues
 
 
 def all_reduces(fabric: Fabric, ends: np.ndarray, made: Messages, streams: bool = False) -> Messages:

@@ -171,10 +171,15 @@ def test_streams_beyond_the_osts_of_a_tree_wait(layer):
     begins, by_two = ends_ps(2, 4)
     assert max(begins[:2]) < 0.2 * alone and min(begins[2:]) > 0.95 * min(by_two[:2])
     assert max(by_two) == pytest.approx(2 * max(by_two[:2]), rel=0.05)
-    placed = placements(
-        fabric, ends, [Reduction(rows[g], 8, True) for g in (np.arange(4), np.arange(4), np.arange(4), np.arange(4, 8))]
+    leaf, other = np.arange(4), np.arange(4, 8)
+    of_jobs = lambda *jobs: placements(
+        fabric, ends, [Reduction(rows[other if j == 9 else leaf], 8, True, job=j) for j in jobs]
     )
+    placed = of_jobs(0, 1, 2, 9)
     assert [at.behind for at in placed] == [(), (), (0,), ()] and [at.sharers for at in placed] == [2, 2, 2, 1]
+    rails = of_jobs(0, 0, 0, 1, 1, 2)
+    assert [at.behind for at in rails] == [(), (), (), (), (), (0, 1, 2)], "rails of one job go together"
+    assert [at.sharers for at in rails] == [4] * 6
 
 
 def test_each_job_takes_the_tree_with_the_fewest():
