@@ -135,3 +135,50 @@ def test_networks_are_compared(tree, tmp_path):
 def test_a_comparison_that_is_none_ends_with_2_and_one_line(tree, how):
     done = run("compare", tree, *how, *(() if "--network" in how else ("--network", "XDR", "--layer", "fluid")))
     assert done.code == 2 and done.out == "" and len(done.complaints) == 1
+
+
+def test_attributes_of_queue_pairs(tree):
+    """ibv_modify_qp's names. 20 SENDs with one receive at a time: 19 RNR NAKs, each of the timer's code (IBA table 45: 13 is 0.96 ms); who bears
+    none loses them. A host whose link is down: the first packets of 64 messages and each of their retries are discarded."""
+    sends = (
+        "simulate",
+        tree,
+        "bandwidth:4KB,receives=1,repost=100us,opcode=send,iterations=20",
+        "--layer",
+        "packet",
+        "--json",
+    )
+    took = json.loads(run(*sends, "--min-rnr-timer", "13").out)["simulated_us"]
+    assert 19 * 960 < took < 19 * 960 + 100
+    none = run(*sends, "--rnr-retry", "0")
+    assert none.code == 1 and json.loads(none.out)["good"] is False
+    down = (
+        "simulate",
+        tree,
+        "bandwidth:4KB",
+        "--layer",
+        "packet",
+        "--fault",
+        "1us link-down host-0001[1]",
+        "--sm",
+        "off",
+        "--json",
+    )
+    again = [json.loads(run(*down, "--timeout", "8", "--retry-cnt", str(n)).out)["retransmission"] for n in (0, 3)]
+    first = again[0]["packets_discarded"]
+    assert first > 0 == again[0]["packets_resent"]
+    assert again[1]["packets_resent"] == 3 * first and again[1]["packets_discarded"] == 4 * first
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (("--timeout", "10"), "only packets time out; add --layer packet"),
+        (("--layer", "packet", "--timeout", "3", "--network", "tcp"), "tcp has no queue pairs"),
+        (("--layer", "packet", "--timeout", "32"), "not in the range 1<=x<=31"),
+        (("--layer", "static", "--rnr-retry", "3"), "only packets time out"),
+    ],
+)
+def test_attributes_that_cannot_be_are_one_line(tree, given, why):
+    done = run("simulate", tree, "incast:4KB", *given)
+    assert done.code == 2 and why in done.err and len(done.err.strip().splitlines()) == 1

@@ -11,6 +11,10 @@ from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
 from softib.sim.fluid_phases import phase, shift_phases
+from softib.sim.messages import messages
+from softib.sim.packet.profiles import PROFILES
+from softib.sim.paths import Laid, Plane, packets_of, wire_octets, write_octets
+from softib.sim.timing import timing_of, write_alone
 
 TREES = (
     ("fat-tree", {"m": (8, 8), "w": (1, 8), "p": (1, 1)}, "ftree"),
@@ -69,6 +73,55 @@ def test_links_of_several_speeds():
     bring_up(fabric)
     found = shift_phases(fabric, 100_000)
     assert found.took_ps.tolist() == [fluid.run(fabric, phase(16, k, 100_000)).end_ps for k in range(1, 16)]
+
+
+@pytest.mark.parametrize("generation", ["QDR", "EDR", "HDR", "NDR"])
+def test_adapters_whose_memory_is_slower_than_the_link(generation):
+    """The last packet waits for the one before on its way into memory: by the link that the data comes in by (one is 1x)."""
+    from softib.fabric.faults.inject import slow_link
+
+    fabric = generate("fat-tree", m=(4, 4), w=(1, 4), p=(1, 1), generation=generation)
+    slow_link(fabric, int(fabric.ports_of(int(fabric.cas[6]))[0]), lanes=1)
+    bring_up(fabric)
+    for size in (1, 4097, 20_000, 100_001):
+        found = shift_phases(fabric, size)
+        assert found.took_ps.tolist() == [fluid.run(fabric, phase(16, k, size)).end_ps for k in range(1, 16)]
+        assert found.enumerated < 15
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_one_message_in_numbers_is_one_in_columns(name):
+    """:func:`write_alone` and :func:`write_octets` are the columns' figures to the bit."""
+    plane = Plane(up(*TREES[0]))
+    spread = np.geomspace(1, 1 << 31, 60).astype(np.int64)
+    sizes = np.unique(np.add.outer(spread, [0, 1, 42]))
+    sizes = np.concatenate([sizes[sizes <= 1 << 31], [4096, 16384, 20480]])
+    rates = np.resize([25.0, 100.0, 797.0], len(sizes))
+    none = np.zeros(len(sizes), np.int64)
+    m = messages(none, none, sizes, qp=np.arange(len(sizes)))
+    laid = Laid(none, none, none, none, none, none + 2048, none, none)
+    timing = timing_of(PROFILES[name], m, laid, rates, plane.half_ps)
+    halves = int(plane.half_ps[0])
+    alone = [
+        write_alone(PROFILES[name], *row, halves) for row in zip(sizes.tolist(), [2048] * len(m), rates, strict=True)
+    ]
+    assert alone == list(zip(timing.forth_ps.tolist(), timing.answer_ps.tolist(), strict=True))
+    assert [write_octets(k, 2048) for k in sizes.tolist()] == wire_octets(m, packets_of(m, laid.mtu)).tolist()
+
+
+def test_shifts_beyond_the_hosts_wrap():
+    found = shift_phases(up(*TREES[1]), 4096, shifts=[3, 67, -61])
+    assert found.took_ps[0] == found.took_ps[1] == found.took_ps[2]
+
+
+def test_a_port_whose_vl_goes_by_where_packets_come_in():
+    """SL2VL by ingress port: loads of ports do not tell then, as one port has queues of two VLs; the answer stays."""
+    fabric = up(*TREES[1])
+    egress = int(fabric.node_base[np.flatnonzero(fabric.switch_of_node >= 0)[-1]]) + 1
+    fabric.sl2vl[fabric.sl2vl_base[egress] + 2, 0] = 0x10
+    found = shift_phases(fabric, 4096, shifts=[1, 9, 20])
+    assert found.enumerated
+    assert found.took_ps.tolist() == [fluid.run(fabric, phase(64, k, 4096)).end_ps for k in (1, 9, 20)]
 
 
 @pytest.mark.parametrize(("hosts", "size"), [(1, 8), (65, 8), (64, 0)])

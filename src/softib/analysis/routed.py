@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,8 +41,8 @@ Steps = Callable[[str], AbstractContextManager[None]]
 class Routed:
     """``fabric`` carries LIDs and tables; ``lft`` uint8[switches, LIDs] are the tables that were judged. ``path_sl`` uint8 by [source switch,
     destination end], one row for all switches, or [end, end] of ``graph``: SLs that a manager states for paths (None: it states none). ``config`` and ``manager_node`` are
-    those of our manager, where it wrote the tables; ``subnet``: the manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for ``path_sl``,
-    which raises a :class:`~softib.errors.SoftibError` where it does not say."""
+    those of our manager, where it wrote the tables; ``subnet``: the manager and the agents then. ``ask_sls``: ask the subnet administration of a running fabric for the SLs
+    from LIDs to LIDs (int16 by pair, -1: it has no path), where ``path_sl`` does not say; raises a :class:`~softib.errors.SoftibError` where that does not answer."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -58,7 +57,7 @@ class Routed:
     subnet: BringUp | None = None
     config: SmConfig | None = None
     manager_node: str | int | None = None
-    ask_sls: Callable[[], np.ndarray] | None = None
+    ask_sls: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
@@ -119,11 +118,9 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
             vl_tables["sl2vl"], vl_tables["data_vls"] = vls_of(fabric, graph)
     with steps("proof"):
         part, proof, even = judge(fabric, graph, lft, "as programmed", "as they are in the switches", **vl_tables)
-    asks = result.extra.get("path_sls")
     return Routed(
-        fabric, graph, lft, part, proof, even, path_sl=vl_tables.get("path_sl"),
-        ask_sls=None if asks is None or loops else partial(asks, graph),
-    )  # fmt: skip
+        fabric, graph, lft, part, proof, even, path_sl=vl_tables.get("path_sl"), ask_sls=result.extra.get("pair_sls")
+    )
 
 
 def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:

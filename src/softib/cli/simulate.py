@@ -85,6 +85,12 @@ SMS = ("internal", "off")
               help="Packet layer: something fails at a time: '20us link-down leaf-1[3]', '1ms ber leaf-1[3] ber=1e-9'. Repeatable.")  # fmt: skip
 @click.option("--sm", type=click.Choice(SMS), default=None,
               help="Who reacts to faults: our subnet manager on the same virtual clock (default), or nobody.")  # fmt: skip
+@click.option("--timeout", type=click.IntRange(1, 31), help="Packet layer: ACK timeout of queue pairs, 4.096 us * 2^N (default 14: 67 ms), as in ibv_modify_qp(3).")  # fmt: skip
+@click.option(
+    "--retry-cnt", type=click.IntRange(0, 7), help="Packet layer: retries after timeouts and NAKs (default 7)."
+)
+@click.option("--min-rnr-timer", type=click.IntRange(0, 31), help="Packet layer: code of the timer that an RNR NAK names (default 12: 0.64 ms).")  # fmt: skip
+@click.option("--rnr-retry", type=click.IntRange(0, 7), help="Packet layer: RNR NAKs in a row that a sender bears (default 7: no limit).")  # fmt: skip
 @click.option("--sweep", metavar="GRID", type=click.Path(),
               help="Run every combination of a grid.yaml (parameters and seeds); --parquet F gets a row for each, and a killed sweep goes on.")  # fmt: skip
 @click.option(
@@ -138,6 +144,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         counters=given["counters"],
         progress=Progress(),
         cores=given["cores"],
+        queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
     )
     found = softib.simulate(
         fabric, workload, layer=given["layer"], engine=given["engine"], lfts=given["lfts"], seed=given["seed"], network=given["network"],
@@ -158,6 +165,7 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
     return 0 if found.good else 1
 
 
+OF_QUEUE_PAIRS = ("timeout", "retry_cnt", "min_rnr_timer", "rnr_retry")
 OF_REPLAY = ("layer", "engine", "lfts", "as_json")
 
 

@@ -19,6 +19,7 @@ from softib.iba.constants import CapMask, PhysState
 from softib.iba.smp import PortInfo
 from softib.live.control.client import ask
 from softib.live.instances import Instance
+from softib.live.sa_client.pair_sls import pair_sls
 from softib.live.sa_client.path_sls import path_sls
 from softib.live.shared_fabric import SharedFabric
 
@@ -34,13 +35,16 @@ def read(instance: Instance) -> ReadResult:
     """A private copy of the fabric of ``instance``: tables, states and counters as they stand.
 
     ``extra["path_sls"]`` asks its subnet administration for the SLs of all paths between the ends of a graph
-    (:func:`softib.live.sa_client.path_sls.path_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon has ended.
+    (:func:`softib.live.sa_client.path_sls.path_sls`), ``extra["pair_sls"]`` for those of some pairs
+    (:func:`softib.live.sa_client.pair_sls.pair_sls`). Raises :class:`PeerError` where its configuration never stands still, or its daemon has ended.
     """
     fabric = _still(instance)
     of_source = fabric.source.records & {"lengths"}
     fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | of_source, sms=_managers(fabric))
     delete_cables(fabric, _down(fabric))
-    return ReadResult(fabric, [], FORMAT, extra={"path_sls": partial(path_sls, instance)})
+    return ReadResult(
+        fabric, [], FORMAT, extra={"path_sls": partial(path_sls, instance), "pair_sls": partial(pair_sls, instance)}
+    )
 
 
 def _still(instance: Instance) -> Fabric:

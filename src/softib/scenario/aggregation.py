@@ -4,13 +4,15 @@ Every host sends its vector to the aggregation node of its own switch; a node se
 child; the node where all paths of the job meet sends the result down again, each node to its children and hosts (unicast). Pieces are
 operations of a latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most as many
 pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers of a streaming one. Jobs that share a node of a tree share its quota: each has an even part of it, reserved for as long as the run
-lasts, as an aggregation manager reserves what a job asks for (Graham et al. 2016).
+lasts, as an aggregation manager reserves what a job asks for (Graham et al. 2016). A node has few streams under way (the OSTs of a streaming tree): an all-reduce
+beyond them waits for the lock of the tree, as libsharp's jobs do in exclusive lock mode (NVIDIA SHARP 3.0.0, SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE), in the
+order in which they begin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,13 +21,13 @@ from softib.errors import InputError, LimitError
 from softib.fabric.sharp_trees import SharpTree, sharp_trees
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
-from softib.sim.messages import NO_LIMIT, Messages, Opcode, Reduction, messages
+from softib.sim.messages import NO_LIMIT, Messages, Opcode, Reduction, joined, messages
 from softib.sm.aggregation_trees import AggregationTree, Job, job_tree
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["MOST_MESSAGES", "Placement", "aggregation_messages", "placements"]
+__all__ = ["MOST_MESSAGES", "Placement", "aggregation_messages", "all_reduces", "placements"]
 
 MOST_MESSAGES = 5_000_000
 NO_QUOTA = 1 << 30
@@ -37,11 +39,12 @@ LARGEST = 1 << 30
 @dataclass(frozen=True)
 class Placement:
     """Where an all-reduce runs: its ``tree``, what its ``job`` uses of it, and among how many jobs (``sharers``, itself too) the quota of its fullest node is
-    shared."""
+    shared; ``behind``: numbers of the streams that hold its nodes before it, and end first."""
 
     tree: SharpTree
     job: Job
     sharers: int = 1
+    behind: tuple[int, ...] = ()
 
 
 def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]) -> list[Placement]:
@@ -52,7 +55,66 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
     jobs_at = np.zeros((1 + max((tree.tree for tree, _ in found), default=0), fabric.sizes.sharps), np.int64)
     for tree, job in found:
         jobs_at[tree.tree, job.nodes] += 1
-    return [Placement(tree, job, int(jobs_at[tree.tree, job.nodes].max())) for tree, job in found]
+    behind = _behind(found, reductions)
+    return [
+        Placement(tree, job, _sharers(tree, job, jobs_at[tree.tree], behind[1]), before)
+        for (tree, job), before in zip(found, behind[0], strict=True)
+    ]
+
+
+def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
+    """All-reduces that share the fullest node of ``job`` at a time: those of as many jobs as have a stream there; ``at``: all of a node."""
+    shares = [int(at[node]) for node in job.nodes.tolist()]
+    for i, node in enumerate(job.nodes.tolist()):
+        jobs = len(queues.get((tree.tree, node), ()))
+        if jobs > tree.osts > 0:
+            shares[i] = -(-shares[i] * tree.osts // jobs)
+    return max(shares)
+
+
+def _behind(
+    found: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
+) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
+    """Of each all-reduce those that it waits for: at each node of a streaming tree with n OSTs those of the n-th job before its own, by the time at which they begin (rails of
+    one job go together); and the all-reduces of each job, in this order, by (tree, node)."""
+    queues: dict[tuple[int, int], list[list[int]]] = {}
+    behind: list[tuple[int, ...]] = [()] * len(found)
+    for i in sorted(range(len(found)), key=lambda i: (reductions[i].start_ps, i)):
+        tree, job = found[i]
+        if not tree.streaming or not tree.osts:
+            continue
+        before: set[int] = set()
+        for node in job.nodes.tolist():
+            queue = queues.setdefault((tree.tree, node), [])
+            if not queue or reductions[queue[-1][0]].job != reductions[i].job:
+                queue.append([])
+            queue[-1].append(i)
+            before.update(queue[-1 - tree.osts] if len(queue) > tree.osts else ())
+        behind[i] = tuple(sorted(before))
+    return behind, queues
+
+
+def all_reduces(fabric: Fabric, ends: np.ndarray, made: Messages, streams: bool = False) -> Messages:
+    """``made`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one that waits for a tree begin when the
+    last result of the one before it has come to a host of each switch."""
+    placed = placements(fabric, ends, made.reductions)
+    owners, needed = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    last: dict[int, np.ndarray] = {}
+    for i in sorted(range(len(placed)), key=lambda i: (made.reductions[i].start_ps, i)):
+        what, at = made.reductions[i], placed[i]
+        added = aggregation_messages(fabric, ends, what, streams=streams, placed=at)
+        final = np.arange(len(added) - int(added.qp.max()) - 1, len(added))
+        final = final[np.isin(added.dst[final], what.hosts)]
+        last[i] = len(made) + final[len(final) - 1 - np.unique(added.src[final][::-1], return_index=True)[1]]
+        hosts = len(made) + np.arange(len(what.hosts))
+        for before in at.behind:
+            owners.append(np.repeat(hosts, len(last[before])))
+            needed.append(np.tile(last[before], len(hosts)))
+        made = joined(made, added)
+    owner = np.concatenate([np.repeat(np.arange(len(made)), np.diff(made.first)), *owners])
+    order = np.argsort(owner, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(made)))]).astype(np.int64)
+    return replace(made, first=first, needs=np.concatenate([made.needs, *needed])[order])
 
 
 def aggregation_messages(

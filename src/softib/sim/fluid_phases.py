@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
-from softib.sim.messages import Messages, messages
-from softib.sim.paths import MAX_HOPS, Plane, packets_of, wire_octets
+from softib.sim.messages import MAX_MESSAGE, Messages, messages
+from softib.sim.paths import Plane, write_octets
+from softib.sim.timing import write_alone
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+    from softib.sim.phase_tables import PhaseTables
 
 __all__ = ["Phases", "shift_phases"]
 
@@ -63,22 +65,23 @@ def shift_phases(
     fewer than two hosts, a size below 1, or pairs without a path.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric)
-    there = int((plane.fabric.switch_of_node[plane.fabric.port_node[plane.ends]] < 0).sum())
-    n = there if hosts is None else hosts
-    if not 2 <= n <= there:
-        raise InputError(f"an all-to-all of {n} hosts: the fabric has {there} with an address, so 2 to {there}")
-    which = np.arange(1, n) if shifts is None else np.asarray(shifts, np.int64)
-    one = phase(2, 1, size)
-    one.check(len(plane.ends))
-    took, most = np.zeros(len(which), np.int64), np.ones(len(which), np.int64)
-    unsure = np.ones(len(which), np.uint8)
-    routes = _routes(plane, n, which, one)
-    if routes is not None:
-        _by_loads(plane, routes, one, which, (took, unsure, most), progress)
+    tables = plane.phase_tables
+    n = tables.hosts if hosts is None else hosts
+    if not 2 <= n <= tables.hosts:
+        raise InputError(
+            f"an all-to-all of {n} hosts: the fabric has {tables.hosts} with an address, so 2 to {tables.hosts}"
+        )
+    if not 1 <= size <= MAX_MESSAGE:
+        phase(2, 1, size).check(len(plane.ends))
+    which = np.arange(1, n) if shifts is None else np.ascontiguousarray(shifts, np.int64)
+    took, most, unsure = np.zeros(len(which), np.int64), np.ones(len(which), np.int64), np.ones(len(which), np.uint8)
+    paths = _paths(tables, n, which)
+    if paths is not None:
+        _by_loads(plane, n, paths, size, which, (took, most, unsure), progress)
     rows = np.flatnonzero(unsure)
     for done, row in enumerate(rows.tolist()):
         took[row] = _one(plane, n, int(which[row]), size)
-        if progress and routes is None:
+        if progress and paths is None:
             progress(done + 1, len(rows), int(took.sum()))
     return Phases(which, took, most, n * len(which), len(rows))
 
@@ -93,59 +96,45 @@ def _one(plane: Plane, n: int, shift: int, size: int) -> int:
 
 
 def _by_loads(
-    plane: Plane, routes: Any, one: Messages, which: np.ndarray, out: tuple[np.ndarray, np.ndarray, np.ndarray],
+    plane: Plane, n: int, paths: Any, size: int, which: np.ndarray, out: tuple[np.ndarray, np.ndarray, np.ndarray],
     progress: Callable[[int, int, int], None] | None,
 ) -> None:  # fmt: skip
-    from softib.sim.phase_kernels import shift_phases as phases
+    from softib.sim.phase_kernels import Phases as Columns
+    from softib.sim.phase_kernels import shift_phases as run
 
-    octets = float(wire_octets(one, packets_of(one, np.full(2, plane.link_mtu)))[0])
-    loads = np.zeros(len(plane.gbps), np.int32)
-    touched, both = np.zeros(len(loads), np.int32), np.zeros(2, np.int64)
-    step = CHUNK if progress else len(which)
-    for at in range(0, len(which), max(step, 1)):
-        part = slice(at, at + step)
-        phases(routes, which[part], octets * 8000.0, loads, touched, both, *(o[part] for o in out))
+    tables, mtu = plane.phase_tables, plane.link_mtu
+    tails = [write_alone(plane.profile, size, mtu, gbps, int(plane.half_ps[0])) for gbps in tables.rates]
+    tail_ps = np.array([(forth, forth + answer) for forth, answer in tails])
+    bits = write_octets(size, mtu) * 8000.0
+    columns = Columns(which, tail_ps, *out, np.empty(len(plane.gbps), np.int32), np.empty(n, np.int64))
+    step = CHUNK if progress else max(len(which), 1)
+    for at in range(0, len(which), step):
+        end = min(at + step, len(which))
+        run(tables.links, tables.ends, n, paths, columns, at, end, bits)
         if progress:
-            progress(min(at + step, len(which)), len(which), int(out[0].sum()))
+            progress(end, len(which), int(out[0].sum()))
 
 
-def _routes(plane: Plane, n: int, which: np.ndarray, one: Messages) -> Any:
-    """The table of paths of the first ``n`` hosts, or None where loads do not tell: hosts without a switch, adapters of several speeds, links of several MTUs or VLs, SLs
-    by pair, pairs without a path, more paths than there is room for."""
-    from softib.sim.phase_kernels import Filling, Routes, fill_all, fill_shifts
+def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:
+    """Paths among the first ``n`` hosts, or None where loads do not tell: hosts without a switch, adapters of several speeds, links of several
+    MTUs or VLs, SLs by pair, pairs without a path, more paths than there is room for."""
+    from softib.sim.phase_kernels import Paths, fill_all, fill_shifts
 
-    t, port, lid, _ = plane.table, *plane.end_columns
-    port, lid = port[:n].copy(), lid[:n].copy()
-    peer = t.peer[port]
-    switch = np.where(peer >= 0, t.switch[np.maximum(peer, 0)], -1)
-    unlike = bool((plane.half_ps[:n] != plane.half_ps[0]).any())
-    if (switch < 0).any() or unlike or not plane.link_mtu or plane.path_sl is not None:
+    if n > tables.alike:
         return None
-    _, first_of, switch_of = np.unique(switch, return_index=True, return_inverse=True)
-    hops = HOPS
-    while True:
-        if 4 * len(first_of) * n * hops > MAX_BYTES:
+    few, hops = 2 * len(which) < tables.switches, HOPS
+    rows = n * (2 * len(which) if few else tables.switches)
+    indices = np.empty((2, len(which) if few else 0, n), np.int32)
+    while 4 * rows * (hops + 1) <= MAX_BYTES:
+        info = np.zeros(2, np.int64)
+        paths = Paths(indices[0], indices[1], np.empty((rows, hops), np.int32), np.empty(rows, np.int32), info)
+        if few:
+            lost = fill_shifts(tables.links, tables.ends, n, which, np.empty(len(tables.links.switch), np.int32), paths)
+        else:
+            lost = fill_all(tables.links, tables.ends, n, tables.edge, paths)
+        if lost:
             return None
-        channels = np.empty((len(first_of), n, hops), np.int32)
-        delay = np.full((len(first_of), n), -1, np.int32)
-        info, vl_at = np.zeros(3, np.int64), np.full(len(t.peer), -1, np.int64)
-        filling = Filling(port, lid, switch_of, channels, delay, vl_at, np.empty(MAX_HOPS, np.int64), info)
-        few = 2 * len(which) < len(first_of)
-        if fill_shifts(t, filling, which, 0) if few else fill_all(t, filling, first_of, 0):
-            return None
-        if info[2] <= hops:
-            break
-        hops = int(info[2])
-    link = plane.hop_ps[port]
-    return Routes(
-        switch_of, channels, delay, link, link, plane.carried_gbps[port], plane.carried_gbps, _tail(plane, one)
-    )
-
-
-def _tail(plane: Plane, one: Messages) -> np.ndarray:
-    """``tail_ps`` of :data:`~softib.sim.phase_kernels.Routes` for messages as ``one``: those of a path that takes no time."""
-    from softib.sim.paths import Laid
-
-    zero, none = np.zeros(2, np.int64), np.zeros(0, np.int64)
-    timing = plane.timing(one, Laid(none, none, none, zero, zero, np.full(2, plane.link_mtu), zero, none))
-    return np.cumsum([timing.forth_ps[0], timing.answer_ps[0]])
+        if info[0] <= hops:
+            return paths
+        hops = int(info[0])
+    return None

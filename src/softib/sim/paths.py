@@ -20,6 +20,7 @@ from softib.sim.timing import Timing, profile_of, timing_of
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
     from softib.sim.packet.profiles import DeviceProfile
+    from softib.sim.phase_tables import PhaseTables
 
 __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
@@ -179,6 +180,13 @@ class Plane:
         return int(used[0]) if len(used) and (used == used[0]).all() else 0
 
     @cached_property
+    def phase_tables(self) -> PhaseTables:
+        """What :mod:`softib.sim.fluid_phases` reads."""
+        from softib.sim.phase_tables import tables_of
+
+        return tables_of(self)
+
+    @cached_property
     def profile(self) -> DeviceProfile:
         """Figures of the adapters."""
         return profile_of(self.fabric)
@@ -310,3 +318,9 @@ def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
 def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:
     """Octets of each message on the wire (float64): what is counted, and the VCRC of each packet."""
     return np.asarray(dwords_of(m, packets) * 4.0 + np.where(m.computes, 0, packets * VCRC))
+
+
+def write_octets(size: int, mtu: int) -> float:
+    """:func:`wire_octets` of one WRITE of RC."""
+    packets = -(-size // mtu)
+    return (packets * HEADERS + RETH + -(-size // 4) * 4) // 4 * 4.0 + packets * VCRC

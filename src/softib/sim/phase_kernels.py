@@ -5,154 +5,198 @@ In a phase all messages have one size and begin at once. The channel with the mo
 from the first moment on, its flows end together, and no other flow has a smaller rate at any time, so none ends later: the last flow ends
 when the busiest channel has sent its octets. With delays of paths the phase ends at most the longest of all delays later, and at
 least the longest delay of a flow on a busiest channel; where these two differ, the caller asks the fluid layer itself.
+
+A path is followed from a switch to a host: all hosts of that switch take it.
 """
 
 import numpy as np
 
-from softib.jit import kernel, table
-from softib.sim.path_kernels import follow
+from softib.jit import inner, kernel, table
+from softib.sim.path_kernels import vl_of
 
-Routes = table("Routes", "switch_of channels delay_ps head_ps link_ps head_gbps gbps tail_ps")
-"""By host: ``switch_of`` (row of the tables of paths), ``head_ps`` (its adapter and its link), ``link_ps``,
-``head_gbps``. ``tail_ps``: from the last packet's coming until it is in memory, and until the sender knows, but for the path back. ``delay_ps`` int32[switches, hosts]: of the path from a switch to a host (-1: it was not followed);
-``channels`` int32[switches, hosts, hops]: its egress ports, -1: no more. ``gbps`` by port."""
+Links = table("Links", "row switch lft gbps floor", widths={"row": 4, "switch": 2})
+"""``row`` int32[ports, 4] by egress port of a switch: the port at its other end (-1: packets of the SL cannot go there, or their VL goes by the
+port that they came in by), that one's row of ``switch`` (-1: an adapter), ps of the link and that switch, and nothing; ``switch``
+int32[switches, 2]: row of port 0, ports with port 0; ``lft`` uint8[switches, LIDs]; ``gbps`` by port, and ``floor[0]`` of those that ``row`` has."""
 
+Hosts = table("Hosts", "port lid switch switch_of rate_of link_ps gbps")
+"""By host: ``port`` and ``lid`` of its adapter, the row of its ``switch`` in :data:`Links`, ``switch_of`` (the same among switches with hosts),
+``rate_of`` (which rate the link to it has), delay and rate of its own link."""
 
-Filling = table("Filling", "port lid switch_of channels delay_ps vl_at path info")
-"""What the table is filled from and into: ports and LIDs of hosts, the columns of :data:`Routes`, ``vl_at`` (the VL that each port was first seen
-with, -1: none), a path, ``info[2]``: most hops of a path."""
+Paths = table("Paths", "forth back channels delay_ps info")
+"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of host i's message of the m-th shift:
+``forth[m, i]``, of its acknowledgement: ``back[m, i]``; where these have no row, those of switch s to host b: s × hosts + b.
+``info[0]``: most hops of a path, ``info[1]``: paths."""
+
+Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps", widths={"tail_ps": 2})
+"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1 where delays decide, which only the fluid layer knows.
+``tail_ps`` int64[rates, 2] by rate of the destination's link, of a message that a path of no length takes: until it is in memory, and until the sender
+knows. ``loads`` int32[ports] and ``delay_ps`` int64[hosts] are for the kernels alone."""
+
+MOST_HOPS = 64
+LONGEST_PS = (1 << 31) - 1
 
 
 @kernel
-def fill_all(t, fi, first_of, sl):
-    """Paths from every switch to every host, seen by host ``first_of[s]`` of switch s (to that host: by another one there).
-    Returns how many there are none of, or that use a second VL of a port."""
+def link_rows(t, switch, sl, rows):
+    """``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a fabric, for packets of ``sl``."""
+    rows[:] = -1
+    for s in range(len(switch)):
+        for egress in range(switch[s, 0] + 1, switch[s, 0] + switch[s, 1]):
+            peer = t.peer[egress]
+            if peer < 0 or t.delay_ps[egress] > LONGEST_PS:
+                continue
+            vl, one = -1, True
+            for into in range(1, switch[s, 1]):
+                if t.peer[switch[s, 0] + into] >= 0:
+                    here = vl_of(t, t.sl2vl_base[egress] + into, sl)
+                    one = one and (vl < 0 or here == vl)
+                    vl = here
+            if one and vl < t.vls[egress]:
+                rows[egress, 0] = peer
+                rows[egress, 1] = t.switch[peer]
+                rows[egress, 2] = t.delay_ps[egress]
+
+
+@inner
+def follow_from(ln, s, to, lid, pa, r):
+    """The path from switch ``s`` to port ``to`` as row ``r`` of the paths; 1: there is none, or none of :data:`Links`."""
+    channels, row, hops = pa.channels, ln.row, pa.channels.shape[1]
+    delay, n = np.int64(0), 0
+    while n < MOST_HOPS:
+        number = ln.lft[s, lid]
+        if number >= ln.switch[s, 1]:
+            return 1
+        egress = ln.switch[s, 0] + number
+        peer = row[egress, 0]
+        if peer < 0:
+            return 1
+        delay += row[egress, 2]
+        if n < hops:
+            channels[r, n] = egress
+        n += 1
+        s = row[egress, 1]
+        if s < 0:
+            if n < hops:
+                channels[r, n] = -1
+            pa.info[0] = max(pa.info[0], n)
+            pa.delay_ps[r] = delay
+            return 1 if peer != to or delay > LONGEST_PS else 0
+    return 1
+
+
+@kernel
+def fill_all(ln, ho, n, of_switch, pa):
+    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; how many there are none of."""
     lost = 0
-    for s in range(len(first_of)):
-        a = first_of[s]
-        for b in range(len(fi.port)):
-            if b != a:
-                lost += fill_one(t, fi, a, b, sl)
-    for a in range(len(fi.port)):
-        b = first_of[fi.switch_of[a]]
-        if a != b:
-            lost += fill_one(t, fi, a, b, sl)
+    for s in range(len(of_switch)):
+        for b in range(n):
+            lost += follow_from(ln, of_switch[s], ho.port[b], ho.lid[b], pa, s * n + b)
     return lost
 
 
 @kernel
-def fill_shifts(t, fi, shifts, sl):
-    """As :func:`fill_all`, only what ``shifts`` and their acknowledgements need."""
-    n, switch_of, delay_ps = len(fi.port), fi.switch_of, fi.delay_ps
-    lost = 0
-    for k in shifts:
-        b = k % n
-        for i in range(n):
-            if b != i:
-                if delay_ps[switch_of[i], b] < 0:
-                    lost += fill_one(t, fi, i, b, sl)
-                if delay_ps[switch_of[b], i] < 0:
-                    lost += fill_one(t, fi, b, i, sl)
-            b += 1
-            if b == n:
-                b = 0
+def fill_shifts(ln, ho, n, shifts, seen, pa):
+    """As :func:`fill_all`, only what ``shifts`` of ``n`` hosts and their acknowledgements need, by destination; ``seen`` by switch is for it alone."""
+    seen[:] = -1
+    lost, used = 0, 0
+    for b in range(n):
+        begin = used
+        for m in range(len(shifts)):
+            k = shifts[m] % n
+            for back in range(2 if k else 0):
+                i = b + k if back else b - k
+                i += n if i < 0 else 0
+                i -= n if i >= n else 0
+                s = ho.switch[i]
+                if seen[s] < begin:
+                    lost += follow_from(ln, s, ho.port[b], ho.lid[b], pa, used)
+                    seen[s] = used
+                    used += 1
+                if back:
+                    pa.back[m, b] = seen[s]
+                else:
+                    pa.forth[m, i] = seen[s]
+    pa.info[1] = used
     return lost
 
 
-@kernel
-def fill_one(t, fi, a, b, sl):
-    """The path of host a to host b, unless it is there; returns 1 where there is none."""
-    s = fi.switch_of[a]
-    if fi.delay_ps[s, b] >= 0:
-        return 0
-    channels, path = fi.channels, fi.path
-    n = follow(t, fi.port[a], fi.port[b], fi.lid[b], sl, path, fi.info)
-    if n < 1:
-        return 1
-    fi.info[2] = max(fi.info[2], n - 1)
-    if n - 1 > channels.shape[2]:
-        return 0
-    fi.delay_ps[s, b] = fi.info[0] - t.delay_ps[fi.port[a]]
-    lost = 0
-    for j in range(1, n):
-        egress = path[j] >> 4
-        channels[s, b, j - 1] = egress
-        vl = path[j] & 15
-        if fi.vl_at[egress] >= 0 and fi.vl_at[egress] != vl:
-            lost = 1
-        fi.vl_at[egress] = vl
-    if n - 1 < channels.shape[2]:
-        channels[s, b, n - 1] = -1
-    return lost
+@inner
+def row_of(ho, n, pa, m, i, b):
+    """Row of the path of the m-th shift's message from host i to host b."""
+    return pa.forth[m, i] if len(pa.forth) else ho.switch_of[i] * n + b
 
 
-@kernel
-def add_shift(ro, k, loads, touched):
-    """Flows of shift k on each port in ``loads``; ``touched`` lists those with any. Returns how many."""
-    n, hops = len(ro.switch_of), ro.channels.shape[2]
-    channels, switch_of = ro.channels, ro.switch_of
-    used = 0
+@inner
+def add_shift(ln, ho, n, pa, ph, m, k, base):
+    """Each message of shift ``k``: its delay in ``delay_ps``, and one flow on each port of its path in ``loads``, where none is ``base`` or less.
+    Returns the least share of a port (Gb/s) and the most flows."""
+    channels, hops = pa.channels, pa.channels.shape[1]
+    loads, delay_ps, tail_ps = ph.loads, ph.delay_ps, ph.tail_ps
+    least, most, floor = np.inf, 1, ln.floor[0]
+    for i in range(n):
+        least = min(least, ho.gbps[i])
     for i in range(n):
         b = i + k
         if b >= n:
             b -= n
-        if b == i:
-            continue
-        s = switch_of[i]
+        r = row_of(ho, n, pa, m, i, b)
+        back = pa.back[m, i] if len(pa.back) else ho.switch_of[b] * n + i
+        rate = ho.rate_of[b]
+        known = tail_ps[rate, 1] + pa.delay_ps[back] + ho.link_ps[b]
+        delay_ps[i] = ho.link_ps[i] + pa.delay_ps[r] + max(tail_ps[rate, 0], known)
         for j in range(hops):
-            c = channels[s, b, j]
+            c = channels[r, j]
             if c < 0:
                 break
-            if loads[c] == 0:
-                touched[used] = c
-                used += 1
-            loads[c] += 1
-    return used
+            flows = max(loads[c], base) + 1
+            loads[c] = flows
+            flows -= base
+            most = max(most, flows)
+            if floor < least * flows and ln.gbps[c] < least * flows:
+                least = ln.gbps[c] / flows
+    return least, most
 
 
-@kernel
-def longest_delay(ro, k, loads, least, both):
-    """``both[0]``: the longest delay, there and until all know, of a flow of shift k; ``both[1]``: of one whose share is the ``least``."""
-    n, hops = len(ro.switch_of), ro.channels.shape[2]
-    limit = least * (1 + 1e-12)
-    both[0], both[1] = 0, 0
+@inner
+def longest_held(ln, ho, n, pa, ph, m, k, base, least):
+    """The longest delay of a message whose share is the ``least``."""
+    channels, hops = pa.channels, pa.channels.shape[1]
+    loads, delay_ps = ph.loads, ph.delay_ps
+    limit, longest = least * (1 + 1e-12), 0
     for i in range(n):
+        if delay_ps[i] <= longest:
+            continue
+        held = ho.gbps[i] <= limit
         b = i + k
         if b >= n:
             b -= n
-        if b == i:
-            continue
-        s = ro.switch_of[i]
-        back = ro.tail_ps[1] + ro.delay_ps[ro.switch_of[b], i] + ro.link_ps[b]
-        delay = ro.head_ps[i] + ro.delay_ps[s, b] + max(ro.tail_ps[0], back)
-        both[0] = max(both[0], delay)
-        if delay > both[1]:
-            held = ro.head_gbps[i] <= limit
-            for j in range(hops):
-                c = ro.channels[s, b, j]
-                if c < 0 or held:
-                    break
-                held = ro.gbps[c] <= limit * loads[c]
-            if held:
-                both[1] = delay
+        r = row_of(ho, n, pa, m, i, b)
+        for j in range(hops):
+            c = channels[r, j]
+            if c < 0 or held:
+                break
+            held = ln.gbps[c] <= limit * (loads[c] - base)
+        if held:
+            longest = delay_ps[i]
+    return longest
 
 
 @kernel
-def shift_phases(ro, shifts, bits, loads, touched, both, took_ps, unsure, most):
-    """Length of each phase in ``took_ps``, for messages of ``bits`` (1000 × bits on the wire); ``unsure[m]`` 1 where delays decide, which only the fluid layer knows;
-    ``most``: flows on the fullest channel."""
-    slowest = ro.head_gbps.min()
-    for m in range(len(shifts)):
-        used = add_shift(ro, shifts[m], loads, touched)
-        least, flows = slowest, 1
-        for u in range(used):
-            c = touched[u]
-            flows = max(flows, loads[c])
-            if ro.gbps[c] < least * loads[c]:
-                least = ro.gbps[c] / loads[c]
-        longest_delay(ro, shifts[m], loads, least, both)
-        took_ps[m] = np.int64(np.ceil(bits / least - 1e-6)) + both[1]
-        unsure[m] = 1 if both[0] > both[1] or shifts[m] % len(ro.switch_of) == 0 else 0
-        most[m] = flows
-        for u in range(used):
-            loads[touched[u]] = 0
+def shift_phases(ln, ho, n, pa, ph, begin, end, bits):
+    """The phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits on the wire)."""
+    ph.loads[:] = 0
+    base = 0
+    for m in range(begin, end):
+        k = ph.shifts[m] % n
+        ph.unsure[m] = 1
+        if k == 0:
+            continue
+        least, ph.most[m] = add_shift(ln, ho, n, pa, ph, m, k, base)
+        held = longest_held(ln, ho, n, pa, ph, m, k, base, least)
+        ph.took_ps[m] = np.int64(np.ceil(bits / least - 1e-6)) + held
+        ph.unsure[m] = 1 if ph.delay_ps.max() > held else 0
+        base += n
+        if base > LONGEST_PS - 2 * n:
+            ph.loads[:] = 0
+            base = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
 from softib.iba.sharp import QuotaConfig
-from softib.scenario.aggregation import aggregation_messages, placements
+from softib.scenario.aggregation import aggregation_messages, all_reduces, placements
 from softib.scenario.bring_up import bring_up
 from softib.sim.ends import end_ports
-from softib.sim.messages import Reduction, joined
+from softib.sim.messages import Reduction, joined, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.profiles import PROFILES
 from softib.sm.config import config_of
@@ -145,6 +146,42 @@ def test_jobs_in_different_switches_share_nothing():
     assert [at.sharers for at in placed] == [1, 1] and both == alone
 
 
+@pytest.mark.parametrize("layer", ["packet", "fluid"])
+def test_streams_beyond_the_osts_of_a_tree_wait(layer):
+    """A streaming tree with one OST: all-reduces of the same switches go one after another; with two, a third and a fourth go when a place is free. One in other
+    switches waits for nobody."""
+    from softib.sim import fluid
+    from softib.sim.paths import Plane
+
+    fabric, ends, rows = copy.deepcopy(subnet()[0]), *subnet()[1:]
+    groups = [np.arange(i, 32, 4) for i in range(4)]
+    several = messages([], [], 1, reductions=[Reduction(rows[g], 200_000, True, job=i) for i, g in enumerate(groups)])
+
+    def ends_ps(osts, count):
+        QuotaConfig.osts.set(fabric.sharp_quota, osts)
+        sent = all_reduces(fabric, ends, replace(several, reductions=several.reductions[:count]), layer == "fluid")
+        out = run(fabric, sent) if layer == "packet" else fluid.run(Plane(fabric, aggregates=True), sent, judge=False)
+        assert out.done
+        begins = [out.arrived_ps[(sent.job == i) & np.isin(sent.src, rows)].min() for i in range(count)]
+        return begins, [out.arrived_ps[(sent.job == i) & np.isin(sent.dst, rows)].max() for i in range(count)]
+
+    _, (alone,) = ends_ps(1, 1)
+    _, by_one = ends_ps(1, 4)
+    assert by_one == pytest.approx([alone, 2 * alone, 3 * alone, 4 * alone], rel=0.05)
+    begins, by_two = ends_ps(2, 4)
+    assert max(begins[:2]) < 0.2 * alone and min(begins[2:]) > 0.95 * min(by_two[:2])
+    assert max(by_two) == pytest.approx(2 * max(by_two[:2]), rel=0.05)
+    leaf, other = np.arange(4), np.arange(4, 8)
+    of_jobs = lambda *jobs: placements(
+        fabric, ends, [Reduction(rows[other if j == 9 else leaf], 8, True, job=j) for j in jobs]
+    )
+    placed = of_jobs(0, 1, 2, 9)
+    assert [at.behind for at in placed] == [(), (), (0,), ()] and [at.sharers for at in placed] == [2, 2, 2, 1]
+    rails = of_jobs(0, 0, 0, 1, 1, 2)
+    assert [at.behind for at in rails] == [(), (), (), (), (), (0, 1, 2)], "rails of one job go together"
+    assert [at.sharers for at in rails] == [4] * 6
+
+
 def test_each_job_takes_the_tree_with_the_fewest():
     fabric = generate("fat-tree", radix=4, levels=2, generation="HDR", aggregation_nodes=True)
     bring_up(fabric, config=config_of(read_options("aggregation TRUE\naggregation_trees 2\n")[0] | {"engine": "ftree"}))
@@ -155,7 +192,6 @@ def test_each_job_takes_the_tree_with_the_fewest():
 
 def test_the_result_is_faster_than_hosts_could_do_it():
     """8 octets by 32 hosts: less than two exchanges between hosts of different leaves (a tree of hosts takes log2 32 = 5 each way)."""
-    from softib.sim.messages import messages
 
     fabric, _, rows = subnet()
     there = run(fabric, messages([rows[0]], [rows[31]], 8)).arrived_ps[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from softib.errors import InputError, SoftibError
+from softib.scenario.path_records import NO_RECORD
 from softib.sim.messages import PATH_SL
 
 if TYPE_CHECKING:
@@ -16,73 +16,91 @@ if TYPE_CHECKING:
     from softib.sim.messages import Messages
     from softib.sim.paths import Plane
 
-__all__ = ["MAX_SL", "with_groups", "with_reductions", "with_stated_sls"]
+__all__ = ["MAX_SL", "stated_sls", "with_groups", "with_reductions", "with_stated_sls"]
 
 MAX_SL = 15
-MOST_ENDS = 600
-"""End ports of a running fabric whose administration is asked for all paths between them (some seconds)."""
 
 
 def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
     """``made`` with the SLs that the manager of ``found`` states for their paths, where they name none themselves. Raises :class:`InputError` for messages that it has no path
     for."""
-    if not (made.sl == PATH_SL).any():
+    asks = made.sl == PATH_SL
+    if not asks.any():
         return made
-    config = found.config
-    if found.subnet is not None and config is not None and (config.partitions is not None or config.qos_policy):
-        return _with_path_records(found, plane, made)
-    if found.path_sl is None and found.ask_sls is not None:
-        found = replace(found, path_sl=_queried(found, found.ask_sls))
-    if found.path_sl is None:
-        # Without partitions, policy or an engine's SLs the administration states SL 0; nobody does where nobody manages.
-        return made if found.subnet is None else replace(made, sl=np.maximum(made.sl, 0).astype(np.int8))
-    return _with_table(found, plane, made)
+    if found.path_sl is None or _by_records(
+        found
+    ):  # of a group the member record has it, between aggregation nodes the manager of these
+        asks &= (made.src != made.dst) & (made.group == 0) & (made.reduces == 0)
+    stated = stated_sls(found, plane, made.src[asks], made.dst[asks])
+    if stated is None:
+        return made
+    sl = made.sl.copy()
+    sl[asks] = stated
+    return replace(made, sl=sl if found.path_sl is not None else np.maximum(sl, 0).astype(np.int8))
 
 
-def _queried(found: Routed, ask: Callable[[], np.ndarray]) -> np.ndarray | None:
-    """What the administration of a running fabric says of all pairs, where these are few enough; None where it does not say."""
-    if len(found.graph.end_lid) > MOST_ENDS:
+def stated_sls(found: Routed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """SLs (int8) that the manager of ``found`` states for the paths between end ports ``source`` and ``target`` (rows as in messages): those of its path records, the
+    engine's, or what the subnet administration of a running fabric says (:data:`PATH_SL` where only an engine's table has none). None where nobody states one.
+
+    Raises :class:`InputError`, one line, where the administration has no path for a pair.
+    """
+    if not _by_records(found) and found.path_sl is not None:
+        return _of_table(found, plane, source, target)
+    if found.subnet is None and found.ask_sls is None:
         return None
+    if not _by_records(found) and found.ask_sls is None:
+        # Without partitions, policy or an engine's SLs the administration states SL 0; nobody does where nobody manages.
+        return np.zeros(len(source), np.int8)
+    pairs, row = np.unique(np.asarray(source, np.int64) << 32 | target, return_inverse=True)
+    ends = plane.ends[pairs >> 32], plane.ends[pairs & 0xFFFFFFFF]
+    stated = _recorded(found, *ends)
+    if stated is None:
+        return None
+    absent = stated == NO_RECORD
+    if absent.any():
+        fabric, at = found.fabric, int(row[np.argmax(absent[row])])
+        raise InputError(
+            f"the subnet administration has no path from {fabric.port_name(int(ends[0][at]))} to {fabric.port_name(int(ends[1][at]))}: they share no partition "
+            f"of which one is a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
+        )
+    return np.asarray(stated, np.int8)[row]
+
+
+def _by_records(found: Routed) -> bool:
+    """Is our own administration asked, path by path?"""
+    config = found.config
+    return found.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
+
+
+def _recorded(found: Routed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+    """SLs (int16) of the path records between ports, :data:`NO_RECORD` where there is none; None where a running fabric's administration does not say."""
+    from softib.scenario.path_records import path_record_sls
+
+    if found.ask_sls is None or _by_records(found):
+        assert found.subnet is not None
+        return path_record_sls(found.subnet, source, target)
+    lid = found.fabric.lid
     try:
-        return ask()
+        return found.ask_sls(lid[source], lid[target])
     except SoftibError:
         return None
 
 
-def _with_path_records(found: Routed, plane: Plane, made: Messages) -> Messages:
-    """``made`` with the SLs of path records, one asked for each pair of ends. Of a multicast group the member record has it, between aggregation nodes the manager of these."""
-    from softib.scenario.path_records import NO_RECORD, path_record_sls
-
-    assert found.subnet is not None
-    asks = (made.sl == PATH_SL) & (made.src != made.dst) & (made.group == 0)
-    pairs, row = np.unique(np.stack([made.src[asks], made.dst[asks]]), axis=1, return_inverse=True)
-    stated = path_record_sls(found.subnet, plane.ends[pairs[0]], plane.ends[pairs[1]])
-    refused = (stated == NO_RECORD)[row.ravel()] & (made.reduces[asks] == 0)
-    if refused.any():
-        fabric, (a, b) = found.fabric, plane.ends[pairs[:, row.ravel()[np.argmax(refused)]]]
-        raise InputError(
-            f"the subnet administration has no path from {fabric.port_name(int(a))} to {fabric.port_name(int(b))}: they share no partition of which one is a full "
-            f"member, or no route leads there ({int(refused.sum()):,} of {len(made):,} messages)"
-        )
-    sl = np.maximum(made.sl, 0)
-    sl[asks] = np.maximum(stated, 0)[row.ravel()]
-    return replace(made, sl=sl.astype(np.int8))
-
-
-def _with_table(found: Routed, plane: Plane, made: Messages) -> Messages:
-    """``made`` with the SLs that an engine gives paths."""
+def _of_table(found: Routed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The SLs that an engine gives paths."""
     table = found.path_sl
     assert table is not None
     graph, lid = found.graph, found.fabric.lid[plane.ends]
     row = np.minimum(np.searchsorted(graph.end_lid, lid), len(graph.end_lid) - 1)
     known = graph.end_lid[row] == lid
     if len(table) == 1:
-        source = np.zeros(len(row), np.int64)
+        by = np.zeros(len(row), np.int64)
     else:
-        source = row if len(table) == len(graph.end_lid) else graph.end_switch[row]
-    stated = table[source[made.src], row[made.dst]]
-    usable = known[made.src] & known[made.dst] & (stated <= MAX_SL) & (made.sl == PATH_SL)
-    return replace(made, sl=np.where(usable, stated, made.sl).astype(np.int8))
+        by = row if len(table) == len(graph.end_lid) else graph.end_switch[row]
+    stated = table[by[source], row[target]]
+    usable = known[source] & known[target] & (stated <= MAX_SL)
+    return np.where(usable, stated, PATH_SL).astype(np.int8)
 
 
 def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
@@ -108,11 +126,6 @@ def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> 
     :class:`InputError` where no tree joins the hosts."""
     if not made.reductions:
         return made
-    from softib.scenario.aggregation import aggregation_messages, placements
-    from softib.sim.messages import joined
+    from softib.scenario.aggregation import all_reduces
 
-    placed = placements(found.fabric, plane.ends, made.reductions)
-    for reduction, at in zip(made.reductions, placed, strict=True):
-        added = aggregation_messages(found.fabric, plane.ends, reduction, streams=layer != "packet", placed=at)
-        made = joined(made, added)
-    return made
+    return all_reduces(found.fabric, plane.ends, made, streams=layer != "packet")

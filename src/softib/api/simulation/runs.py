@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, result_of
+from softib.api.simulation.qp_attributes import packet_options
 from softib.api.simulation.what_if import OF_PACKETS, manager_settings, scale_of
 from softib.errors import InputError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from softib.analysis.simulation.simulated import Simulated
     from softib.analysis.simulation.watched import Ask
     from softib.sim.fluid_phases import Phases
+    from softib.sim.paths import Scale
     from softib.workloads.workload import Workload
 
 __all__ = ["Made", "Progress", "Record", "Runs"]
@@ -25,11 +27,12 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True)
 class Record:
-    """What a run writes down beside its result, and on how many processors it goes. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
+    """How a run goes, and what it writes down beside its result. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
     whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be
     asked about; a name that is none is refused before the run. ``progress`` is called while the run goes on.
-    ``cores``: processors for the packet layer (0: all), with the same result."""
+    ``cores``: processors for the packet layer (0: all), with the same result. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
+    ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -37,6 +40,7 @@ class Record:
     counters: Sequence[str] = ()
     progress: Progress | None = field(default=None, compare=False)
     cores: int = 1
+    queue_pairs: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,14 @@ class Runs:
         }
         if "network" in changed:
             options |= network_of(changed["network"])
+        network = changed.get("network", "infiniband").partition(",")[0]
+        options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
         if self.layer == "packet":
             options["cores"] = self.record.cores
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
         began = time.perf_counter()
         if self.work.phased is not None:
-            phases = self._phases(found.fabric)
+            phases = self._phases(found, scale_of(changed))
             return Made(None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
         run = simulated(
@@ -137,9 +143,9 @@ class Runs:
         ports = tuple(port_row(fabric, name) for name in r.ports)
         return Ask(bool(r.samples), interval, ports, r.trace, apart)
 
-    def _phases(self, fabric: Any) -> Phases:
+    def _phases(self, found: Routed, scale: Scale) -> Phases:
         """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
-        from softib.sim.fluid_phases import shift_phases
+        from softib.analysis.simulation.phased import phased
 
         job = self.work.phased
         assert job is not None
@@ -153,7 +159,11 @@ class Runs:
             raise InputError(
                 f"{self.work.name}: phases with barriers have no samples, frames, messages or counters of their own"
             )
-        return shift_phases(fabric, job.size, progress=self.record.progress)
+        if self.work.faults:
+            raise InputError(
+                f"{self.work.name}: only the packet layer knows faults at a time, and it no barriers; leave faults out"
+            )
+        return phased(found, job.size, scale, self.record.progress)
 
 
 def port_row(fabric: Any, place: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, as_fabric
+from softib.api.simulation.qp_attributes import packet_options
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.runs import Record, Runs
 from softib.api.simulation.what_if import SENSITIVITY, changes_of, check_network, text_of, variants_of
@@ -33,7 +34,7 @@ def simulate(
     job an SL of its own; ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
     ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
     layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
-    "management": {"sm": "off"}}``. ``record``: what to write down beside the result. A running fabric is read, never written. Raises :class:`UnknownName` and
+    "management": {"sm": "off"}}``. ``record``: what to write down beside the result, and how to run it. A running fabric is read, never written. Raises :class:`UnknownName` and
     :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
 
     >>> import softib
@@ -48,6 +49,8 @@ def simulate(
     check_choice(engine, path)
     wanted = [(text, changes_of(text, layer)) for text in _changes(what_if)]
     check_network({} if network == "infiniband" else {"network": network}, layer)
+    attributes = record.queue_pairs if record else {}
+    packet_options(attributes, layer, network)
     work = _with_faults(read(workload), faults)
     check_layer(work, layer)
     common = (layer, engine, path, seed, network, record or Record())
@@ -57,7 +60,7 @@ def simulate(
         check_fabrics(work, layer)
         runs = Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric())
     made = Simulation(runs, runs.make())
-    made.others.update(_elsewhere(work, layer, engine, seed))
+    made.others.update(_elsewhere(work, layer, engine, seed, attributes))
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
             made.add_variant(text if number == 0 else text_of(variant), variant)
@@ -70,12 +73,23 @@ def _changes(what_if: str | Sequence[str] | None) -> list[str]:
     return [one for text in texts for one in (SENSITIVITY if text == "sensitivity" else (text,))]
 
 
-def _elsewhere(work: Workload, layer: str, engine: str | None, seed: int) -> dict[str, Simulation]:
+def _elsewhere(
+    work: Workload, layer: str, engine: str | None, seed: int, attributes: Mapping[str, int]
+) -> dict[str, Simulation]:
     """Runs of the jobs that ``work`` places on other fabrics, by the names of these."""
     made = {}
     for name, other in work.fabrics.items():
         jobs = work.of_fabric(name)
-        runs = Runs(as_fabric(other.source), jobs, layer, other.engine or engine, None, seed, other.network, Record())
+        runs = Runs(
+            as_fabric(other.source),
+            jobs,
+            layer,
+            other.engine or engine,
+            None,
+            seed,
+            other.network,
+            Record(queue_pairs=attributes),
+        )
         made[name] = Simulation(runs, runs.make())
     return made
 

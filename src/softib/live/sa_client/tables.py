@@ -25,8 +25,12 @@ __all__ = ["SaTables"]
 
 WINDOW = 8
 """Queries at once: the administrator always has the next one, and none waits for its time-out."""
+GETS = 64
+"""Of queries with one record each: they take no turn of an RMPP window."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
+SA_HEADER = 20
+"""Octets of the SA's own header, which PayloadLength counts, too."""
 CLASS_VERSION = 2
 
 
@@ -54,16 +58,20 @@ class SaTables:
     def __exit__(self, *why: object) -> None:
         self.sock.close()
 
-    def tables(self, record: type[Structure], queries: Sequence[dict[str, Any]]) -> Iterator[tuple[int, np.ndarray]]:
-        """SubnAdmGetTable of each query (component → value): its number and uint8[records, record.size], as answers come.
+    def tables(
+        self, record: type[Structure], queries: Sequence[dict[str, Any]], *, one: bool = False
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """SubnAdmGetTable of each query (component → value): its number and uint8[records, record.size], as answers come. ``one``: SubnAdmGet, for
+        queries of which each has one record, or none.
 
         Raises :class:`PeerError` where the administration refuses, does not answer, or takes longer than its time.
         """
+        method, window = (SaMethod.GET, GETS) if one else (SaMethod.GET_TABLE, WINDOW)
         waiting: dict[int, int] = {}
         rest = iter(enumerate(queries))
         while True:
-            while len(waiting) < WINDOW and (one := next(rest, None)) is not None:
-                waiting[self._send(record, one[1])] = one[0]
+            while len(waiting) < window and (query := next(rest, None)) is not None:
+                waiting[self._send(record, query[1], method)] = query[0]
             if not waiting:
                 return
             message = self._receive()
@@ -71,7 +79,7 @@ class SaTables:
             if number is not None:
                 yield number, _records(message, record)
 
-    def _send(self, record: type[Structure], fields: dict[str, Any]) -> int:
+    def _send(self, record: type[Structure], fields: dict[str, Any], method: SaMethod) -> int:
         self._serial += 1
         head = np.zeros(1, types()["softib_umad_head"])
         head["id"], head["timeout_ms"], head["retries"], head["length"] = self.agent, TIMEOUT_MS, RETRIES, MESSAGE_SIZE
@@ -79,8 +87,8 @@ class SaTables:
         head["lid"], head["sl"] = _big(self.lid, 2), self.sl
         mad = np.zeros(MAD_SIZE, np.uint8)
         mad[:SA_DATA] = SaHeader.pack(
-            base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=SaMethod.GET_TABLE,
-            tid=self._serial, attr_id=record.attr, rmpp_version=1, comp_mask=mask_of(record, *fields),
+            base_version=1, mgmt_class=MgmtClass.SUBN_ADM, class_version=CLASS_VERSION, method=method,
+            tid=self._serial, attr_id=record.attr, rmpp_version=int(method == SaMethod.GET_TABLE), comp_mask=mask_of(record, *fields),
         )  # fmt: skip
         mad[SA_DATA : SA_DATA + record.size] = record.pack(**fields)
         self.sock.sendall(head.tobytes() + mad.tobytes())
@@ -116,10 +124,16 @@ def _records(message: bytes, record: type[Structure]) -> np.ndarray:
         return np.zeros((0, record.size), np.uint8)
     if status:
         raise PeerError(f"the subnet administration refuses with status {status:#06x}")
+    if message[3] == SaMethod.GET_RESP:
+        return np.frombuffer(message[SA_DATA : SA_DATA + record.size], np.uint8).reshape(1, -1)
     step = 8 * int(SaHeader.attr_offset.get(np.frombuffer(message[:SA_DATA], np.uint8)))
     data = np.frombuffer(message[SA_DATA:], np.uint8)
     if step < record.size:
         return np.zeros((0, record.size), np.uint8)
+    if (
+        len(message) == MAD_SIZE
+    ):  # one segment: PayloadLength says what of it is data (IBA 13.6.2.3), the rest is padding
+        data = data[: max(int(SaHeader.length.get(np.frombuffer(message[:SA_DATA], np.uint8))) - SA_HEADER, 0)]
     return data[: len(data) // step * step].reshape(-1, step)[:, : record.size]
 
 
