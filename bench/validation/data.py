@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["SHARED", "imb_pingpong", "measured", "osu"]
+__all__ = ["SHARED", "host_names", "imb_pingpong", "measured", "osu"]
 
 SHARED = next(
     (p / "shared" for p in Path(__file__).resolve().parents if (p / "shared" / "reference").is_dir()), Path("shared")
@@ -46,3 +46,11 @@ def imb_pingpong(name: str) -> tuple[tuple[int, float], ...]:
         return ()
     text = path.read_text(errors="replace").split("Benchmarking PingPong", 1)[1].split("Benchmarking", 1)[0]
     return tuple((int(a), float(t)) for a, t in re.findall(r"^ +(\d+) +\d+ +([\d.]+) +[\d.]+ *$", text, re.M))
+
+
+@cache
+def host_names(pattern: str) -> tuple[str, ...]:
+    """The hosts of the job whose log nccl-tests printed into the one file ``data/PATTERN``, each once, by rank; none where it is absent."""
+    found = sorted((SHARED / "data").glob(pattern))
+    text = found[0].read_text(errors="replace") if found else ""
+    return tuple(dict.fromkeys(re.findall(r"^# +Rank +\d+ Pid +\d+ on +(\w+) ", text, re.M)))

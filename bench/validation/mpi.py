@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 from bench.validation import runs
-from bench.validation.data import imb_pingpong, measured, osu
+from bench.validation.data import host_names, imb_pingpong, measured, osu
 from bench.validation.row import Row
 from softib.workloads.mpi.cost import merged
 from softib.workloads.parameters import Section
@@ -27,19 +28,23 @@ ASSUMPTIONS = {
     "C-azure-cyclecloud-28pairs": "2 hosts on one switch, 1 HDR rail; medians of 28 pairs",
     "abci2-intra-vnode": "1 host of 4 ranks: shared memory alone",
     "abci2-intra-anode": "1 host of 4 or 8 ranks (1 node): shared memory alone",
-    "A-ABCI-V(2xEDR)": "hosts on one switch, 4 ranks and 2 rails each, ranks in blocks; rules of Open MPI 4.0",
-    "A-ABCI-A(4xHDR)": "2 hosts on one switch, 8 ranks and 4 rails each, ranks in blocks; rules of Open MPI 4.0",
-    "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study), with leaf switches: the NCCL logs of the same jobs name their hosts (a0008, 9, 10, 13; a0021 to "
-    "23, 25 to 29); a 40-port HDR switch with as many uplinks as host ports takes five hosts of four adapters each, a0001 to a0005 first: 3 and 1, and 4 and 4 hosts on a leaf, 20 m to the spine; "
-    "that ABCI cables so is not published, and was assumed with these measurements in view (one switch: the last step of small vectors 0.6 us less)",
+    "A-ABCI-V(2xEDR)": "hosts on one pair of leaf switches, as their names say (abci2-larger), 4 ranks and 2 rails each, ranks in blocks; rules of Open MPI 4.0",
+    "A-ABCI-A(4xHDR)": "2 hosts of one rack, on one switch, 8 ranks and 4 rails each, ranks in blocks; rules of Open MPI 4.0",
+    "abci2-inter-anode": "the same on 4 and 8 hosts (originals of the same study), on leaf switches: NCCL's logs of the same jobs name the hosts, ABCI's user guide shows racks of five nodes A, "
+    "and hosts are numbered through from a0001; so 3 and 1, and 4 and 4 hosts share a leaf switch, 20 m to the spine. That a rack has a leaf switch of its own for each of an adapter's ports "
+    "is assumed, as racks of node V have them; it was so with these measurements in view, and 16 hosts of the study, which nobody had looked at then, say the same (docs/collectives.md)",
+    "abci2-larger": "the same on 16 hosts A (5, 5, 5 and 1 of a rack) and 16 and 32 hosts V: racks of 34 hosts with four leaf switches of 36 ports, half of them up, so that each two have the "
+    "two ports of 17 hosts (published: the rack and its switches; assumed: which 17); 14 and 2, 15 and 17 of these jobs' hosts. Nothing was fitted to these, and no bar was set",
     "ofc-osu-edr": "2 hosts on one switch, 1 EDR rail; MVAPICH2 2.2, predicted with the default machine of Open MPI; not fitted to",
     "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library, processors and ranks of a host are not said: machine abci-v, whose adapters are EDR too (docs/collectives.md has what else was tried)",
     "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each; 16 operations of 256 octets for 4 KiB",
     "fiu-imb-fdr": "2 hosts behind 3 store-and-forward switches at 1 Gb/s, frames of 1500: 30 ns a byte below one frame are four serialisations, and the plateau "
     "of 116.7 MB/s is that of 1 Gb/s, though the adapters are of 10 Gb/s; 50 us between interrupts, as Linux's drivers of Intel's adapters have it (not fitted)",
 }
-LEAVES = {4: (3, 1), 8: (4, 4)}
-"""Hosts of ABCI's node A on each leaf switch, by hosts of the job (ASSUMPTIONS)."""
+LEAF_HOSTS = {"a": 5, "g": 17}
+"""Hosts in a row that share leaf switches, by the first letter of ABCI's host names: a rack of node A (its user guide, "ABCI system"), half a rack of node V (ASSUMPTIONS)."""
+LARGER = (("anode", 16), ("vnode", 16), ("vnode", 32))
+"""Jobs of the same study on more hosts than any that something was fitted to."""
 P2P = (
     ("A-ABCI-vnode", "abci-v", 2, "EDR", lambda: measured("A-ABCI-vnode", "osu_multi_lat"), lambda: measured("A-ABCI-vnode", "osu_mbw_mr")),
     ("C-azure-cyclecloud-28pairs", "azure-hbv3", 1, "HDR", lambda: measured("C-azure-cyclecloud-28pairs", "osu_latency_median"),
@@ -91,7 +96,7 @@ def _allreduces(
     v, a = _machine(p, "abci-v"), _machine(p, "abci-a")
     on = lambda hosts, each, s: partial(
         runs.allreduce_us, hosts=hosts, each=each, rails=2 if s is v else 4, speed="EDR" if s is v else "HDR", s=s,
-        leaves=LEAVES.get(hosts, ()) if s is a else (),
+        leaves=leaves_of(host_names(f"abci2/allreduce__inter_{'vnode' if s is v else 'anode'}__job{hosts:02}*.nccl")),
     )  # fmt: skip
     yield "abci2-intra-vnode", 1, osu("abci2/allreduce__intra_vnode__job04*.mpi-cpu"), on(1, 4, v), 0.0
     for each in (4, 8):
@@ -109,6 +114,15 @@ def _allreduces(
             on(nodes, 8, a),
             0.15,
         )
+    for node, nodes in LARGER:
+        data = osu(f"abci2/allreduce__inter_{node}__job{nodes:02}*.mpi-cpu")
+        yield "abci2-larger", nodes, data, on(nodes, 8, a) if node == "anode" else on(nodes, 4, v), 0.0
+
+
+def leaves_of(names: Collection[str]) -> tuple[int, ...]:
+    """How many of the hosts of these names (``a0021``) sit on each leaf switch, in their order; nothing where one switch has them all."""
+    counts = Counter((name[0], (int(name[1:]) - 1) // LEAF_HOSTS[name[0]]) for name in names)
+    return tuple(counts.values()) if len(counts) > 1 else ()
 
 
 def _others(p: Parameters, wanted: Callable[[str], bool], every: int) -> Iterator[Row]:

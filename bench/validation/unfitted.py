@@ -24,8 +24,8 @@ ASSUMPTIONS = {
     "deepops-4xDGXA100": "4 DGX A100, 8 HDR adapters each, as the text says; NCCL's model chooses (2.8.4; the release is not said); two runs within 10 % of each other differ more at 128 MiB",
     "deepops-2xDGX1-RoCE": "2 DGX-1 of 8 V100 with 2 adapters of 100 Gb/s; RoCE is predicted as InfiniBand of this rate; NCCL 2.5.6 there, 2.8.4 here; rows from 8 MiB on, for every third smaller one stalls for 0.5 ms",
     "abci2-intra-nccl": "1 node A with 4 and 8 GPUs, 1 node V with 4; V100's rate of LL128 (512 KiB to 2 MiB there) is taken from A100, for no dataset tells it",
-    "abci2-anode-nccl": "ABCI's node A, 4 and 8 nodes, as the fitted 2",
-    "abci2-vnode-nccl": "ABCI's node V, 8 nodes, as the fitted 2 and 4",
+    "abci2-anode-nccl": "ABCI's node A, 4, 8 and 16 nodes, as the fitted 2",
+    "abci2-vnode-nccl": "ABCI's node V, 8, 16 and 32 nodes, as the fitted 2 and 4",
     "lln-azure-64": "medians of the pairs of a job of 64 nodes of the virtual machine that was fitted in another job",
     "gillon-ibwb": "ConnectX-2 to ConnectX-2 of one host: the profile QDR, though both adapters share one processor's PCIe, which is not modelled",
 }

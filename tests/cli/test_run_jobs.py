@@ -120,6 +120,11 @@ def test_the_line_says_why(view):
     assert "moved nothing over the HCAs" in moved(400), "a path query is no traffic of an application"
     assert "leave out --no-tuning" in moved(0, tune=False)
     assert "UCX_TLS" in moved(0, UCX_TLS="sm")
+    outer = tuned(view, {})
+    assert "your environment" not in moved(0, **outer), "a softib run around this one set these"
+    assert "your environment sets FI_PROVIDER;" in moved(
+        0, **{**tuned(view, {"FI_PROVIDER": "tcp"}), "FI_PROVIDER": "tcp"}
+    )
     assert moved(0, PMI_RANK="0", PMI_SIZE="4").startswith("rank 0 of 4 on host-1[1]")
 
 

@@ -35,6 +35,14 @@ def test_osu_latency_and_bandwidth_are_within_eight_percent(rows, dataset):
     assert np.mean([abs(r.error) for r in rows if r.dataset == dataset]) <= 0.08
 
 
+def test_hosts_of_abci_share_leaf_switches_by_their_names():
+    """Racks of five nodes A (ABCI's user guide), halves of racks of 34 nodes V; hosts are numbered through from 1."""
+    assert mpi.leaves_of(["a0008", "a0009", "a0010", "a0013"]) == (3, 1)
+    assert mpi.leaves_of([f"a{n:04}" for n in range(61, 77)]) == (5, 5, 5, 1)
+    assert mpi.leaves_of(["a0008", "a0009"]) == () == mpi.leaves_of([f"g{n:04}" for n in range(256, 264)])
+    assert mpi.leaves_of([f"g{n:04}" for n in (*range(273, 286), 289, 290, 291)]) == (14, 2)
+
+
 @pytest.mark.slow
 def test_allreduce_on_several_hosts(shared_data):
     """Mean errors; docs/evidence/validation.md has each row."""

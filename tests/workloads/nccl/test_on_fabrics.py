@@ -150,6 +150,16 @@ def test_packets_agree_with_flows() -> None:
     assert took(2, text, layer="packet") == pytest.approx(took(2, text), rel=0.1)
 
 
+@pytest.mark.parametrize(("level", "share"), [("phb", 0.7), ("sys", 0.4), ("off", 0.5)])
+@pytest.mark.parametrize("detail", ["chunks", "flows"])
+def test_all_connections_of_an_adapter_share_the_way_to_it(level: str, share: float, detail: str) -> None:
+    """A node inside a tree sends to two children and to a parent, and is a leaf of the other tree: twice the vector goes through its adapter, at 25 GB/s times the share."""
+    found = softib.simulate(
+        rails(8, 1), f"nccl-all-reduce:64MB,machine=dgx-a100,nics=1,algorithm=tree,protocol=simple,gpudirect={level},detail={detail}"
+    ).to_json()["jobs"][0]["nccl"]  # fmt: skip
+    assert 0.6 * share * 25 < 2 * found["algbw_gbytes"] <= share * 25
+
+
 def test_gpudirect_is_a_matter_of_the_way_to_the_adapter() -> None:
     """Behind one PCIe switch is best, across two processors worse than by one root complex, and small ones pay for the bounce (NCCL's PATH levels)."""
     base = machine_of("dgx-a100")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from softib.live.launch.ranks import Job, job_of
+from softib.live.launch.tuning import MARK
 
 __all__ = ["Watch", "communicates"]
 
@@ -18,6 +19,8 @@ ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
 """Octets below which nothing of an application was moved: a path query and a connection's handshake of rdma_cm are less."""
+CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL")
+"""Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
 
 
@@ -53,7 +56,8 @@ class Watch:
         if environment.get(QUIET) == "1" or self._octets() - self.before >= NOTHING:
             return None
         who = _who(job_of(environment), place)
-        theirs = [n for n in ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL") if n in environment]
+        ours = environment.get(MARK, "").split()  # of a softib run around this one
+        theirs = [n for n in CHOOSING if n in environment and n not in ours]
         if not tuned:
             why = "leave out --no-tuning"
         elif theirs:

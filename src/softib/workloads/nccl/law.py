@@ -17,6 +17,7 @@ from softib.workloads.parameters import Section, section
 __all__ = [
     "SWITCHED",
     "Hops",
+    "busiest_gbytes",
     "hops_of",
     "host_us",
     "nic_gbytes",
@@ -118,6 +119,11 @@ def _nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
     return nic_gbytes(m, v) * payload_of(by) * v["nic_share"] / max(1, -(-work.channels // m.nics))
 
 
+def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
+    """GB/s of payload of a connection between nodes while all connections of the busiest NIC have something to carry: of a tree, that is to two children and from them."""
+    return min(rates_of(by, m, nodes, work, v)[1], _nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
+
+
 def predicted_us(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, values: Section | None = None
 ) -> float:
@@ -128,8 +134,8 @@ def predicted_us(
     host = host_us(collective, machine, nodes, v, work.channels)
     if by.algorithm == Algorithm.P2P:
         return max(host, _pairs_us(collective, size, machine, nodes, hops, (inside, across)))
-    path, moved, shared = _shape(collective, by, machine, nodes)
-    busiest = across if nodes == 1 else min(across, _nic_share(by, machine, work, v) / shared)
+    path, moved, _ = _shape(collective, by, machine, nodes)
+    busiest = across if nodes == 1 else busiest_gbytes(collective, by, machine, nodes, work, v)
     latency = path[0] * hops.inside + path[1] * hops.across
     if by.protocol == Protocol.LL and by.algorithm == Algorithm.RING:
         latency += sum(path) * v["ll_line"] * min(1.0, size / (ranks_of(by, machine, nodes) * LEAST_LINES))

@@ -17,6 +17,7 @@ from softib.workloads.nccl.algorithms import plan_of
 from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.law import (
     SWITCHED,
+    busiest_gbytes,
     hops_of,
     host_us,
     nic_gbytes,
@@ -164,6 +165,10 @@ def chunk_part(run: Run) -> Part:
     plan = plan_of(run.collective, run.by, run.size, run.machine, run.nodes, work)
     v, m = run.values, run.machine
     hops, (inside, across) = hops_of(run.by, m, run.nodes, v, work.channels), rates_of(run.by, m, run.nodes, work, v)
+    if (
+        m.gpudirect != "pix"
+    ):  # the path to the adapter is narrower than its link, which does not tell connections to wait for each other then
+        across = busiest_gbytes(run.collective, run.by, m, run.nodes, work, v)
     payload = payload_of(run.by)
     host = np.concatenate([run.host, _of_switches(run, plan)])
     node = np.concatenate([np.arange(plan.ranks) // m.gpus, np.full(plan.extra, -1)])
@@ -208,8 +213,9 @@ def flow_part(run: Run) -> Part:
     _, across = rates_of(run.by, m, run.nodes, work, v)
     payload = payload_of(run.by)
     adapter = nic_gbytes(m, v) * payload * v["nic_share"]
-    rate = np.minimum(connections * across, adapter)
-    busy = max(float(np.bincount(side, octets).max(initial=0.0)) for side in (src, dst)) / adapter
+    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
+    rate = np.minimum(connections * across, adapter * octets / np.maximum(np.maximum(*both), 1e-9))
+    busy = max(float(side.max(initial=0.0)) for side in both) / adapter
     start = max(0.0, whole - max(busy, float((octets / rate).max(initial=0.0))) / 1e3)
     octets = np.maximum(np.round(octets / payload), 1).astype(np.int64)
     pieces = -(-octets // MOST_OCTETS)
