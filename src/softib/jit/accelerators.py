@@ -151,6 +151,7 @@ def _trial(use: Accelerators) -> str:
         child = os.fork()
     if not child:
         text = "the trial did not end"
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is no verdict on Numba
         try:
             _try(use)
             text = "works"

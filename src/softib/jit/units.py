@@ -26,7 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.types import unliteral
 from numba.core.types.functions import BaseFunction
 
-from softib.jit import progress
+from softib.jit import interrupts, progress
 from softib.jit.callees import clone, declared
 from softib.jit.functions import UnitError
 from softib.jit.identity import identity, reached, reached_from, title
@@ -41,6 +41,8 @@ INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 _parts = {}
 _shared = {}
+
+interrupts.wait_at_exit(global_compiler_lock)
 
 
 def entry(k, keep=True):
@@ -72,7 +74,7 @@ def one_at_a_time(dispatcher, name, signature):
     once compile a unit once. Numba's own lock comes first, or two threads could wait for each other.
 
     Raises :class:`UnitError` when there is no unit: the kernel has not run."""
-    with global_compiler_lock, STORE.alone(name):
+    with global_compiler_lock, STORE.alone(name), interrupts.held():
         try:
             return type(dispatcher).compile(dispatcher, signature)
         except Exception as error:
@@ -290,6 +292,7 @@ class PartCompiler(compiler.Compiler):
         super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), locals)
 
     def compile_extra(self, func):
+        interrupts.check()
         result = super().compile_extra(func)
         progress.step(f"{func.__module__}.{func.__qualname__}")
         return result
