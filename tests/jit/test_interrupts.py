@@ -55,6 +55,27 @@ def test_an_interrupt_is_neither_lost_nor_a_crash(package, tmp_path, place, mode
     assert done.stderr.rstrip().endswith("KeyboardInterrupt") and "ignored" not in done.stderr and not done.stdout
 
 
+def test_an_interrupt_before_the_first_table_has_a_type_is_not_lost(package, tmp_path):
+    """Numba's C code asks a table for its type and drops whatever rises there: what takes long is loaded before."""
+    program = """
+        import os, signal, sys
+
+        class Interrupts:
+            def find_spec(self, name, path=None, target=None):
+                if name == "softib.jit.table_types":
+                    sys.meta_path.remove(self)
+                    os.kill(os.getpid(), signal.SIGINT)
+
+        sys.meta_path.insert(0, Interrupts())
+        """
+    env = {**environment(package), "SOFTIB_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program) + textwrap.dedent(MAIN)], env=env, capture_output=True, text=True, timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGINT and not done.stdout
+
+
 def test_a_program_that_ends_waits_for_a_thread_that_compiles(package, tmp_path):
     """It ends between two kernels; the exit code is the program's."""
     program = """
