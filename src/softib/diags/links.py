@@ -120,9 +120,9 @@ def slow(c: Context) -> Iterator[Finding]:
     groups = [_Peers(links, g[rows]) for g in classes]
     here, of_class = groups[0], groups[1]
     here.odd &= ~_scattered(here, of_class)
-    own = _of_their_own(of_class, _Peers(links, on[rows]))
+    choice = _agreeing_class(of_class, _Peers(links, on[rows]))
     for k in np.unique(kind[rows]).tolist():
-        yield from _judge(links, np.flatnonzero(kind[rows] == k), groups, own)
+        yield from _judge(links, np.flatnonzero(kind[rows] == k), groups, choice)
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
     return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
 
 
-def _of_their_own(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
+def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
     """bool[links]: two or more links of a class, all at one rate, on a switch whose hosts all have that rate: servers of another make, where
     nothing states what parts are."""
     agree = of_class.same_rate == of_class.size
@@ -225,8 +225,8 @@ def host_classes(c: Context) -> np.ndarray:
     return out
 
 
-def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], own: np.ndarray) -> Iterator[Finding]:
-    """Findings about the links ``at`` (of ``links.rows``) of one kind; ``own``: see :func:`_of_their_own`."""
+def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarray) -> Iterator[Finding]:
+    """Findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see :func:`_agreeing_class`."""
     rows = links.rows[at]
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
     known = (can > 0) & (wide > 0)
@@ -234,7 +234,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], own: np.ndarray)
     here, kind = groups[0], groups[-1]
     # All hosts of a leaf at one rate: a choice too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
-    alike |= own[at] & ~known
+    alike |= choice[at] & ~known
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
     if links.sure:  # many links at one rate below their ends are a choice (cables, splitters), not so many faults
