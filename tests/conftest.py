@@ -21,7 +21,7 @@ TESTS = ROOT / "tests"
 
 
 ORDER = (
-    "live/ibsim/test_hostile.py",  # compiles what answers MADs: answer, then serve with the parts that are typed already, then pump
+    "live/ibsim/test_hostile.py",  # compiles what answers MADs
     "cm", "iba", "mad", "routing",  # need none of that, so the other worker need not wait for it
     "sim/packet/test_ethernet_on_cores.py",  # compiles the packet layer's loops of Ethernet
     "sm",

@@ -118,3 +118,19 @@ def test_servers_of_two_rates_side_by_side_are_no_warnings(share: float) -> None
     run_at(fabric, [int(ports[99])], SPEED_BY_NAME["SDR"].code, lanes=1)
     (found,) = warnings(check(fabric, records=DUMP))
     assert found.code == "link-slower-than-peers" and str(found.where[1]) == fabric.port_name(int(ports[99]))
+
+
+@pytest.mark.parametrize(("managers", "slow", "expected"), [(2, 2, 0), (3, 3, 0), (3, 1, 1), (1, 1, 1)])
+def test_management_hosts_on_a_switch_of_their_own_are_a_class_of_their_own(
+    managers: int, slow: int, expected: int
+) -> None:
+    """A netlist without device IDs: nothing but name and place tells an EDR management host from an HDR server. Two or more that agree are a
+    choice; one that differs from its like, or stands alone, is an exception."""
+    fabric = dumped(hosts=16 * 16 + managers)
+    fabric.device_id[:] = 0
+    ports = hosts_on(fabric, 16)
+    assert len(ports) == managers
+    for i, port in enumerate(ports):
+        fabric.node_desc[fabric.port_node[port]] = np.frombuffer(f"mgmt-{i + 1}".encode().ljust(64, b"\0"), np.uint8)
+    run_at(fabric, ports[:slow], EDR)
+    assert [f.code for f in warnings(check(fabric, records=DUMP))] == ["link-slower-than-peers"] * expected

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.analysis import columns
-from softib.api.files import write_file
 from softib.fabric.model import Fabric
+from softib.whole_files import write_text
 
 if TYPE_CHECKING:
     from softib.analysis.model import Report
@@ -50,7 +50,7 @@ class Drawing:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to ``path``, and say where. Raises :class:`InputError` where that is not possible."""
-        write_file(path, lambda target: target.write_text(self._svg, encoding="utf-8"))
+        write_text(path, self._svg)
         return Path(path)
 
 

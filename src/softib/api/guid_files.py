@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softib.errors import InputError
+from softib.whole_files import write_text
 
 if TYPE_CHECKING:
     from softib.routing.engine import RouteOptions
@@ -22,7 +23,7 @@ def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
         for kind, guids in (("root", options.root_guids), ("cn", options.cn_guids), ("io", options.io_guids)):
             if guids:
                 path = Path(folder) / f"{kind}_guids.conf"
-                path.write_text("".join(f"{guid:#018x}\n" for guid in guids))
+                write_text(path, "".join(f"{guid:#018x}\n" for guid in guids))
                 files[f"{kind}_guid_file"] = str(path)
     except OSError as error:
         raise InputError(f"{folder}: cannot write there: {error.strerror or error}") from None

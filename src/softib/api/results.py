@@ -134,16 +134,16 @@ class Report(Suggests):
         With ``when`` the page says that it was made then, by this version and by ``command``; without it, the same report
         is always the same page.
         """
-        from softib.api.files import write_file
         from softib.render.html import to_html
         from softib.render.phrases import made
+        from softib.whole_files import write_text
 
         timed = Timed(steps)
         with timed("drawing"):
             page = to_html(replace(self._found, made=None if when is None else made(when, command)), live)
         self._found.seconds.update(timed.seconds)
         if path is not None:
-            write_file(path, lambda target: target.write_text(page, encoding="utf-8"))
+            write_text(path, page)
         return page
 
     def print(self) -> None:

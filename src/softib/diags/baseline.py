@@ -16,6 +16,7 @@ from typing import Any
 
 from softib.diags.finding import Finding
 from softib.errors import InputError
+from softib.whole_files import write_text
 
 __all__ = ["VERSION", "fingerprint", "new_findings", "read_baseline", "write_baseline"]
 
@@ -41,10 +42,7 @@ def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
         for f in findings
     ]  # fmt: skip
     rows.sort(key=lambda row: (row["code"], row["where"], row["fingerprint"], row["message"]))
-    try:
-        Path(path).write_text(json.dumps({KEY: VERSION, "findings": rows}, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+    write_text(path, json.dumps({KEY: VERSION, "findings": rows}, indent=1) + "\n")
 
 
 def read_baseline(path: str | Path) -> Counter[str]:

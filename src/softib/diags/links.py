@@ -116,12 +116,13 @@ def slow(c: Context) -> Iterator[Finding]:
     (speed_a, lanes_a), (speed_b, lanes_b) = supported(view, a), supported(view, b)
     can, wide = np.minimum(speed_a, speed_b), np.minimum(lanes_a, lanes_b)
     links = _Links(view, rows, speed, lanes, can, wide, "capabilities" in view.records)
-    kind, classes = _kinds(c)
+    kind, on, classes = _kinds(c)
     groups = [_Peers(links, g[rows]) for g in classes]
     here, of_class = groups[0], groups[1]
     here.odd &= ~_scattered(here, of_class)
+    choice = _agreeing_class(of_class, _Peers(links, on[rows]))
     for k in np.unique(kind[rows]).tolist():
-        yield from _judge(links, np.flatnonzero(kind[rows] == k), groups)
+        yield from _judge(links, np.flatnonzero(kind[rows] == k), groups, choice)
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,16 @@ def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
     return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
 
 
-def _kinds(c: Context) -> tuple[np.ndarray, list[np.ndarray]]:
-    """(kind of each link of ``view.cable``: parts and tiers of both ends; groups of peers within kinds, the closest first).
+def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
+    """bool[links]: two or more links of a class, all at one rate, on a switch whose hosts all have that rate: servers of another make, where
+    nothing states what parts are."""
+    agree = of_class.same_rate == of_class.size
+    return np.asarray(agree & (of_class.size > 1) & (on_switch.same_rate == on_switch.size))
+
+
+def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """(kind of each link of ``view.cable``: parts and tiers of both ends; the switch of a host's link; groups of peers within kinds, the
+    closest first).
 
     The closest peers of a host's link are those of hosts of its class on the same switch; then its class everywhere; then
     the kind. A class are hosts whose names differ in numbers only, by adapter (``mlx5_4`` may be the storage rail), of one
@@ -194,7 +203,8 @@ def _kinds(c: Context) -> tuple[np.ndarray, list[np.ndarray]]:
     switch = np.where(view.is_switch[view.node_a], view.node_a, view.node_b)
     to_host = view.is_host[view.node_a] | view.is_host[view.node_b]
     on_switch = by_class * len(view.names) + np.where(to_host, switch, 0)
-    return kind, [on_switch, by_class, kind]
+    switch = np.where(to_host, switch, -1 - np.arange(len(switch)))  # a link between switches has none
+    return kind, switch, [on_switch, by_class, kind]
 
 
 def _pairs_of(of: np.ndarray, view: FabricView) -> np.ndarray:
@@ -215,8 +225,8 @@ def host_classes(c: Context) -> np.ndarray:
     return out
 
 
-def _judge(links: _Links, at: np.ndarray, groups: list[_Peers]) -> Iterator[Finding]:
-    """Findings about the links ``at`` (of ``links.rows``) of one kind."""
+def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarray) -> Iterator[Finding]:
+    """Findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see :func:`_agreeing_class`."""
     rows = links.rows[at]
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
     known = (can > 0) & (wide > 0)
@@ -224,6 +234,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers]) -> Iterator[Find
     here, kind = groups[0], groups[-1]
     # All hosts of a leaf at one rate: a choice too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
+    alike |= choice[at] & ~known
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
     if links.sure:  # many links at one rate below their ends are a choice (cables, splitters), not so many faults

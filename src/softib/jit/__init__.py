@@ -7,7 +7,7 @@ Rules, kept by :func:`kernel`:
 * Kernels take numbers, arrays (outputs and RNG state too) and :func:`table`\\ s of arrays, and call only other kernels and
   builtins.
 * What Python calls and everything below it is one **unit** (:mod:`softib.jit.units`): optimised once, one piece of
-  machine code. Units and tables stand on private names of Numba; where these are missing or changed, kernels compile by
+  machine code. A kernel that is ``shared`` is a unit for other kernels too. Units and tables stand on private names of Numba; where these are missing or changed, kernels compile by
   ``numba.njit(cache=True)`` (:mod:`softib.jit.plain`), with the same results (:mod:`softib.jit.accelerators`).
 * Machine code is kept below :func:`cache_dir` (:mod:`softib.jit.store`), named by all that it can depend on
   (:mod:`softib.jit.identity`): Numba's own cache does not notice an edited callee in another file.

@@ -99,6 +99,8 @@ def _entry(k: Kernel, use: Accelerators, keep: bool = True) -> Callable[..., Any
         from softib.jit.plain import entry as compiled
     dispatcher: Callable[..., Any] = compiled(k, keep)
     if use.tables:
+        import softib.jit.table_types  # noqa: F401  (now: Numba's C code, which asks for a table's type, drops Ctrl-C)
+
         return dispatcher
     return lambda *args: dispatcher(*[a.as_named_tuple() if isinstance(a, Table) else a for a in args])
 
@@ -151,6 +153,7 @@ def _trial(use: Accelerators) -> str:
         child = os.fork()
     if not child:
         text = "the trial did not end"
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is no verdict on Numba
         try:
             _try(use)
             text = "works"

@@ -26,13 +26,17 @@ class UnitError(Exception):
 
 
 class Kernel:
-    """A function compiled by Numba, with all kernels that it calls, when Python first calls it."""
+    """A function compiled by Numba, with all kernels that it calls, when Python first calls it.
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
+    ``shared``: kernels that call it call its machine code instead of containing it, which is compiled once for all of them. For large
+    ones that several others call, and not in their innermost loops: nothing is inlined or optimised across that call.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], shared: bool = False):
         if not is_kernel_file(function.__code__.co_filename):
             raise TypeError(f"{function.__qualname__}: kernels live in kernels.py, *_kernels.py or a folder kernels/")
         self.python = function
-        self.options = options
+        self.options, self.shared = options, shared
         self._entry: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
@@ -80,11 +84,11 @@ class External:
         return types.ExternalFunction(self.symbol, signature)
 
 
-def kernel(function: F | None = None, **options: Any) -> Any:
+def kernel(function: F | None = None, *, shared: bool = False, **options: Any) -> Any:
     """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``; ``nogil=True`` is the default."""
     if function is None:
-        return lambda f: Kernel(f, options)
-    return Kernel(function, options)
+        return lambda f: Kernel(f, options, shared)
+    return Kernel(function, options, shared)
 
 
 inner = functools.partial(kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -17,7 +17,7 @@ import hashlib
 import os
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +53,13 @@ def reached_from(k: Kernel) -> dict[str, Kernel]:
     return {name: value for name, value in frozen_of(k).items() if isinstance(value, Kernel) and value is not k}
 
 
-def reached(k: Kernel) -> list[Kernel]:
-    """``k`` and every kernel that it can call, in the order in which they are met."""
+def reached(k: Kernel, into: Callable[[Kernel], bool] = lambda _: True) -> list[Kernel]:
+    """``k`` and every kernel that it can call, in the order in which they are met; of these only those for which ``into`` holds, and what
+    they call."""
     found, todo = [k], [k]
     while todo:
         for callee in reached_from(todo.pop()).values():
-            if callee not in found:
+            if callee not in found and into(callee):
                 found.append(callee)
                 todo.append(callee)
     return found
@@ -79,7 +80,7 @@ def title(k: Kernel) -> str:
 
 def _frozen_text(k: Kernel) -> str:
     """What ``k`` itself freezes; of the kernels that it calls only which they are."""
-    parts = [title(k), repr(sorted(k.options.items())), *_code(k.python.__code__, k.python.__doc__)]
+    parts = [title(k), repr((sorted(k.options.items()), k.shared)), *_code(k.python.__code__, k.python.__doc__)]
     parts += [_value(v, k) for v in (k.python.__defaults__ or ())]
     parts += [_value(cell.cell_contents, k) for cell in (k.python.__closure__ or ())]
     parts += [f"{name}={_value(value, k)}" for name, value in frozen_of(k).items()]

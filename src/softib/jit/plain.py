@@ -13,7 +13,7 @@ import threading
 
 import numba
 
-from softib.jit import progress
+from softib.jit import interrupts, progress
 from softib.jit.callees import clone, declared
 from softib.jit.identity import identity, reached, reached_from, title
 from softib.jit.store import FOLDER, STORE, cache_dir
@@ -23,6 +23,8 @@ __all__ = ["entry"]
 _called = {}
 _alone = threading.RLock()
 """One thread compiles: the first waits for another process' lock, the second must not hold Numba's lock meanwhile."""
+
+interrupts.wait_at_exit(_alone)
 
 
 def entry(k, keep=True):
@@ -89,7 +91,7 @@ def _compile(dispatcher, k, folder, signature):
     """Load from Numba's cache or compile and keep: one process at a time, since Numba numbers its files without a lock."""
     load_or_compile = functools.partial(type(dispatcher).compile, dispatcher, signature)
     names = {title(callee) for callee in reached(k)} - {title(k)}
-    with _alone, STORE.alone(title(k)), progress.compiling(title(k), names, quiet=True) as announce:
+    with _alone, STORE.alone(title(k)), interrupts.held(), progress.compiling(title(k), names, quiet=True) as announce:
         misses = sum(dispatcher.stats.cache_misses.values())
         try:
             found = load_or_compile()
@@ -110,6 +112,7 @@ def _compile(dispatcher, k, folder, signature):
 
 
 def _step(dispatcher, name, signature):
+    interrupts.check()
     found = type(dispatcher).compile(dispatcher, signature)
     progress.step(name)
     return found

@@ -25,17 +25,22 @@ def on_compiling(listener: Listener) -> None:
 @contextmanager
 def compiling(unit: str, kernels: set[str], quiet: bool = False) -> Iterator[Callable[[], None]]:
     """A unit of these kernels compiles. ``quiet``: perhaps (it may be loaded); the first :func:`step`, or a call of what
-    this yields, shows that it does."""
-    _unit[:] = [unit]
-    _known.clear()
-    _known.update(kernels)
-    _done.clear()
+    this yields, shows that it does. A unit that another one needs compiles within it."""
+    before = list(_unit), set(_known), set(_done)
+    _set([unit], kernels, set())
     if not quiet:
         _report()
     try:
         yield _report
     finally:
-        _unit.clear()
+        _set(*before)
+
+
+def _set(unit: list[str], known: set[str], done: set[str]) -> None:
+    _unit[:] = unit
+    for names, now in ((_known, known), (_done, done)):
+        names.clear()
+        names.update(now)
 
 
 def step(name: str) -> None:

@@ -18,6 +18,9 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
+
+from softib.jit.interrupts import check
 
 __all__ = ["STORE", "Store", "cache_dir"]
 
@@ -26,6 +29,8 @@ KEEP_DAYS, KEEP_FILES = 60, 2000
 YOUNG_S = 3600.0
 """Nothing younger is deleted, whatever there is: it may be of a run that goes on."""
 DAY_S = 86400.0
+PAUSE_S = 0.02
+"""Between two looks whether another process has compiled."""
 SUFFIX, PART, LOCK = ".code", ".part", ".lock"
 FOLDER = ".numba"
 """What Numba keeps of one kernel itself, where it compiles the plain way."""
@@ -66,7 +71,7 @@ class Store:
             with contextlib.suppress(OSError):
                 cache_dir().mkdir(parents=True, exist_ok=True)
                 file = held.enter_context((cache_dir() / (name + LOCK)).open("ab"))
-                fcntl.flock(file, fcntl.LOCK_EX)
+                _lock(file)
             yield
 
     def write(self, name: str, payload: bytes) -> None:
@@ -99,6 +104,16 @@ class Store:
             "each run compiles anew (SOFTIB_CACHE_DIR names another folder)",
             file=sys.stderr,
         )
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Wait for the lock of ``file``; Ctrl-C ends that, also where it is held back."""
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            check()
+            time.sleep(PAUSE_S)
 
 
 def prune(folder: Path, now: float) -> None:

@@ -26,7 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.types import unliteral
 from numba.core.types.functions import BaseFunction
 
-from softib.jit import progress
+from softib.jit import interrupts, progress
 from softib.jit.callees import clone, declared
 from softib.jit.functions import UnitError
 from softib.jit.identity import identity, reached, reached_from, title
@@ -40,10 +40,23 @@ INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """What only kernels call needs no wrapper for Python."""
 
 _parts = {}
+_shared = {}
+
+interrupts.wait_at_exit(global_compiler_lock)
 
 
 def entry(k, keep=True):
     """The dispatcher that Python calls: machine code from the store, or of a unit compiled now."""
+    if not k.shared:
+        return unit_of(k, keep)
+    if id(k) not in _shared:
+        _shared[id(k)] = made = unit_of(k, keep)
+        made.get_call_template = functools.partial(call_template, made)
+    return _shared[id(k)]
+
+
+def unit_of(k, keep):
+    """A dispatcher of units of ``k``."""
     options = {"nogil": True, **{n: v for n, v in k.options.items() if n not in INNER}, "no_cfunc_wrapper": True}
     function = clone(k.python)
     function.kernel = k
@@ -61,7 +74,7 @@ def one_at_a_time(dispatcher, name, signature):
     once compile a unit once. Numba's own lock comes first, or two threads could wait for each other.
 
     Raises :class:`UnitError` when there is no unit: the kernel has not run."""
-    with global_compiler_lock, STORE.alone(name):
+    with global_compiler_lock, STORE.alone(name), interrupts.held():
         try:
             return type(dispatcher).compile(dispatcher, signature)
         except Exception as error:
@@ -70,6 +83,8 @@ def one_at_a_time(dispatcher, name, signature):
 
 def part(k):
     """The dispatcher that kernels call."""
+    if k.shared:
+        return entry(k)
     if id(k) not in _parts:
         function = clone(k.python)
         function.__globals__.update(callees(k))
@@ -158,7 +173,27 @@ class _NoEnvironment:
 
 
 class Unit(codegen.JITCodeLibrary):
-    """Machine code of a kernel that Python calls."""
+    """Machine code of a kernel that Python calls, or that units call which do not contain it (``shared``).
+
+    ``symbol`` is by what name they do: one that is the same in every process, unlike the one that Numba gives the ``function``.
+    ``needs`` are the signatures of the shared kernels that it calls, by their title.
+    """
+
+    symbol, function = "", ""
+
+    def __init__(self, generator, name):
+        super().__init__(generator, name)
+        self.needs = {}
+
+    def share(self, k, symbol, result):
+        """From now on other units find the function of ``result`` by ``symbol``."""
+        self.kernel, self.symbol, self.function, self.signature = (
+            k,
+            symbol,
+            result.fndesc.llvm_func_name,
+            result.signature,
+        )
+        ll.add_symbol(symbol, self.get_pointer_to_function(self.function))
 
     def finalize(self):
         self._raise_if_finalized()
@@ -169,9 +204,14 @@ class Unit(codegen.JITCodeLibrary):
                 library.below(found)
             else:
                 found[library] = None
+        shared = [library for library in found if isinstance(library, Unit)]
         for library in found:
             self._reload_init.update(library._reload_init)
-            self._final_module.link_in(_linkable(library), preserve=True)
+            if library not in shared:
+                self._final_module.link_in(_linkable(library), preserve=True)
+        for library in shared:
+            self._final_module.get_function(library.function).name = library.symbol
+            self.needs.setdefault(title(library.kernel), []).append(library.signature.args)
         for function in self._final_module.functions:
             if not function.is_declaration and function.name not in defined:
                 function.linkage = "internal"
@@ -240,7 +280,7 @@ class UnitCompiler(compiler.Compiler):
         super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), locals)
 
     def compile_extra(self, func):
-        names = {title(k) for k in reached(func.kernel)} - {title(func.kernel)}
+        names = {title(k) for k in reached(func.kernel, lambda k: not k.shared)} - {title(func.kernel)}
         with parts_only(self.state.targetctx.codegen()), progress.compiling(title(func.kernel), names):
             return super().compile_extra(func)
 
@@ -252,6 +292,7 @@ class PartCompiler(compiler.Compiler):
         super().__init__(typingctx, targetctx, library, args, return_type, Flags(flags), locals)
 
     def compile_extra(self, func):
+        interrupts.check()
         result = super().compile_extra(func)
         progress.step(f"{func.__module__}.{func.__qualname__}")
         return result
@@ -271,22 +312,37 @@ class UnitCache(_Cache):
     def load_overload(self, sig, target_context):
         """From the store; where it has none, what compiling needs is made ready."""
         target_context.refresh()
-        data = STORE.read(self._name(sig, target_context.codegen()))
+        name = self._name(sig, target_context.codegen())
+        data = STORE.read(name)
         if data is not None:
-            kept, payload = pickle.loads(data)
+            kept, needs, payload = pickle.loads(data)
             if kept == sig:
-                return compiler.CompileResult._rebuild(target_context, *payload)
+                self._compile(needs)
+                return self._shared(name, _rebuilt(target_context, payload))
         self.function.__globals__.update(callees(self.kernel))
         return None
 
+    def _compile(self, needs):
+        """Have the machine code that the loaded one calls."""
+        below = {title(k): k for k in reached(self.kernel) if k.shared} if needs else {}
+        for called, signatures in needs.items():
+            for args in signatures:
+                entry(below[called]).compile(args)
+
+    def _shared(self, name, result):
+        if self.kernel.shared:
+            result.library.share(self.kernel, f"softib.{name}", result)
+        return result
+
     def save_overload(self, sig, data):
         """Into the store."""
+        self._shared(self._name(sig, data.library.codegen), data)
         if STORE.given_up or data.library.has_dynamic_globals:
             return
         name, kind, (code, _) = data.library.serialize_using_object_code()
         payload = list(data._replace(type_annotation="")._reduce())
         payload[0] = name, kind, (code, _names_only(data.library))
-        STORE.write(self._name(sig, data.library.codegen), serialize.dumps((sig, tuple(payload))))
+        STORE.write(self._name(sig, data.library.codegen), serialize.dumps((sig, data.library.needs, tuple(payload))))
 
     cache_path = None
 
@@ -298,6 +354,17 @@ class UnitCache(_Cache):
 
     def flush(self):
         """Nothing."""
+
+
+def _rebuilt(target_context, payload):
+    """Numba's result of compiling, from what was kept of it; its library is a :class:`Unit`, also where a unit compiles that
+    calls it."""
+    generator = target_context.codegen()
+    before, generator._library_class = generator._library_class, Unit
+    try:
+        return compiler.CompileResult._rebuild(target_context, *payload)
+    finally:
+        generator._library_class = before
 
 
 def _names_only(library):

@@ -26,7 +26,7 @@ def is_request(m):
     return not m[METHOD_AT] & RESPONSE_BIT and m[METHOD_AT] != TRAP_REPRESS
 
 
-@kernel(_nrt=False)
+@kernel(shared=True, _nrt=False)
 def answer(t, v, q, a, x, port, number, now, n, classes):
     """Answer the first ``n`` of the requests ``q`` that program ``number`` on ``port`` sent (see :mod:`softib.live.exchange`).
 

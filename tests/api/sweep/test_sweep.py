@@ -11,6 +11,7 @@ import time
 import pytest
 
 import softib
+from softib.api.sweep.rows import check_appendable
 from softib.errors import InputError, LimitError, MissingLibrary
 from tests.cli.run import softib as run
 
@@ -224,3 +225,10 @@ def test_a_cluster_that_is_not_there_is_one_line(tree):
     pytest.importorskip("distributed", reason="dask.distributed is not installed")
     with pytest.raises(InputError, match=r"no Dask scheduler at tcp://127\.0\.0\.1:9"):
         softib.sweep(tree, WORK, GRID, dask="tcp://127.0.0.1:9")
+
+
+def test_checking_leaves_nothing(tmp_path):
+    check_appendable(tmp_path / "new")
+    assert not os.listdir(tmp_path)
+    with pytest.raises(InputError, match="cannot write"):
+        check_appendable(tmp_path / "no" / "where")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softib.errors import UnknownFormat, UnknownName
+from softib.errors import InputError, UnknownFormat, UnknownName
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
@@ -113,5 +113,5 @@ def test_format_by_suffix_and_name(tmp_path: Path) -> None:
         registry.write(f, tmp_path / "x.txt")
     with pytest.raises(UnknownName, match="did you mean ibsim"):
         registry.write(f, tmp_path / "x.txt", "ibsym")
-    with pytest.raises(registry.UnreadableFile, match="cannot write"):
+    with pytest.raises(InputError, match="cannot write"):
         registry.write(f, tmp_path / "absent" / "x.net")

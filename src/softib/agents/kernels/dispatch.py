@@ -32,6 +32,7 @@ from softib.agents.kernels.vports import (
 )
 from softib.iba import constants as c
 from softib.iba.mad_offsets import ATTR_AT, CLASS_AT, METHOD_AT, MODIFIER_AT, VERSION_AT
+from softib.jit import kernel
 
 A = c.SmpAttr
 NODE_DESC, NODE_INFO, SWITCH_INFO, GUID_INFO, PORT_INFO = (
@@ -162,7 +163,7 @@ def arrive_gmp(t, m, ingress, now):
     return ANSWERED
 
 
-@inner(inline="always")
+@kernel(shared=True, _nrt=False)
 def arrive(t, m, ingress, now, slid):
     """What happens to a MAD at its destination: SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
 

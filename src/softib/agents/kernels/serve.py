@@ -142,7 +142,7 @@ def copy_mad(to, row, of, from_row):
         to[row, i] = of[from_row, i]
 
 
-@kernel(_nrt=False)
+@kernel(shared=True, _nrt=False)
 def serve(t, port, now, mads, q, answers, answers64, a, o):
     """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of ``q``
     (:data:`~softib.mad.batch.MadColumns`) address them.

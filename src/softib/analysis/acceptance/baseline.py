@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from softib.diags.observations import Observations, ObservedPorts
-from softib.errors import InputError, UnreadableFile
+from softib.errors import UnreadableFile
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
+from softib.whole_files import write_text
 
 __all__ = ["ERROR_COUNTERS", "KEY", "MODULE_KEYS", "BaselineRecord", "read_baseline", "record_of", "write_baseline"]
 
@@ -101,13 +102,7 @@ def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None
         "pairs": {t: [[a, b, v] for (a, b), v in rows.items()] for t, rows in record.pairs.items()},
         "fabric": None if record.fabric is None else _text_of(record.fabric).splitlines(),
     }  # fmt: skip
-    path = Path(path)
-    temporary = path.with_name(f"{path.name}.new")
-    try:
-        temporary.write_text(json.dumps(stated, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot write: {error.strerror or error}") from None
+    write_text(path, json.dumps(stated, indent=1, sort_keys=True) + "\n")
 
 
 def _text_of(fabric: Fabric) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from softib.api.progress import Notice
 from softib.errors import InputError
+from softib.whole_files import write_file
 
 __all__ = ["Recording", "recording_to"]
 
@@ -84,13 +85,10 @@ def _write(path: Path, folder: Path) -> str:
 
     made = recorded_schedule(str(path), threads_in(folder), collective_names())
     s = made.schedule
-    try:
-        if path.suffix == ".bin":
-            path.write_bytes(write_binary(s))
-        else:
-            path.write_text(write_goal(s, made.notes), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    write_file(
+        path,
+        lambda part: part.write_bytes(write_binary(s) if path.suffix == ".bin" else write_goal(s, made.notes).encode()),
+    )
     left = [
         f"{n:,} {what}"
         for n, what in ((made.unknown, "to queue pairs that were not recorded"), (made.local, "of a rank to itself"))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric
-from softib.api.files import write_file
 from softib.api.frames import frame
 from softib.api.shown import Suggests, html_table
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.simulating import Record, simulate
 from softib.errors import InputError, SoftibError
+from softib.whole_files import write_text
 
 if TYPE_CHECKING:
     import polars
@@ -170,7 +170,7 @@ class Comparison(Suggests):
 
         text = page(self.to_json())
         if path is not None:
-            write_file(path, lambda target: target.write_text(text, encoding="utf-8"))
+            write_text(path, text)
         return text
 
     def _row(self, name: str) -> dict[str, Any]:

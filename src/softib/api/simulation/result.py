@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from softib.api.files import write_file
 from softib.api.frames import frame
 from softib.api.shown import Suggests
 from softib.api.simulation.runs import Made, Runs, port_row
 from softib.errors import InputError, UnknownName
+from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
     import polars
@@ -250,7 +250,7 @@ class Simulation(Suggests):
 
         text = page(self.to_json(), self._latencies(), self._run)
         if path is not None:
-            write_file(path, lambda target: target.write_text(text, encoding="utf-8"))
+            write_text(path, text)
         return text
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from softib.api.sweep.grid import Point
     from softib.workloads.workload import Workload
 
-__all__ = ["Journal", "keys_of", "run_point"]
+__all__ = ["Journal", "check_appendable", "keys_of", "run_point"]
 
 LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
@@ -127,3 +127,15 @@ class Journal:
     def _cut(self, size: int) -> None:
         assert self.path is not None
         os.truncate(self.path, size)
+
+
+def check_appendable(path: str | os.PathLike[str]) -> None:
+    """Raise :class:`InputError` where rows cannot be appended to ``path``: before the work. Leaves no empty file behind."""
+    target = Path(path)
+    there = target.exists()
+    try:
+        target.open("ab").close()
+        if not there:
+            target.unlink()
+    except OSError as error:
+        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, as_fabric
-from softib.api.files import check_writable, write_file
 from softib.api.frames import frame, library
 from softib.api.shown import Suggests
 from softib.api.sweep.grid import Point, read_grid, workload_at
-from softib.api.sweep.rows import Journal, keys_of, run_point
+from softib.api.sweep.rows import Journal, check_appendable, keys_of, run_point
 from softib.errors import InputError
+from softib.whole_files import write_file
 
 if TYPE_CHECKING:
     import polars
@@ -106,7 +106,7 @@ def sweep(
     fabric = as_fabric(source)
     if out is not None:
         library("polars", "tables")
-        check_writable(out)
+        check_appendable(out)
     journal = Journal(out)
     keys = keys_of(fabric, works, points, layer, engine)
     rows = {key: row for key, row in journal.read().items() if key in set(keys)}

@@ -19,6 +19,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
+from softib.whole_files import write_file
 
 __all__ = ["write"]
 
@@ -41,7 +42,7 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
     _nodes(fabric, graph)
     notes = _edges(fabric, graph)
     ET.indent(root)
-    ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+    write_file(path, lambda part: ET.ElementTree(root).write(part, encoding="utf-8", xml_declaration=True))
     return notes
 
 

@@ -144,13 +144,12 @@ def read(
 
 
 def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[str]:
-    """Write ``fabric``; the format comes from the suffix unless named. Returns what had to be changed, as notes."""
+    """Write ``fabric``; the format comes from the suffix unless named. Returns what had to be changed, as notes.
+
+    Raises :class:`InputError` where the path cannot be written; what was there before is there still."""
     path = Path(path)
     row = _row_for(path, format)
-    try:
-        notes: list[str] = load(row.writer)(fabric, path)
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None
+    notes: list[str] = load(row.writer)(fabric, path)
     return notes
 
 

@@ -29,6 +29,7 @@ from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
 from softib.iba.devices import is_aggregation_node
+from softib.whole_files import write_text
 
 __all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
 
@@ -58,7 +59,7 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
         members = f"Nodes={fold_hostlist(line.nodes)}" if line.nodes else f"Switches={fold_hostlist(line.children)}"
         out.append(f"SwitchName={line.name} {members}")
     out += [f"# {note}" for note in notes if note.startswith("separate")]
-    Path(path).write_text("\n".join(out) + "\n", encoding="utf-8")
+    write_text(path, "\n".join(out) + "\n")
     return notes
 
 

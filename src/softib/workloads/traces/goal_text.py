@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
     return _schedule(name, int(head[1]), data, ops, n, needs, acknowledged)
 
 
-def _room(n: int) -> kernels.Ops:
+def _room(n: int) -> Any:
     """Columns for ``n`` lines; pages that are not written take no memory."""
     wide, narrow = (lambda: np.empty(n, np.int64)), (lambda: np.empty(n, np.int32))
     return kernels.Ops(
@@ -77,7 +77,7 @@ def _keywords() -> np.ndarray:
     return rows
 
 
-def _schedule(name: str, ranks: int, data: bytes, ops: kernels.Ops, n: int, needs: int, acknowledged: bool) -> Schedule:
+def _schedule(name: str, ranks: int, data: bytes, ops: Any, n: int, needs: int, acknowledged: bool) -> Schedule:
     """Sorted by rank, requirements by who waits."""
     rank, who, on, start = ops.rank[:n], ops.who[:needs], ops.on[:needs], ops.start[:needs]
     columns = [c[:n] for c in (ops.kind, ops.peer, ops.size, ops.tag, ops.ns, ops.cpu, ops.label_at, ops.label_len)]

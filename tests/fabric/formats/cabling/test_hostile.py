@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from softib.errors import SoftibError, UnreadableFile
+from softib.errors import InputError, SoftibError, UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import node_name_map, registry
 from softib.fabric.formats.cabling.csv import parse_cabling
@@ -249,7 +249,7 @@ def test_paths_that_do_not_work_are_one_line(tmp_path: Path) -> None:
         lambda: registry.write(FABRIC, nowhere / "x.graphml"), lambda: registry.write(FABRIC, nowhere / "x.lft"),
     ]  # fmt: skip
     for call in calls:
-        with pytest.raises(UnreadableFile) as caught:
+        with pytest.raises(InputError) as caught:
             call()
         assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
     (tmp_path / "net.topo").write_text(TOPO)

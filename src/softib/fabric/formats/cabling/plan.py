@@ -28,6 +28,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
+from softib.whole_files import write_text
 
 __all__ = ["CablingPlan", "decode", "join_plans", "mark_repeats", "read_plan", "write_plan"]
 
@@ -213,7 +214,7 @@ P2P_COLUMNS = (
 def write_plan(plan: CablingPlan, path: str | Path) -> None:
     """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` gives the same rows back.
 
-    Raises :class:`UnreadableFile` where the path cannot be written.
+    Raises :class:`InputError` where the path cannot be written.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -228,7 +229,4 @@ def write_plan(plan: CablingPlan, path: str | Path) -> None:
         lanes = f" {int(plan.lanes[i])}x" if plan.lanes[i] else ""
         speed = SPEED_BY_CODE[int(plan.speed[i])].name + lanes if plan.speed[i] else ""
         writer.writerow([*ends, length, medium, speed])
-    try:
-        Path(path).write_text(out.getvalue(), encoding="utf-8")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None
+    write_text(path, out.getvalue())

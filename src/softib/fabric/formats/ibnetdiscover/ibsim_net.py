@@ -23,6 +23,7 @@ from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
+from softib.whole_files import write_file
 
 __all__ = ["DEFAULT_NODES", "DEFAULT_PORTS", "DEFAULT_SWITCHES", "write"]
 
@@ -51,9 +52,8 @@ def write(f: Fabric, path: Path) -> list[str]:
         notes.append(
             f"beyond ibsim's default limits: load it with -N {f.sizes.nodes + 1} -S {f.sizes.switches + 1} -P {ports + 1}"
         )
-    path.write_bytes(
-        netlist(f, Names(guid, desc, remark, set(empty)), rates, "# Netlist for ibsim, written by softib\n")
-    )
+    octets = netlist(f, Names(guid, desc, remark, set(empty)), rates, "# Netlist for ibsim, written by softib\n")
+    write_file(path, lambda part: part.write_bytes(octets))
     return notes
 
 

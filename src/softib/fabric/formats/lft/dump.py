@@ -24,6 +24,7 @@ from softib.fabric.formats.lft.omnet import looks_like_omnet, read_omnet
 from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
+from softib.whole_files import write_file
 
 __all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
 
@@ -190,14 +191,15 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
 def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
     """Write tables ``uint8[switches, n]`` in the form of dump_lfts; :func:`read_lfts` gives the same tables back.
 
-    Raises :class:`UnreadableFile` where the path cannot be written.
+    Raises :class:`InputError` where the path cannot be written.
     """
     switch_lid = fabric.lid[fabric.node_base[fabric.switch_node]]
     destination = _destinations(fabric, lft.shape[1])
     lead = [f"0x{lid:04x} " for lid in range(lft.shape[1])]
     ports = [f"{p:03d}" for p in range(256)]
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as out:
+
+    def write(part: Path) -> None:
+        with open(part, "w", encoding="utf-8", newline="\n") as out:
             for switch, node in enumerate(fabric.switch_node.tolist()):
                 used = np.flatnonzero(lft[switch] != LFT_NO_ROUTE)
                 entries = zip(used.tolist(), lft[switch][used].tolist(), strict=True)
@@ -208,8 +210,8 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
                 )
                 out.write("".join([lead[i] + ports[p] + destination[i] for i, p in entries]))
                 out.write(f"{len(used)} valid lids dumped \n")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot write: {error.strerror or error}") from None
+
+    write_file(path, write)
 
 
 def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:

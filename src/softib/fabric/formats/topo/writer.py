@@ -29,6 +29,7 @@ from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, SPEEDS
 from softib.iba.smp import PortInfo
+from softib.whole_files import write_text
 
 __all__ = ["write"]
 
@@ -71,8 +72,8 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
         notes.append("2x cables are written as -2x->: ibdm (ibutils 1.5.7) knows 4x, 8x and 12x only and ignores them")
     files = _types(fabric, systems, arrows, path.stem)
     for name, text in files.items():
-        (path.parent / f"{name}.ibnl").write_text(text, encoding="utf-8")
-    path.write_text(_topo(fabric, systems, of_node, outer, arrows), encoding="utf-8")
+        write_text(path.parent / f"{name}.ibnl", text)
+    write_text(path, _topo(fabric, systems, of_node, outer, arrows))
     if files:
         here = path.parent.resolve()
         notes.append(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from softib.api.files import check_writable, write_file
+from softib import generate
 from softib.errors import InputError
+from softib.whole_files import write_file
 
 
 def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path):
@@ -41,8 +43,24 @@ def test_a_table_on_a_full_disk_is_one_line():
         write_file("/dev/full", polars.DataFrame({"a": [1] * 100_000}).write_parquet)
 
 
-def test_checking_leaves_nothing(tmp_path):
-    check_writable(tmp_path / "new")
-    assert not os.listdir(tmp_path)
-    with pytest.raises(InputError, match="cannot write"):
-        check_writable(tmp_path / "no" / "where")
+def full_disk(folder: Path) -> None:
+    """A disk with room for 4 KiB: for what a test writes there first, and nothing more."""
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", folder], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("this user may not mount a small disk")
+
+
+@pytest.mark.parametrize("name", ["f.ibnetdiscover", "f.net", "f.topo", "f.lft", "f.graphml", "topology.conf"])
+def test_a_disk_that_fills_up_keeps_yesterdays_fabric(tmp_path, name):
+    """Every writer of ``softib convert``: one line, and no half of a file that a reader would believe."""
+    fabric = generate("fat-tree", radix=16)
+    full_disk(tmp_path)
+    try:
+        target = tmp_path / name
+        target.write_text("yesterday's")
+        with pytest.raises(InputError, match=r"^[^\n]*: cannot write: No space left on device$"):
+            fabric.save(target)
+        assert target.read_text() == "yesterday's"
+        assert not [f for f in os.listdir(tmp_path) if f != name and not f.endswith(".ibnl")]
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

@@ -1,4 +1,4 @@
-"""Files that results are written to: whole, or not at all."""
+"""Files that results are written to: whole, or not at all. Everything that a user names as an output is written by these."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from softib.errors import InputError
 
-__all__ = ["check_writable", "write_file"]
+__all__ = ["write_file", "write_text"]
 
 
 def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> None:
@@ -35,16 +35,9 @@ def write_file(path: str | os.PathLike[str], write: Callable[[Path], Any]) -> No
             part.unlink(missing_ok=True)
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise :class:`InputError` where ``path`` could not be written, before the work; leaves no empty file behind."""
-    target = Path(path)
-    there = target.exists()
-    try:
-        target.open("ab").close()
-        if not there:
-            target.unlink()
-    except OSError as error:
-        raise InputError(f"{target}: cannot write: {error.strerror or error}") from None
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """:func:`write_file` of ``text`` in UTF-8, with the line ends that it has."""
+    write_file(path, lambda part: part.write_bytes(text.encode()))
 
 
 def _is_of_disk(error: Exception) -> bool:
