@@ -13,7 +13,6 @@ import pytest
 
 import softib
 from softib.errors import InputError
-from softib.ulp.torch.device import load_pyverbs
 from softib.workloads.schedule.schedule import Kind, matched
 from softib.workloads.traces.forms import read_trace
 
@@ -107,6 +106,8 @@ CASES += [("mpi4py", "twelve", 5000), ("torch", "reduced", 400_000)]
 
 def has_pyverbs() -> bool:
     """As the backend finds it: Debian's, too, which no virtual environment looks into."""
+    from softib.ulp.torch.device import load_pyverbs  # which needs torch
+
     try:
         return load_pyverbs() is not None
     except InputError:
