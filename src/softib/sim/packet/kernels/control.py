@@ -7,18 +7,11 @@ from softib.jit import inner
 from softib.sim.packet.kernels.pools import new_packet
 from softib.sim.packet.tables import (
     CONTROL,
-    DLID,
-    FLAGS,
     LAST_CONTROL,
-    LEVEL,
     NEXT,
-    OCTETS,
     OPT_VLS,
-    PSN,
-    QP,
     READY,
     SL,
-    WHAT,
 )  # fmt: skip
 
 ACK_OCTETS = 30
@@ -28,14 +21,7 @@ ACK_OCTETS = 30
 @inner
 def control(n, s, port, stream, what, psn, dlid, vl):
     """Queue a packet of kind ``what`` about ``stream`` at ``port``. Returns the port."""
-    k = new_packet(s)
-    s.packet[k, QP] = stream
-    s.packet[k, PSN] = psn
-    s.packet[k, OCTETS] = ACK_OCTETS
-    s.packet[k, DLID] = dlid
-    s.packet[k, LEVEL] = s.qp[stream >> 1, SL]
-    s.packet[k, WHAT] = what
-    s.packet[k, FLAGS] = 0
+    k = new_packet(s, stream, psn, ACK_OCTETS, dlid, s.qp[stream >> 1, SL], what, 0)
     return before_streams(n, s, port, k, vl)
 
 

@@ -28,19 +28,16 @@ from softib.sim.packet.tables import (
     CQE,
     CURRENT_MESSAGE,
     DATA,
-    DLID,
     DMA_FREE,
     DMA_FS,
     DONE_MESSAGE,
     DST,
     END_MESSAGE,
     FETCHED,
-    FLAGS,
     GATE,
     IN_RING,
     INLINE,
     LAST_OF_MESSAGE,
-    LEVEL,
     M_LID,
     M_OPCODE,
     M_PACKETS,
@@ -50,11 +47,8 @@ from softib.sim.packet.tables import (
     MESSAGE_GAP,
     NEXT_PSN,
     NOT_BEFORE,
-    OCTETS,
     PAYLOAD,
     PROGRESS,
-    PSN,
-    QP,
     RAMP,
     RAMP_FS,
     READ_REQUEST,
@@ -75,7 +69,6 @@ from softib.sim.packet.tables import (
     TIMER,
     UNACKED,
     WAKE,
-    WHAT,
 )  # fmt: skip
 
 SLOWED = 2
@@ -161,19 +154,13 @@ def send_request(n, s, port, vl, row, stream, now):
         if psn == first:
             s.qp[q, FETCHED] = s.message[m, M_POSTED] - 1
         start = max(start, fetched(n, s, port, q, FETCHED, octets, memory_fs(n, s, q, m, psn)))
-    k = new_packet(s)
-    s.packet[k, QP] = stream
-    s.packet[k, PSN] = psn
-    s.packet[k, OCTETS] = octets
-    s.packet[k, DLID] = s.message[m, M_LID]
-    s.packet[k, LEVEL] = s.qp[q, SL]
-    s.packet[k, WHAT] = READ_REQUEST if asks else DATA
     flags = np.int64(0)
     if last:
         flags = LAST_OF_MESSAGE | ASKS_ACK
     elif s.qp[q, SERVICE] == RC and (psn - first) % n.opt[ACK_EVERY] == n.opt[ACK_EVERY] - 1:
         flags = ASKS_ACK
-    s.packet[k, FLAGS] = flags
+    what = READ_REQUEST if asks else DATA
+    k = new_packet(s, stream, psn, octets, s.message[m, M_LID], s.qp[q, SL], what, flags)
     end = put_on_wire(n, s, port, row, k, start)
     cross(n, s, port, vl, k, start)
     s.reg[SENT] += 1
@@ -231,15 +218,9 @@ def send_response(n, s, port, vl, row, stream, now):
     q = stream >> 1
     m, psn = s.order[s.qp[q, RESPONSE]], s.qp[q, RESPONSE_PSN]
     octets = response_octets(s, q)
-    k = new_packet(s)
-    s.packet[k, QP] = stream
-    s.packet[k, PSN] = psn
-    s.packet[k, OCTETS] = octets
-    s.packet[k, DLID] = s.qp[q, BACK_LID]
-    s.packet[k, LEVEL] = s.qp[q, SL]
-    s.packet[k, WHAT] = READ_RESPONSE
     last = psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]
-    s.packet[k, FLAGS] = LAST_OF_MESSAGE if last else 0
+    flags = LAST_OF_MESSAGE if last else 0
+    k = new_packet(s, stream, psn, octets, s.qp[q, BACK_LID], s.qp[q, SL], READ_RESPONSE, flags)
     start = max(now, fetched(n, s, port, q, BACK_FETCHED, octets, memory_fs(n, s, q, m, psn)))
     end = put_on_wire(n, s, port, row, k, start)
     cross(n, s, port, vl, k, start)

@@ -38,7 +38,6 @@ from softib.sim.packet.tables import (
     INACTIVE,
     KIND,
     LATENCY,
-    LEVEL,
     MADS_INBOX,
     MADS_SENT,
     MANAGE,
@@ -48,7 +47,6 @@ from softib.sim.packet.tables import (
     NEXT,
     OCTETS,
     PSN,
-    QP,
     RCV_ERRORS,
     RCV_OCTETS,
     RCV_PACKETS,
@@ -79,14 +77,7 @@ VL15_READY = 1 << VL15
 @inner
 def new_mad_packet(s, row, what, dlid, level):
     """A packet for the MAD in ``row``."""
-    k = new_packet(s)
-    s.packet[k, QP] = 0
-    s.packet[k, PSN] = row
-    s.packet[k, OCTETS] = MAD_OCTETS
-    s.packet[k, DLID] = dlid
-    s.packet[k, LEVEL] = level
-    s.packet[k, WHAT] = what
-    s.packet[k, FLAGS] = 0
+    k = new_packet(s, 0, row, MAD_OCTETS, dlid, level, what, 0)
     s.mads[MADS_SENT] += 1
     return k
 

@@ -14,7 +14,7 @@ from softib.jit import inner
 from softib.sim.packet.kernels.copies import one_less
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import arm
-from softib.sim.packet.kernels.pools import new_packet
+from softib.sim.packet.kernels.pools import blank_packet
 from softib.sim.packet.kernels.switch import NO_VL, offer, vl_of
 from softib.sim.packet.tables import (
     BASE,
@@ -118,7 +118,7 @@ def copy_to(n, s, port, out, k, now):
 @inner
 def copy_of(s, k, now):
     """A copy of packet ``k``, which holds its place in the receive buffer."""
-    copy = new_packet(s)
+    copy = blank_packet(s)
     for column in range(QP, FLAGS + 1):
         s.packet[copy, column] = s.packet[k, column]
     s.packet[copy, FLAGS] |= COPY

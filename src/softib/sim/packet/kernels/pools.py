@@ -3,24 +3,31 @@
 
 from softib.jit import inner, prefetch
 from softib.sim.packet.tables import (
+    DLID,
     DUE_AT,
     DUE_N,
+    FLAGS,
     FREE_PACKET,
     HEAP_N,
     IN_NETWORK,
     L_ROWS,
     LATER_N,
+    LEVEL,
     MARGIN,
     NEXT,
+    OCTETS,
+    PSN,
+    QP,
     SPARE_CREDITS,
     SPARE_EVENTS,
     SPARE_PACKETS,
     TIMER_N,
+    WHAT,
 )  # fmt: skip
 
 
 @inner
-def new_packet(s):
+def blank_packet(s):
     """A packet; its columns are those of the one before."""
     k = s.reg[FREE_PACKET]
     following = s.packet[k, NEXT]
@@ -29,6 +36,20 @@ def new_packet(s):
     s.reg[SPARE_PACKETS] -= 1
     s.reg[IN_NETWORK] += 1
     s.packet[k, NEXT] = 0
+    return k
+
+
+@inner
+def new_packet(s, stream, psn, octets, dlid, level, what, flags):
+    """A packet with what all have: whose it is, and what its headers say."""
+    k = blank_packet(s)
+    s.packet[k, QP] = stream
+    s.packet[k, PSN] = psn
+    s.packet[k, OCTETS] = octets
+    s.packet[k, DLID] = dlid
+    s.packet[k, LEVEL] = level
+    s.packet[k, WHAT] = what
+    s.packet[k, FLAGS] = flags
     return k
 
 

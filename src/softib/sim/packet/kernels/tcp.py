@@ -38,14 +38,11 @@ from softib.sim.packet.tables import (
     ACKED,
     CURRENT_MESSAGE,
     DATA,
-    DLID,
     DMA_FREE,
     END_MESSAGE,
     ENTERED,
-    FLAGS,
     IN_RING,
     LAST_OF_MESSAGE,
-    LEVEL,
     M_BEGAN,
     M_LID,
     M_OPCODE,
@@ -56,19 +53,15 @@ from softib.sim.packet.tables import (
     M_SIZE,
     NEXT_PSN,
     NOT_BEFORE,
-    OCTETS,
     OPT_VLS,
     OUT_VL,
     PAYLOAD,
     PS_PACKET,
-    PSN,
-    QP,
     SENT,
     SL,
     SRC,
     TIMED,
     TIMER,
-    WHAT,
 )
 
 SEGMENT_HEADERS = 70
@@ -184,14 +177,8 @@ def send_segment(n, s, port, vl, row, now):
     m, psn = next_segment(s, q)
     octets = segment_octets(s, q)
     last = psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]
-    k = new_packet(s)
-    s.packet[k, QP] = stream
-    s.packet[k, PSN] = psn
-    s.packet[k, OCTETS] = octets
-    s.packet[k, DLID] = s.message[m, M_LID]
-    s.packet[k, LEVEL] = s.qp[q, SL]
-    s.packet[k, WHAT] = DATA
-    s.packet[k, FLAGS] = LAST_OF_MESSAGE if last else 0
+    flags = LAST_OF_MESSAGE if last else 0
+    k = new_packet(s, stream, psn, octets, s.message[m, M_LID], s.qp[q, SL], DATA, flags)
     s.when[k, ENTERED] = now  # the timestamp option
     end = put_on_wire(n, s, port, row, k, now)
     cross(n, s, port, vl, k, now)

@@ -14,7 +14,7 @@ import numpy as np
 from softib.jit import External, inner
 from softib.sim.packet.kernels.events import push, push_timer
 from softib.sim.packet.kernels.links import credited
-from softib.sim.packet.kernels.pools import new_packet, short
+from softib.sim.packet.kernels.pools import blank_packet, short
 from softib.sim.packet.kernels.work import release
 from softib.sim.packet.tables import (
     ABORTED,
@@ -166,7 +166,7 @@ def take_letter(n, s, part, box, i):
     elif letter == OF_EVENT:
         push(s, t, about)
     else:
-        k = new_packet(s)
+        k = blank_packet(s)
         s.reg[IN_NETWORK] -= 1  # it was before
         for column in range(PACKET_COLUMNS):
             s.when[k, column] = s.mail[part, box, i, PACKET_AT + column]
