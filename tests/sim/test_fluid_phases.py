@@ -11,10 +11,6 @@ from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
 from softib.sim.fluid_phases import phase, shift_phases
-from softib.sim.messages import messages
-from softib.sim.packet.profiles import PROFILES
-from softib.sim.paths import Laid, Plane, packets_of, wire_octets, write_octets
-from softib.sim.timing import timing_of, write_alone
 
 TREES = (
     ("fat-tree", {"m": (8, 8), "w": (1, 8), "p": (1, 1)}, "ftree"),
@@ -87,26 +83,6 @@ def test_adapters_whose_memory_is_slower_than_the_link(generation):
         found = shift_phases(fabric, size)
         assert found.took_ps.tolist() == [fluid.run(fabric, phase(16, k, size)).end_ps for k in range(1, 16)]
         assert found.enumerated < 15
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_one_message_in_numbers_is_one_in_columns(name):
-    """:func:`write_alone` and :func:`write_octets` are the columns' figures to the bit."""
-    plane = Plane(up(*TREES[0]))
-    spread = np.geomspace(1, 1 << 31, 60).astype(np.int64)
-    sizes = np.unique(np.add.outer(spread, [0, 1, 42]))
-    sizes = np.concatenate([sizes[sizes <= 1 << 31], [4096, 16384, 20480]])
-    rates = np.resize([25.0, 100.0, 797.0], len(sizes))
-    none = np.zeros(len(sizes), np.int64)
-    m = messages(none, none, sizes, qp=np.arange(len(sizes)))
-    laid = Laid(none, none, none, none, none, none + 2048, none, none)
-    timing = timing_of(PROFILES[name], m, laid, rates, plane.half_ps)
-    halves = int(plane.half_ps[0])
-    alone = [
-        write_alone(PROFILES[name], *row, halves) for row in zip(sizes.tolist(), [2048] * len(m), rates, strict=True)
-    ]
-    assert alone == list(zip(timing.forth_ps.tolist(), timing.answer_ps.tolist(), strict=True))
-    assert [write_octets(k, 2048) for k in sizes.tolist()] == wire_octets(m, packets_of(m, laid.mtu)).tolist()
 
 
 def test_shifts_beyond_the_hosts_wrap():

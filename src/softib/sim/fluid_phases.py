@@ -14,8 +14,8 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.sim.messages import MAX_MESSAGE, Messages, messages
-from softib.sim.paths import Plane, write_octets
-from softib.sim.timing import write_alone
+from softib.sim.paths import Laid, Plane, packets_of, wire_octets
+from softib.sim.timing import timing_of
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -102,10 +102,8 @@ def _by_loads(
     from softib.sim.phase_kernels import Phases as Columns
     from softib.sim.phase_kernels import shift_phases as run
 
-    tables, mtu = plane.phase_tables, plane.link_mtu
-    tails = [write_alone(plane.profile, size, mtu, gbps, int(plane.half_ps[0])) for gbps in tables.rates]
-    tail_ps = np.array([(forth, forth + answer) for forth, answer in tails])
-    bits = write_octets(size, mtu) * 8000.0
+    tables = plane.phase_tables
+    tail_ps, bits = _alone(plane, size, np.array(tables.rates))
     columns = Columns(which, tail_ps, *out, np.empty(len(plane.gbps), np.int32), np.empty(n, np.int64))
     step = CHUNK if progress else max(len(which), 1)
     for at in range(0, len(which), step):
@@ -113,6 +111,16 @@ def _by_loads(
         run(tables.links, tables.ends, n, paths, columns, at, end, bits)
         if progress:
             progress(end, len(which), int(out[0].sum()))
+
+
+def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
+    """(``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's link, 1000 × bits on the wire) of a message on a path that takes no time."""
+    n, none = len(gbps), np.zeros(0, np.int64)
+    zero, mtu = np.zeros(n, np.int64), np.full(n, plane.link_mtu)
+    one = messages(zero, zero, size, qp=np.arange(n))
+    timing = timing_of(plane.profile, one, Laid(none, none, none, zero, zero, mtu, zero, none), gbps, plane.half_ps)
+    octets = wire_octets(one, packets_of(one, mtu))
+    return np.stack([timing.forth_ps, timing.forth_ps + timing.answer_ps], axis=1), float(octets[0]) * 8000.0
 
 
 def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:

@@ -318,9 +318,3 @@ def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
 def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:
     """Octets of each message on the wire (float64): what is counted, and the VCRC of each packet."""
     return np.asarray(dwords_of(m, packets) * 4.0 + np.where(m.computes, 0, packets * VCRC))
-
-
-def write_octets(size: int, mtu: int) -> float:
-    """:func:`wire_octets` of one WRITE of RC."""
-    packets = -(-size // mtu)
-    return (packets * HEADERS + RETH + -(-size // 4) * 4) // 4 * 4.0 + packets * VCRC

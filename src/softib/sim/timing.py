@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from softib.fabric.model import Fabric
     from softib.sim.paths import Laid
 
-__all__ = ["Timing", "profile_of", "timing_of", "write_alone"]
+__all__ = ["Timing", "profile_of", "timing_of"]
 
 HEADER = 42
 """Octets of the packet that goes to memory or comes from it, beside its payload: LRH, BTH, RETH, ICRC, VCRC."""
@@ -93,25 +93,3 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
         np.where(read, half + laid.back_ps, 0), forth, answer.astype(np.int64), ramped_ps, np.where(atomic, 0, last), np.where(atomic, 0, behind),
         np.where(read, half, before).astype(np.int64), in_ramp & (profile.ramp_bytes > 0),
     )  # fmt: skip
-
-
-def write_alone(p: DeviceProfile, size: int, mtu: int, gbps: float, half_ps: int) -> tuple[int, int]:
-    """``forth_ps`` and ``answer_ps`` of :func:`timing_of` for one WRITE of RC on a path that takes no time, in numbers: 1/200 of what
-    columns of one row take. ``half_ps`` is that of both adapters."""
-    byte = 8000.0 / p.pcie_gbps if p.pcie_gbps else 0.0
-    ramp = 8000.0 / p.ramp_gbps if p.ramp_gbps else 0.0
-    slow, link = max(byte, ramp), 8000.0 / max(gbps, 1e-9)
-    ahead, last_octets = (size - 1) // mtu * mtu, (size - 1) % mtu + 1 + HEADER
-    in_ramp = ahead < p.ramp_bytes
-    first = round((min(size, mtu) + HEADER) * (slow if p.ramp_bytes else byte))
-    last = round(last_octets * (slow if in_ramp else byte))
-    if size > mtu:
-        last += int(max((mtu + HEADER) * byte - last_octets * link, 0))
-    ramped = 0
-    if p.ramp_bytes:
-        octets = min(ahead, -(-p.ramp_bytes // mtu) * mtu)
-        packets = max(octets // mtu - 1, 0) + (in_ramp and ahead > 0) * last_octets / (mtu + HEADER)
-        ramped = round(packets * (mtu + HEADER) * max(slow - link, 0))
-    fetched = p.fetch_ns * 1000 + first if size > p.inline_bytes else round(size * p.inline_ns * 1000)
-    after = half_ps + last
-    return half_ps + fetched + ramped + after, p.ack_ns * 1000 + p.cqe_ns * 1000 - after
