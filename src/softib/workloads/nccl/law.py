@@ -17,6 +17,7 @@ from softib.workloads.parameters import Section, section
 __all__ = [
     "SWITCHED",
     "Hops",
+    "adapter_gbytes",
     "busiest_gbytes",
     "hops_of",
     "host_us",
@@ -59,6 +60,11 @@ def nic_gbytes(m: Machine, v: Section) -> float:
     return min(wire, v[f"gpudirect_{m.gpudirect}_share"] * m.nic_gbps / 8) if m.gpudirect != "pix" else wire
 
 
+def adapter_gbytes(m: Machine, v: Section) -> float:
+    """GB/s of payload that all channels of one NIC reach together."""
+    return nic_gbytes(m, v) * v["nic_share"]
+
+
 def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
     """Latencies of one hop: NCCL's constants, times how much longer they were measured to take; and what a launch with so many channels takes."""
     i = ORDER.index(by.protocol)
@@ -82,7 +88,7 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
     """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
     if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
-        return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, nic_gbytes(m, v) * v["nic_share"])
+        return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
     i = ORDER.index(by.protocol)
     ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
     later = SPEEDUP[m.gpu.index]
@@ -116,7 +122,7 @@ def _switched_gbytes(by: Choice, m: Machine) -> float:
 
 def _nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
     """GB/s of payload that a channel has of its NIC."""
-    return nic_gbytes(m, v) * payload_of(by) * v["nic_share"] / max(1, -(-work.channels // m.nics))
+    return adapter_gbytes(m, v) * payload_of(by) / max(1, -(-work.channels // m.nics))
 
 
 def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
