@@ -177,9 +177,9 @@ def busiest_gbytes(run: softib.Simulation) -> float:
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("what", "most"), [
-    ("all-reduce:4MB,machine=dgx-a100,algorithm=tree,protocol=simple", 25), ("all-reduce:4MB,machine=abci-a,algorithm=tree,protocol=ll128", 10.3),
+    ("all-reduce:32MB,machine=dgx-a100,algorithm=tree,protocol=simple", 25), ("all-reduce:16MB,machine=abci-a,algorithm=tree,protocol=simple", 10.3),
     ("all-reduce:4MB,machine=dgx-a100,algorithm=ring,protocol=ll128", 25), ("all-reduce:4MB,machine=ndv4,algorithm=ring,protocol=simple,gpudirect=sys", 10),
-    ("all-reduce:4MB,machine=dgx-h100,algorithm=nvls-tree", 50), ("all-gather:4MB,machine=dgx-a100,algorithm=pat,gpus=1", 25),
+    ("all-reduce:32MB,machine=dgx-h100,algorithm=nvls-tree", 50), ("all-gather:4MB,machine=dgx-a100,algorithm=pat,gpus=1", 25),
     ("all-to-all:4MB,machine=dgx-a100", 25), ("send-recv:4MB,machine=dgx-a100", 25), ("reduce-scatter:4MB,machine=abci-v", 10.3),
 ])  # fmt: skip
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
