@@ -42,11 +42,11 @@ CLUSTERS = {
 }
 """Machine, and algorithm where one was forced, of each dataset."""
 FITTED = (
-    "launch", "channel", "ll128_latency", "simple_latency", "ll_line", "ll_rate_v100", "ll_rate_a100", "ll128_rate", "nic_share", "abci_a_nic",
+    "launch", "channel", "ll128_latency", "simple_latency", "ll_line", "ll_rate_v100", "ll_rate_a100", "ll128_rate", "nic_share",
 )  # fmt: skip
 PUBLISHED = {
     "launch": 12.0, "channel": 0.1, "ll128_latency": 1.0, "simple_latency": 1.0, "ll_line": 0.1, "ll_rate_v100": 39.0 / 12, "ll_rate_a100": 87.7 / 24, "ll128_rate": 16.9,
-    "nic_share": 1.0, "abci_a_nic": 15.3,
+    "nic_share": 1.0,
 }  # fmt: skip
 """Where a fit without a dataset begins, and what stays where no other dataset says more: NCCL's own constants, and osu_mbw_mr of one adapter."""
 RELEASE = "2.8"

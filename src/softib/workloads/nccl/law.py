@@ -38,7 +38,8 @@ SPEEDUP = (1.0, 1.0, 1.8, 2.0)
 LL_AMD = 22.5 / 39.0
 """LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
 BROADCAST_THREADS = 192 / 640
-"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4)."""
+"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both
+with all of them."""
 HEADERS = 4096 / 4178
 """Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
@@ -61,8 +62,8 @@ def nic_gbytes(m: Machine, v: Section) -> float:
 
 
 def adapter_gbytes(m: Machine, v: Section) -> float:
-    """GB/s of payload that all channels of one NIC reach together."""
-    return nic_gbytes(m, v) * v["nic_share"]
+    """GB/s of payload that all channels of one NIC reach together: a share of the link, or what was measured between GPUs."""
+    return nic_gbytes(m, v) * (1.0 if m.nic_gbytes else v["nic_share"])
 
 
 def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
@@ -82,19 +83,16 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
         across += 2 * v["bounce"]
     elif m.gpudirect != "pix":
         across += v[f"gpudirect_{m.gpudirect}"]
-    return Hops(v[m.launch] + r.base[a][i] + (channels - 1) * v["channel"], inside, across)
+    fetched = v["fetch"] if channels > 1 or by.algorithm == Algorithm.P2P else 0.0
+    each = v["channel_inside" if nodes == 1 else "channel"]
+    return Hops(v[m.launch] + r.base[a][i] + fetched + (channels - 1) * each, inside, across)
 
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
     """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
     if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
         return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
-    i = ORDER.index(by.protocol)
-    ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
-    later = SPEEDUP[m.gpu.index]
-    threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
-    if by.algorithm == Algorithm.TREE and by.protocol != Protocol.SIMPLE and not by.serial:
-        threads *= BROADCAST_THREADS
+    threads = _threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if _split(by) else 1.0)
     payload = payload_of(by)
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
     if by.algorithm in SWITCHED:
@@ -102,6 +100,28 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
     if nodes == 1:
         return inside, inside
     return inside, min(inside, _nic_share(by, m, work, v))
+
+
+def _split(by: Choice) -> bool:
+    """Do some threads of a tree reduce while others hand results down?"""
+    return by.algorithm == Algorithm.TREE and by.protocol != Protocol.SIMPLE and not by.serial
+
+
+def _threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
+    """GB/s of payload that all threads of a channel move."""
+    ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
+    return (ll, v["ll128_rate"], v["simple_rate"])[ORDER.index(by.protocol)] * SPEEDUP[m.gpu.index]
+
+
+def _across_us(octets: int, hops: int, across: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
+    """µs in which the ``hops`` between nodes of one chunk are filled, which the proxy sends when it is whole: at the channel's rate, of a tree that is split by those
+    threads that fill it: on the way up those that reduce, at the root all, below it those that hand down."""
+    if not _split(by):
+        return hops * octets / (across * 1e3)
+    threads, nic = _threads_gbytes(by, m, nodes, v), _nic_share(by, m, work, v)
+    up, root = min(threads * (1 - BROADCAST_THREADS), nic), min(threads, nic)
+    depth = hops // 2
+    return octets * (depth / up + 1 / root + (depth - 1) / across) / 1e3 if depth else 0.0
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
@@ -149,7 +169,8 @@ def predicted_us(
     stored = (
         1 if by.algorithm == Algorithm.TREE and by.protocol == Protocol.LL128 else path[0]
     )  # lines go on one by one inside a node
-    fill = max(stored * first / inside + path[1] * first / across, moved * first / busiest)
+    filled = _across_us(first, path[1], across, by, machine, nodes, work, v)
+    fill = max(stored * first / inside + filled * 1e3, moved * first / busiest)
     rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / busiest
     return max(host, hops.launch + latency + (fill + rest) / 1e3)
 
