@@ -40,7 +40,7 @@ def took(nodes: int, text: str, each: int = 8, layer: str = "fluid") -> float:
 
 
 @pytest.mark.parametrize("how", [
-    pytest.param("algorithm=tree,protocol=ll", marks=pytest.mark.slow), "algorithm=ring,protocol=ll128", "algorithm=ring,protocol=simple",
+    pytest.param("algorithm=tree,protocol=ll", marks=pytest.mark.slow), "algorithm=tree,protocol=ll128", "algorithm=ring,protocol=ll128", "algorithm=ring,protocol=simple",
     "algorithm=tree,protocol=simple",
 ])  # fmt: skip
 @pytest.mark.parametrize("size", ["64KB", "16MB"])
@@ -58,6 +58,15 @@ def test_an_idle_fabric_takes_the_law_s_time(how: str, size: str, detail: str) -
         4,
     )
     assert took(4, text) == pytest.approx(law, rel=1 / 7)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [8192, 1 << 18, 1 << 20])
+def test_what_nccl_chooses_takes_the_law_s_time(nodes: int, size: int) -> None:
+    """Trees by LL and LL128 hand lines on as they come, chunk by chunk too: what a user gets is what is compared with measurements."""
+    m = machine_of("dgx-a100")
+    law = predicted_us(Collective.ALL_REDUCE, choose(Collective.ALL_REDUCE, size, m, nodes), size, m, nodes)
+    assert took(nodes, f"nccl-all-reduce:{size},machine=dgx-a100") == pytest.approx(law, rel=0.05)
 
 
 @pytest.mark.parametrize(("nodes", "how"), [

@@ -11,21 +11,27 @@ from dataclasses import dataclass
 from softib.workloads.nccl.constants import RELEASES, Algorithm, Collective, Protocol
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
-from softib.workloads.nccl.work import Work, work_of
+from softib.workloads.nccl.work import LL_OCTETS, Work, work_of
 from softib.workloads.parameters import Section, section
 
 __all__ = [
+    "BROADCAST_THREADS",
+    "SLICES",
     "SWITCHED",
     "Hops",
     "adapter_gbytes",
     "busiest_gbytes",
     "hops_of",
     "host_us",
+    "line_us",
     "nic_gbytes",
+    "nic_share",
     "payload_of",
     "predicted_us",
     "rates_of",
+    "split",
     "switched_us",
+    "threads_gbytes",
 ]
 
 ORDER = tuple(Protocol)
@@ -40,6 +46,8 @@ LL_AMD = 22.5 / 39.0
 BROADCAST_THREADS = 192 / 640
 """Of a channel's threads those that hand results down a tree by LL and LL128, while the others reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both
 with all of them."""
+SLICES = 2
+"""Of a chunk of a ring by Simple (ALLREDUCE_CHUNKSTEPS over ALLREDUCE_SLICESTEPS, src/include/collectives.h)."""
 HEADERS = 4096 / 4178
 """Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
@@ -92,36 +100,58 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
     """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
     if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
         return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
-    threads = _threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if _split(by) else 1.0)
+    threads = threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if split(by) else 1.0)
     payload = payload_of(by)
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
     if by.algorithm in SWITCHED:
         inside = min(inside, _switched_gbytes(by, m) / work.channels)
     if nodes == 1:
         return inside, inside
-    return inside, min(inside, _nic_share(by, m, work, v))
+    return inside, min(inside, nic_share(by, m, work, v))
 
 
-def _split(by: Choice) -> bool:
+def line_us(by: Choice, size: int, m: Machine, nodes: int, v: Section) -> float:
+    """µs that a step of a ring by LL takes longer with data than without."""
+    if by.protocol != Protocol.LL or by.algorithm != Algorithm.RING:
+        return 0.0
+    return v["ll_line"] * min(1.0, size / (ranks_of(by, m, nodes) * LEAST_LINES))
+
+
+def split(by: Choice) -> bool:
     """Do some threads of a tree reduce while others hand results down?"""
     return by.algorithm == Algorithm.TREE and by.protocol != Protocol.SIMPLE and not by.serial
 
 
-def _threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
+def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
     """GB/s of payload that all threads of a channel move."""
     ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
     return (ll, v["ll128_rate"], v["simple_rate"])[ORDER.index(by.protocol)] * SPEEDUP[m.gpu.index]
 
 
-def _across_us(octets: int, hops: int, across: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """µs in which the ``hops`` between nodes of one chunk are filled, which the proxy sends when it is whole: at the channel's rate, of a tree that is split by those
-    threads that fill it: on the way up those that reduce, at the root all, below it those that hand down."""
-    if not _split(by):
-        return hops * octets / (across * 1e3)
-    threads, nic = _threads_gbytes(by, m, nodes, v), _nic_share(by, m, work, v)
-    up, root = min(threads * (1 - BROADCAST_THREADS), nic), min(threads, nic)
-    depth = hops // 2
-    return octets * (depth / up + 1 / root + (depth - 1) / across) / 1e3 if depth else 0.0
+def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
+    """µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice when it is whole, so the threads that fill it and the NIC follow each other: with LL and
+    LL128 a chunk is one slice, with Simple a ring's has two. Of a tree that is split these are on the way up the threads that reduce, at the root all, below it those that hand down."""
+    if hops == 0:
+        return 0.0
+    threads, nic = threads_gbytes(by, m, nodes, v), nic_share(by, m, work, v)
+    slices = SLICES if by.protocol == Protocol.SIMPLE and by.algorithm == Algorithm.RING else 1
+    one = lambda rate: 1 / min(rate, nic) + 1 / (slices * max(rate, nic))
+    each = [one(threads)] * hops
+    if split(by):
+        depth = hops // 2
+        up, down = one(threads * (1 - BROADCAST_THREADS)), one(threads * BROADCAST_THREADS)
+        each = [up] * depth + [one(threads)] + [down] * (depth - 1)
+    return octets * sum(each) / 1e3
+
+
+def _inside_octets(by: Choice, work: Work, hops: int) -> int:
+    """Octets that go over the ``hops`` inside nodes of one chunk one after another: whole chunks; of a tree by LL128 lines, which go on one by one, by LL what all threads
+    have at once."""
+    first = work.chunks[0][0]
+    if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
+        return hops * first
+    piece = 0 if by.protocol == Protocol.LL128 else min(first, work.threads * LL_OCTETS)
+    return hops * piece + first - piece
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
@@ -140,14 +170,14 @@ def _switched_gbytes(by: Choice, m: Machine) -> float:
     return m.gpu.nvlink_gbytes * NVLS_SHARE[m.gpu.index] / (1 + 1 / m.gpus)
 
 
-def _nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
+def nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
     """GB/s of payload that a channel has of its NIC."""
     return adapter_gbytes(m, v) * payload_of(by) / max(1, -(-work.channels // m.nics))
 
 
 def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
     """GB/s of payload of a connection between nodes while all connections of the busiest NIC have something to carry: of a tree, that is to two children and from them."""
-    return min(rates_of(by, m, nodes, work, v)[1], _nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
+    return min(rates_of(by, m, nodes, work, v)[1], nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
 
 
 def predicted_us(
@@ -162,15 +192,10 @@ def predicted_us(
         return max(host, _pairs_us(collective, size, machine, nodes, hops, (inside, across)))
     path, moved, _ = _shape(collective, by, machine, nodes)
     busiest = across if nodes == 1 else busiest_gbytes(collective, by, machine, nodes, work, v)
-    latency = path[0] * hops.inside + path[1] * hops.across
-    if by.protocol == Protocol.LL and by.algorithm == Algorithm.RING:
-        latency += sum(path) * v["ll_line"] * min(1.0, size / (ranks_of(by, machine, nodes) * LEAST_LINES))
+    latency = path[0] * hops.inside + path[1] * hops.across + sum(path) * line_us(by, size, machine, nodes, v)
     first = work.chunks[0][0]
-    stored = (
-        1 if by.algorithm == Algorithm.TREE and by.protocol == Protocol.LL128 else path[0]
-    )  # lines go on one by one inside a node
-    filled = _across_us(first, path[1], across, by, machine, nodes, work, v)
-    fill = max(stored * first / inside + filled * 1e3, moved * first / busiest)
+    filled = _across_us(first, path[1], by, machine, nodes, work, v)
+    fill = max(_inside_octets(by, work, path[0]) / inside + filled * 1e3, moved * first / busiest)
     rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / busiest
     return max(host, hops.launch + latency + (fill + rest) / 1e3)
 

@@ -15,10 +15,10 @@ from softib.errors import InputError
 from softib.ragged import spread
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import P2P_WINDOW, plan_of
+from softib.workloads.nccl.chunk_times import filled_us, inside_us, sent_gbytes
 from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.law import (
     HEADERS,
-    SWITCHED,
     adapter_gbytes,
     hops_of,
     host_us,
@@ -179,7 +179,7 @@ def chunk_part(run: Run) -> Part:
     plan = plan_of(run.collective, run.by, run.size, run.machine, run.nodes, work)
     v, m = run.values, run.machine
     hops, (inside, across) = hops_of(run.by, m, run.nodes, v, work.channels), rates_of(run.by, m, run.nodes, work, v)
-    payload = payload_of(run.by)
+    payload, connection = payload_of(run.by), sent_gbytes(run)
     host = np.concatenate([run.host, _of_switches(run, plan)])
     node = np.concatenate([np.arange(plan.ranks) // m.gpus, np.full(plan.extra, -1)])
     reduced = (plan.src >= plan.ranks) | (plan.dst >= plan.ranks)
@@ -189,16 +189,14 @@ def chunk_part(run: Run) -> Part:
     src = np.where(net, _adapter(run, plan.src, plan.channel), host[rank])
     dst = np.where(net, _adapter(run, plan.dst, plan.channel), src)
     rate = np.where(tree, across, inside)
-    pause = 0.0 if run.by.algorithm in SWITCHED else hops.inside
-    local = pause + plan.octets / (rate * 1e3)
-    wait = max(0.0, hops.across - v["wire"])
-    delay = np.round(np.where(net, wait, local) * 1e6).astype(np.int64)
+    wait = max(0.0, hops.across - v["wire"]) + filled_us(run, plan)
+    delay = np.round(np.where(net, wait, inside_us(run, plan, rate)) * 1e6).astype(np.int64)
     size = np.where(net, np.maximum(np.round(plan.octets / payload), 1), 1).astype(np.int64)
     key = (plan.channel * (plan.ranks + plan.extra) + plan.src) * (plan.ranks + plan.extra) + plan.dst
     qp = np.unique(key * 2 + net, return_inverse=True)[1]
-    sent = np.full(len(plan), across)
+    sent = np.full(len(plan), connection)
     if run.links_are_faster:
-        sent[net] = np.minimum(across, _fair_gbytes(run, src[net], dst[net], qp[net], plan.octets[net]))
+        sent[net] = np.minimum(connection, _fair_gbytes(run, src[net], dst[net], qp[net], plan.octets[net]))
     waits = np.repeat(np.arange(len(plan)), np.diff(plan.first))
     start = np.where(np.diff(plan.first) == 0, round((hops.launch + switched_us(run.by, m, run.nodes, hops)) * 1e6), 0)
     return Part(

@@ -8,7 +8,7 @@ from softib.workloads.nccl.constants import Algorithm, Collective, Protocol
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import Choice
 
-__all__ = ["BUFFER", "STEPS", "Work", "work_of"]
+__all__ = ["BUFFER", "LL_OCTETS", "STEPS", "Work", "work_of"]
 
 STEPS = 8
 """Steps of a connection's buffer (NCCL_STEPS)."""
