@@ -4,6 +4,7 @@ All links of the hosts have one lane of SDR (2 Gb/s), so that the wire and not t
 rank's first left out (it connects and registers memory): what the recording's clock says, and what the replay says. Both are of one run, so that start-up, which takes another time in
 each, is in neither. What a message took (the median, from its post until its completion was polled) says who is late: on a machine with others a program that polls uses its time slice
 up, and sees a completion when it has the next; one that sleeps (``-e``) is woken up. That costs the same whatever the message's size, so messages that take long on the wire show it less.
+Where more ranks ran than the machine has processors, the replay shares these among them (``processors`` of the trace); behind it stands what it says with a processor for each rank.
 ``noise`` is wall over CPU time of a loop that only computes.
 """
 
@@ -110,6 +111,12 @@ def large(threads: list[RecordedThread]) -> list[tuple[int, int]]:
     return found
 
 
+def of_replay(table: pl.DataFrame) -> pl.DataFrame:
+    """Of all messages the large ones, without the first of each rank: the one that posts a READ, which is what fetches them, is the destination."""
+    table = table.filter(table["size"] >= LARGE).sort("began_us")
+    return table.filter(pl.int_range(pl.len()).over("destination") > 0)
+
+
 def compared(folder: Path, events: Path) -> str:
     """One line: live, replayed, and what the machine added."""
     import softib
@@ -119,18 +126,26 @@ def compared(folder: Path, events: Path) -> str:
         made = recorded_schedule("paced", threads)
     except softib.errors.InputError as error:
         return f"{error}: did the programs start?"
-    (folder / "x.goal").write_text(write_goal(made.schedule, made.notes))
-    table = softib.simulate(softib.running(), str(folder / "x.goal")).messages
-    table = table.filter(table["size"] >= LARGE).sort("began_us")
-    table = table.filter(pl.int_range(pl.len()).over("source", "destination") > 0)
+    goal = folder / "x.goal"
+    goal.write_text(write_goal(made.schedule, made.notes))
+    processors = len(os.sched_getaffinity(0))
+    shared = made.schedule.ranks > processors
+    whole = softib.running()
+    tables = [
+        of_replay(softib.simulate(whole, f"trace:{goal}{more}").messages)
+        for more in ([f",processors={processors}"] if shared else []) + [""]
+    ]
     of_live = large(threads)
-    if not of_live or not len(table):
+    if not of_live or not len(tables[0]):
         return "no message of this size was recorded twice by one rank: did the programs meet?"
     live = (max(r[1] for r in of_live) - min(r[0] for r in of_live)) / 1e9
-    replayed = (table["completed_us"].max() - table["began_us"].min()) / 1e6
+    seconds = [(table["completed_us"].max() - table["began_us"].min()) / 1e6 for table in tables]
     took = np.median([r[1] - r[0] for r in of_live]) / 1e6
-    alone = float(np.median(table["completed_us"] - table["began_us"])) / 1e3
-    return f"live {live:7.3f} s, replayed {replayed:7.3f} s: {replayed / live - 1:+6.1%}; a message {took:6.1f} ms, in replay {alone:6.1f} ms ({len(of_live)}, {len(table)})"
+    alone = float(np.median(tables[0]["completed_us"] - tables[0]["began_us"])) / 1e3
+    said = f"live {live:7.3f} s, replayed {seconds[0]:7.3f} s: {seconds[0] / live - 1:+6.1%}"
+    if shared:
+        said += f" (a processor for each rank {seconds[1] / live - 1:+6.1%})"
+    return f"{said}; a message {took:6.1f} ms, in replay {alone:6.1f} ms ({len(of_live)}, {len(tables[0])})"
 
 
 def main() -> None:

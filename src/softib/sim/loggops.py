@@ -56,7 +56,7 @@ def loggops(
 
     Raises :class:`InputError` where no path leads from a rank to another.
     """
-    from softib.sim.loggops_kernels import PROCESSORS, Busy, Costs, Program, Queue, groups, run, turned
+    from softib.sim.loggops_kernels import Busy, Costs, Program, Queue, groups, run, turned
 
     rank, kind, size = columns["rank"], columns["kind"], columns["size"]
     n, first, needs = len(rank), columns["first"], columns["needs"]
@@ -79,7 +79,7 @@ def loggops(
         np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64)
     )
     busy = Busy(
-        np.zeros((int(rank.max(initial=0)) + 1) * PROCESSORS, np.int64), *np.zeros((2, len(plane.ends)), np.int64)
+        np.zeros(int(columns["processor"].max(initial=0)) + 1, np.int64), *np.zeros((2, len(plane.ends)), np.int64)
     )
     _, end = run(program, pairs, Costs(np.array(costs, np.int64), np.array([eager], np.int64)), queue, busy)
     return Loggops(ended, int(end))

@@ -4,10 +4,9 @@
 from softib.jit import kernel, table
 
 SEND, RECV, COMPUTE = range(3)
-PROCESSORS = 256
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, octets, ps of a computation, processor; ``receive`` of a send its receive, of a receive its send (-1);
+"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive`` of a send its receive, of a receive its send (-1);
 ``to[first[i]:first[i + 1]]`` wait for i; ``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of them was there, ``ended``
 ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
 
@@ -170,7 +169,7 @@ def ends(p, q, i, when):
 @kernel
 def works(p, busy, i, now, ps):
     """The processor of i is taken for ``ps``, from ``now`` on or when it is free; when it is done."""
-    k = p.rank[i] * PROCESSORS + p.processor[i]
+    k = p.processor[i]
     done = max(now, busy.processor[k]) + ps
     busy.processor[k] = done
     return done

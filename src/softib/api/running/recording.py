@@ -95,4 +95,7 @@ def _write(path: Path, folder: Path) -> str:
         if n
     ]
     rest = f"; left out: {', '.join(left)}" if left else ""
+    processors = len(os.sched_getaffinity(0))
+    if s.ranks > processors:
+        rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
     return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}"
