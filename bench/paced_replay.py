@@ -67,6 +67,8 @@ PERFTEST = (
     "for i in 1 2 3 4 5 6; do sleep 2; softib run --node host-0002 -- {0} 127.0.0.1 && break; done; wait"
 )
 """The server, and its client, again where the server does not listen yet."""
+SLEEPING = "mkdir meet; for r in 0 1 2 3; do timeout 120 softib run --node host-000$((r + 1)) -- ./v meet $r 4 {0} {1} & done; wait; rm -r meet"
+"""A ring of verbs_allreduce.c."""
 
 
 def commands(rounds: int, octets: int) -> dict[str, list[str]]:
@@ -80,6 +82,7 @@ def commands(rounds: int, octets: int) -> dict[str, list[str]]:
     return {
         "ring of 4, polls": mpi("ring", 4), "ring of 2, polls": mpi("ring", 2), "pingpong of 2, polls": mpi("pingpong", 2),
         "pingpong of 4, polls": mpi("pingpong", 4), "allreduce of 4, polls": mpi("allreduce", 4), "allreduce of 2, polls": mpi("allreduce", 2),
+        "allreduce of 4, sleeps": ["sh", "-c", SLEEPING.format(rounds, octets)],
         "ib_send_lat -e": pair("ib_send_lat -e"), "ib_read_lat -e": pair("ib_read_lat -e"),
         "ib_send_bw -e": pair("ib_send_bw -e"),
     }  # fmt: skip
@@ -163,6 +166,7 @@ def main() -> None:
             words, cwd=folder, check=True, capture_output=True, text=True, env={**env, **more}
         )
         run(["mpicc", "-O2", "p.c", "-o", "p"])
+        run(["cc", "-O2", str(Path(__file__).with_name("verbs_allreduce.c")), "-o", "v", "-libverbs"])
         for host in range(1, 5):
             run(["softib", "fault", "downgrade", f"host-000{host}[1]", "--width", "1"])
         time.sleep(3)  # they train, and the manager sweeps
