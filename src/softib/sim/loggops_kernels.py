@@ -21,8 +21,8 @@ SEND_PS, RECEIVE_PS, MEMORY_PS, MEMORY_OCTETS_PS, ACKNOWLEDGED = range(5)
 Queue = table("LoggopsQueue", "when what n")
 """A heap of events by time and number; ``n``: one element."""
 
-Busy = table("LoggopsBusy", "processor sends receives")
-"""Until when (ps): processors of ranks, and both directions of the adapters of hosts."""
+Busy = table("LoggopsBusy", "processor sends receives carried")
+"""Until when (ps): processors of ranks, and both directions of the adapters of hosts; ``carried``: ps for which each has received so far."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -196,11 +196,21 @@ def inject(p, pairs, q, busy, i, now):
     """The adapter begins to send message i when it is free, one of a single packet at once, between those of others; it arrives later."""
     k = p.pair[i]
     host = pairs.host_from[k]
-    began, took = max(now, busy.sends[host]), on_wire(pairs, k, p.size[i])
-    busy.sends[host] = began + took
-    if p.size[i] <= pairs.mtu[k]:
-        began = now
-    push(q, began + took + other_ps(pairs, k, p.size[i]), len(p.rank) + i)
+    began = max(now, busy.sends[host])
+    busy.sends[host] = began + on_wire(pairs, k, p.size[i])
+    if began == now or p.size[i] <= pairs.mtu[k]:
+        leaves(p, pairs, q, busy, i, now)
+    else:
+        push(q, began, 3 * len(p.rank) + i)
+
+
+@kernel
+def leaves(p, pairs, q, busy, i, now):
+    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later when the receiver has had what came before, less ``carried`` of now."""
+    k = p.pair[i]
+    host, comes = pairs.host_to[k], now + other_ps(pairs, k, p.size[i])
+    p.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
+    push(q, comes + on_wire(pairs, k, p.size[i]), len(p.rank) + i)
 
 
 @kernel
@@ -215,7 +225,9 @@ def run(p, pairs, costs, q, busy):
         drop_first(q)
         i = what % n
         end = -1
-        if what >= 2 * n:  # the processor has handed message i over
+        if what >= 3 * n:  # the adapter has sent what was before message i
+            leaves(p, pairs, q, busy, i, now)
+        elif what >= 2 * n:  # the processor has handed message i over
             inject(p, pairs, q, busy, i, now)
         elif what >= n:  # it comes in
             end = arrive(p, pairs, costs, q, busy, i, now)
@@ -262,12 +274,20 @@ def send(p, pairs, costs, q, busy, i, now):
 
 
 @kernel
+def received(p, busy, host, i, now, took):
+    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs the link for ``took``. While something comes in the link is never idle, so the
+    message is there when the link has carried all that came since its first octet, and at the latest ``took`` after all that came before its last."""
+    busy.carried[host] += took
+    there = max(now, min(p.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
+    busy.receives[host] = max(busy.receives[host], there)
+    return there
+
+
+@kernel
 def arrive(p, pairs, costs, q, busy, i, now):
     """Message i comes in at the adapter of its receiver, one after another, single packets between them; when its send has ended, -1: before."""
     k, r = p.pair[i], p.receive[i]
-    host, took = pairs.host_to[k], on_wire(pairs, k, p.size[i])
-    there = max(busy.receives[host], now - took) + took
-    busy.receives[host] = there
+    there = received(p, busy, pairs.host_to[k], i, now, on_wire(pairs, k, p.size[i]))
     if p.size[i] <= pairs.mtu[k]:
         there = now
     if p.size[i] > costs.eager[0]:
