@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import softib
-from softib.sim import fluid, packet
+from softib.sim import fluid, packet, static
 from softib.sim.packet.options import PacketOptions
 from softib.workloads.schedule.schedule import Kind
 from softib.workloads.traces.goal import read_goal
@@ -35,11 +35,14 @@ def ends_of(s, layer: str) -> float:
         return softib.replay(softib.generate("fat-tree", radix=4, levels=2), s).simulated_us
     fabric = tree(4, 2)
     made, ended = on_hosts(s, fabric, np.arange(s.ranks))
-    out = fluid.run(fabric, made, judge=False) if layer == "fluid" else packet.run(fabric, made, PacketOptions())
+    if layer == "packet":
+        out = packet.run(fabric, made, PacketOptions())
+    else:
+        out = static.run(fabric, made) if layer == "static" else fluid.run(fabric, made, judge=False)
     return float(out.completed_ps[ended].max()) / US
 
 
-@pytest.mark.parametrize("layer", ["fluid", "packet", "loggops"])
+@pytest.mark.parametrize("layer", ["fluid", "packet", "static", "loggops"])
 @pytest.mark.parametrize("processors", [0, 1, 2, 3, 4, 5, 8])
 def test_ranks_of_one_processor_compute_one_after_another(layer, processors):
     """The end is the largest sum over the ranks of a processor, r modulo ``processors``; with as many processors as ranks, or none said, the longest rank's."""
@@ -66,7 +69,7 @@ c requires b
 """
 
 
-@pytest.mark.parametrize("layer", ["fluid", "packet", "loggops"])
+@pytest.mark.parametrize("layer", ["fluid", "packet", "static", "loggops"])
 def test_an_adapter_that_answers_does_not_wait_for_a_processor(layer):
     """Ranks 1 and 2 ask and answer by their adapters (``cpu 9``) while rank 0 computes a millisecond; rank 2 has its data after some microseconds, and waits with its computation alone.
     A send of a processor that computes has to wait for it, too."""
