@@ -12,6 +12,7 @@ from softib.workloads.nccl.law import (
     BROADCAST_THREADS,
     SLICES,
     SWITCHED,
+    filled_us,
     hops_of,
     line_us,
     nic_share,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from softib.workloads.nccl.placing import Run
     from softib.workloads.nccl.plan import Plan
 
-__all__ = ["filled_us", "inside_us", "sent_gbytes"]
+__all__ = ["inside_us", "sent_gbytes", "slice_us"]
 
 STORED = (Algorithm.RING, Algorithm.TREE)
 """Algorithms whose hops between nodes the proxies send slice by slice, as the law has them."""
@@ -55,21 +56,25 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
     return us
 
 
-def filled_us(run: Run, plan: Plan) -> np.ndarray:
+def slice_us(run: Run, plan: Plan) -> np.ndarray:
     """µs until the first slice of each transfer between nodes is whole, beside what it takes at :func:`sent_gbytes`."""
-    by, m, v = run.by, run.machine, run.values
+    by, m, v, work = run.by, run.machine, run.values, run.work
     line = line_us(by, run.size, m, run.nodes, v)
     if by.algorithm not in STORED or m.gpus == 1:
         return np.full(len(plan), line)
-    threads = np.full(len(plan), threads_gbytes(by, m, run.nodes, v))
+    if by.protocol == Protocol.SIMPLE:
+        slices = SLICES if by.algorithm == Algorithm.RING else 1
+        faster = max(threads_gbytes(by, m, run.nodes, v), nic_share(by, m, work, v))
+        return np.asarray(line + plan.octets / (slices * faster * 1e3))
+    share = np.ones(len(plan))
     if split(by):
         key = plan.channel * plan.ranks + plan.src
         root = ~np.isin(key, key[plan.adds])  # of a tree all hand up but the root
-        threads *= np.where(plan.adds, 1 - BROADCAST_THREADS, np.where(root, 1.0, BROADCAST_THREADS))
-    if by.protocol == Protocol.SIMPLE:
-        slices = SLICES if by.algorithm == Algorithm.RING else 1
-        threads = slices * np.maximum(threads, nic_share(by, m, run.work, v))
-    return np.asarray(line + plan.octets / (threads * 1e3))
+        share = np.where(plan.adds, 1 - BROADCAST_THREADS, np.where(root, 1.0, BROADCAST_THREADS))
+    us = np.zeros(len(plan))
+    for octets, part in {(int(o), float(s)) for o, s in zip(plan.octets, share, strict=True)}:
+        us[(plan.octets == octets) & (share == part)] = filled_us(octets, part, by, m, run.nodes, work, v)
+    return line + us
 
 
 def sent_gbytes(run: Run) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from softib.workloads.nccl.constants import RELEASES, Algorithm, Collective, Protocol
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
-from softib.workloads.nccl.work import LL_OCTETS, Work, work_of
+from softib.workloads.nccl.work import LL128_OCTETS, LL_OCTETS, Work, work_of
 from softib.workloads.parameters import Section, section
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Hops",
     "adapter_gbytes",
     "busiest_gbytes",
+    "filled_us",
     "hops_of",
     "host_us",
     "line_us",
@@ -128,20 +129,26 @@ def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
     return (ll, v["ll128_rate"], v["simple_rate"])[ORDER.index(by.protocol)] * SPEEDUP[m.gpu.index]
 
 
+def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
+    """µs in which ``share`` of a channel's threads fill a slice of ``octets`` for the proxy, beside the latency of a hop, which by LL128 has what they hold at once."""
+    held = work.threads * share * LL128_OCTETS if by.protocol == Protocol.LL128 else 0.0
+    return max(0.0, octets - held) / (threads_gbytes(by, m, nodes, v) * share * 1e3)
+
+
 def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
     """µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice when it is whole, so the threads that fill it and the NIC follow each other: with LL and
     LL128 a chunk is one slice, with Simple a ring's has two. Of a tree that is split these are on the way up the threads that reduce, at the root all, below it those that hand down."""
     if hops == 0:
         return 0.0
-    threads, nic = threads_gbytes(by, m, nodes, v), nic_share(by, m, work, v)
-    slices = SLICES if by.protocol == Protocol.SIMPLE and by.algorithm == Algorithm.RING else 1
-    one = lambda rate: 1 / min(rate, nic) + 1 / (slices * max(rate, nic))
-    each = [one(threads)] * hops
+    nic = nic_share(by, m, work, v)
+    if by.protocol == Protocol.SIMPLE:
+        slices, threads = SLICES if by.algorithm == Algorithm.RING else 1, threads_gbytes(by, m, nodes, v)
+        return hops * octets * (1 / min(threads, nic) + 1 / (slices * max(threads, nic))) / 1e3
+    shares = [1.0] * hops
     if split(by):
         depth = hops // 2
-        up, down = one(threads * (1 - BROADCAST_THREADS)), one(threads * BROADCAST_THREADS)
-        each = [up] * depth + [one(threads)] + [down] * (depth - 1)
-    return octets * sum(each) / 1e3
+        shares = [1 - BROADCAST_THREADS] * depth + [1.0] + [BROADCAST_THREADS] * (depth - 1)
+    return sum(filled_us(octets, s, by, m, nodes, work, v) for s in shares) + hops * octets / (nic * 1e3)
 
 
 def _inside_octets(by: Choice, work: Work, hops: int) -> int:

@@ -15,7 +15,7 @@ from softib.errors import InputError
 from softib.ragged import spread
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import P2P_WINDOW, plan_of
-from softib.workloads.nccl.chunk_times import filled_us, inside_us, sent_gbytes
+from softib.workloads.nccl.chunk_times import inside_us, sent_gbytes, slice_us
 from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.law import (
     HEADERS,
@@ -189,7 +189,7 @@ def chunk_part(run: Run) -> Part:
     src = np.where(net, _adapter(run, plan.src, plan.channel), host[rank])
     dst = np.where(net, _adapter(run, plan.dst, plan.channel), src)
     rate = np.where(tree, across, inside)
-    wait = max(0.0, hops.across - v["wire"]) + filled_us(run, plan)
+    wait = max(0.0, hops.across - v["wire"]) + slice_us(run, plan)
     delay = np.round(np.where(net, wait, inside_us(run, plan, rate)) * 1e6).astype(np.int64)
     size = np.where(net, np.maximum(np.round(plan.octets / payload), 1), 1).astype(np.int64)
     key = (plan.channel * (plan.ranks + plan.extra) + plan.src) * (plan.ranks + plan.extra) + plan.dst
