@@ -192,7 +192,9 @@ def busiest_gbytes(run: softib.Simulation) -> float:
     ("all-to-all:4MB,machine=dgx-a100", 25), ("send-recv:4MB,machine=dgx-a100", 25), ("reduce-scatter:4MB,machine=abci-v", 10.3),
 ])  # fmt: skip
 @pytest.mark.parametrize("detail", ["chunks", "flows"])
-def test_links_faster_than_the_adapters_carry_no_more_than_these(nodes: int, what: str, most: float, detail: str) -> None:
+def test_links_faster_than_the_adapters_carry_no_more_than_these(
+    nodes: int, what: str, most: float, detail: str
+) -> None:
     """A law: an adapter of the machine bounds what all its connections carry in either direction, however fast the fabric's links are."""
     found = busiest_gbytes(softib.simulate(faster(nodes, 1), f"nccl-{what},nics=1,detail={detail}"))
     assert 0 < found <= most
