@@ -6,10 +6,11 @@ import pytest
 
 from softib.errors import InputError, UnknownName
 from softib.workloads.nccl.constants import Collective, Protocol, busbw_factor
-from softib.workloads.nccl.law import host_us, predicted_us
+from softib.workloads.nccl.law import hops_of, host_us, nic_share, predicted_us
 from softib.workloads.nccl.machine import machine_of
 from softib.workloads.nccl.tuning import Choice, choose, expected_us
 from softib.workloads.nccl.work import BUFFER, STEPS, work_of
+from softib.workloads.parameters import section
 
 A100 = machine_of("dgx-a100")
 
@@ -100,6 +101,26 @@ def test_a_process_writes_a_row_for_each_channel_of_each_gpu() -> None:
         one, Collective.ALL_GATHER
     ) == pytest.approx(3.0)
     assert more(eight, Collective.ALL_TO_ALL) == 0
+
+
+def test_all_channels_but_the_first_fetch_their_work() -> None:
+    """ncclKernel of 2.8.4: the first channel has its work in the kernel's arguments, all others (and all of sends and receives) read theirs from host memory, side by side."""
+    v = section("nccl")
+    launch = lambda by, channels: hops_of(by, A100, 2, v, channels).launch
+    ring, pairs = Choice("ring", "ll"), Choice("p2p", "simple")  # type: ignore[arg-type]
+    more = [launch(ring, c + 1) - launch(ring, c) for c in (1, 2, 3)]
+    assert more[0] - more[1] == pytest.approx(v["fetch"]) and more[1] == pytest.approx(more[2])
+    assert launch(pairs, 2) - launch(pairs, 1) == pytest.approx(more[1])
+
+
+def test_a_slice_goes_out_when_it_is_whole() -> None:
+    """netSendProxy of 2.8.4 posts what the threads have filled: half the adapter's rate adds what the slice then takes longer, though threads fill it as fast as before."""
+    by, v = Choice("tree", "ll"), section("nccl")  # type: ignore[arg-type]
+    size, slow = 1 << 14, A100.but(nic_gbps=100.0)
+    work = work_of(Collective.ALL_REDUCE, by, size, A100, 4)
+    at = [predicted_us(Collective.ALL_REDUCE, by, size, m, 4) for m in (A100, slow)]
+    share = nic_share(by, slow, work, v)
+    assert at[1] - at[0] == pytest.approx(4 * work.chunks[0][0] / 2 / (share * 1e3), rel=0.01)
 
 
 def test_small_ones_take_trees_and_large_ones_rings() -> None:

@@ -72,8 +72,9 @@ def slice_us(run: Run, plan: Plan) -> np.ndarray:
         root = ~np.isin(key, key[plan.adds])  # of a tree all hand up but the root
         share = np.where(plan.adds, 1 - BROADCAST_THREADS, np.where(root, 1.0, BROADCAST_THREADS))
     us = np.zeros(len(plan))
-    for octets, part in {(int(o), float(s)) for o, s in zip(plan.octets, share, strict=True)}:
-        us[(plan.octets == octets) & (share == part)] = filled_us(octets, part, by, m, run.nodes, work, v)
+    for part in np.unique(share).tolist():
+        for octets in np.unique(plan.octets[share == part]).tolist():
+            us[(plan.octets == octets) & (share == part)] = filled_us(octets, part, by, m, run.nodes, work, v)
     return line + us
 
 
