@@ -36,7 +36,7 @@ def bcast_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]]) -> N
         left = []
         for rank, child in by_child:
             row = np.full(p.ranks, -1, np.int64)
-            row[rank] = p.send(rank, child, Data.of(at, count, len(rank)), needs=[got[rank], *(c[rank] for c in sent)])
+            row[rank] = p.send(rank, child, Data.of(at, count, len(rank)), needs=[got[rank], *(c[rank] for c in sent)], blocking=False)
             left.append(row)
         if len(inner):
             p.wait(inner, [row[inner] for row in (*left, got)])

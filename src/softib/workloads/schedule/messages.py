@@ -49,6 +49,15 @@ class Overheads:
     bounce_above: int = 1 << 40
     memory_bounce_ns: float = 0.0
     memory_bounce_above: int = 1 << 40
+    blocking_limit: int = 0
+    zcopy_above: int = 1 << 40
+    zcopy_ns: float = 0.0
+    copies_rest: bool = False
+    fetch_ns: float = 0.0
+    behind_ns: float = 0.0
+    scatter_above: int = 1 << 40
+    scatter_ns: float = 0.0
+    rendezvous_wait_ns: float = 0.0
 
 
 def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
@@ -76,18 +85,20 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
     ports = host[:, None] if rails is None else rails
     sends = _sends_of(s, host, cost, ports.shape[1])
     row_of, rows = _placed_rows(sends, receive_of, len(s))
-    message_row, rts_row, fin_row, *stripe_rows = row_of
+    message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     c = _Columns.of(rows)
     c.src[: len(s)] = c.dst[: len(s)] = ports[s.rank, 0]
-    c.delay[: len(s)] = _processor_ps(s, cost, receive_of, sends.eager, sends.deferred)
+    c.delay[: len(s)] = _processor_ps(s, cost, receive_of, sends)
+    _write_rest(c, s, cost, sends, ports, rest_row)
     _write_messages(c, s, cost, sends, ports, message_row)
     _write_local(c, s, cost, sends, ports, message_row)
     _write_handshakes(c, s, cost, sends, ports, ((rts_row, s.peer, RTS_OCTETS), (fin_row, s.rank, FIN_OCTETS)))
-    _write_stripes(c, s, sends, ports, stripe_rows)
+    _write_stripes(c, s, cost, sends, ports, stripe_rows)
     ended = np.arange(len(s))
     ended[sends.deferred] = fin_row[sends.deferred]
     if s.acknowledged:
         ended[sends.eager] = message_row[sends.eager]
+    ended[sends.rest] = rest_row[sends.rest]
     qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred, sends.rail)
     owners, needed = _dependencies(s, receive_of, ended, row_of, sends.deferred)
     order = _order(s, row_of, qp, c.opcode, owners, needed)
@@ -107,6 +118,8 @@ class _Sends:
     local: np.ndarray
     deferred: np.ndarray
     eager: np.ndarray
+    copied: np.ndarray
+    rest: np.ndarray
     striped: np.ndarray
     rail: np.ndarray
     piece: np.ndarray
@@ -117,13 +130,15 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
     """Sends to the same host, by rendezvous (``deferred``), at once (``eager``), and those of the deferred that take all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
-    deferred = sends & ~local & (s.size > cost.eager_limit)
+    blocking = np.zeros(len(s), bool) if s.blocking is None else s.blocking
+    limit = np.where(blocking, max(cost.blocking_limit, cost.eager_limit), cost.eager_limit)
+    deferred = sends & ~local & (s.size > limit)
     eager = sends & ~local & ~deferred
+    copied = eager & (blocking | (s.size <= cost.zcopy_above))
+    rest = copied & (s.size > cost.fragment) & cost.copies_rest
     striped = deferred & (s.size > cost.stripe_above) & (rails > 1)
     rail = np.zeros(len(s), np.int64)
-    spread = np.flatnonzero(eager & (s.size > cost.stripe_above))
-    rail[spread] = _nth_of_rank(s.rank[spread]) % rails
-    return _Sends(sends, local, deferred, eager, striped, rail, np.where(striped, -(-s.size // rails), s.size), rails)
+    return _Sends(sends, local, deferred, eager, copied, rest, striped, rail, np.where(striped, -(-s.size // rails), s.size), rails)
 
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
@@ -132,8 +147,8 @@ def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np
     Every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
     """
     stripes = [sends.striped] * (sends.rails - 1)
-    row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, *stripes], n)
-    for row, mask in zip(row_of, [sends.deferred, None, sends.deferred, *stripes], strict=True):
+    row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, sends.rest, *stripes], n)
+    for row, mask in zip(row_of, [sends.deferred, None, sends.deferred, None, *stripes], strict=True):
         if mask is not None:  # the receiver posts these, in the order of its receives
             by_send = np.flatnonzero(mask)
             row[by_send[np.argsort(receive_of[by_send])]] = np.sort(row[by_send])
@@ -168,7 +183,24 @@ def _write_messages(
     c.src[at], c.dst[at] = np.where(deferred, there, here), np.where(deferred, here, there)
     c.size[at] = np.maximum(sends.piece[i], 1)
     c.opcode[at] = np.where(deferred, Opcode.READ, Opcode.SEND)
-    c.delay[at] = np.where(deferred, 0, round(cost.latency_ns * 1000))
+    c.delay[at] = np.where(deferred, round(cost.rendezvous_wait_ns * 1000), _eager_latency_ps(s.size[i], cost))
+
+
+def _eager_latency_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
+    """What an eager message takes beside the adapter's profile, and holds no processor (int64[n])."""
+    ns = cost.latency_ns + (octets > cost.bounce_above) * cost.fetch_ns
+    ns = ns + (octets > cost.scatter_above) * cost.scatter_ns + (octets > cost.fragment) * cost.behind_ns
+    return np.round(ns * 1000).astype(np.int64)
+
+
+def _write_rest(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, rest_row: np.ndarray
+) -> None:
+    """The sender's copies of further fragments, while the first is on its way."""
+    i = np.flatnonzero(sends.rest)
+    at = rest_row[i]
+    c.src[at] = c.dst[at] = ports[s.rank[i], 0]
+    c.delay[at] = np.round((s.size[i] - cost.fragment) * cost.copy_ps).astype(np.int64)
 
 
 def _write_local(
@@ -195,7 +227,9 @@ def _write_handshakes(
         c.opcode[at], c.delay[at] = Opcode.SEND, round(cost.latency_ns * 1000)
 
 
-def _write_stripes(c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]) -> None:
+def _write_stripes(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]
+) -> None:
     """The pieces of striped READs that go by the rails behind the first."""
     t = np.flatnonzero(sends.striped)
     for k, stripe in enumerate(stripe_rows, 1):
@@ -203,6 +237,7 @@ def _write_stripes(c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, s
         c.src[at], c.dst[at] = ports[s.peer[t], k], ports[s.rank[t], k]
         c.size[at] = np.maximum(np.minimum(sends.piece[t], left), 1)
         c.opcode[at] = Opcode.READ
+        c.delay[at] = round(cost.rendezvous_wait_ns * 1000)
 
 
 def _order(
@@ -238,12 +273,13 @@ def _nth_of_rank(rank: np.ndarray) -> np.ndarray:
 
 
 def _processor_ps(
-    s: Schedule, cost: Overheads, receive_of: np.ndarray, eager: np.ndarray, deferred: np.ndarray
+    s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _Sends
 ) -> np.ndarray:
     """What each operation takes of its rank's processor, in ps."""
     first = np.minimum(s.size, cost.fragment) * cost.copy_ps
     first = first + np.where(s.size > cost.bounce_above, cost.bounce_ns * 1000, 0)
-    sent = np.where(eager, first, 0)
+    sent = np.where(sends.copied, first, np.where(sends.eager, cost.zcopy_ns * 1000, 0))
+    eager, deferred = sends.eager, sends.deferred
     came, fetched = np.zeros(len(s), bool), np.zeros(len(s), bool)
     came[receive_of[eager]], fetched[receive_of[deferred]] = True, True
     got = (
@@ -261,11 +297,12 @@ def _queue_pairs(
 ) -> np.ndarray:
     """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a memory
     line for each rank."""
-    message_row, rts_row, fin_row, *stripe_rows = row_of
+    message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)
     qp[:n] = s.rank.astype(np.int64) * 256 + s.processor
-    i, j = np.flatnonzero(message_row >= 0), np.flatnonzero(deferred)
+    i, j, rest = np.flatnonzero(message_row >= 0), np.flatnonzero(deferred), np.flatnonzero(rest_row >= 0)
+    qp[rest_row[rest]] = qp[rest]
     pair = s.rank.astype(np.int64) * s.ranks + s.peer
     back = s.peer.astype(np.int64) * s.ranks + s.rank
     base, first = s.ranks * 256, s.ranks * 257
@@ -284,12 +321,13 @@ def _dependencies(
     s: Schedule, receive_of: np.ndarray, ended: np.ndarray, row_of: list[np.ndarray], deferred: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows that wait, rows that they wait for)."""
-    message_row, rts_row, fin_row, *stripe_rows = row_of
+    message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     owner, need = s.on_ends()
     waits, needs = [owner], [ended[need]]
     eager = np.flatnonzero((s.kind == Kind.SEND) & ~deferred)
-    waits += [message_row[eager], receive_of[eager]]
-    needs += [eager, message_row[eager]]
+    rest = np.flatnonzero(rest_row >= 0)
+    waits += [message_row[eager], receive_of[eager], rest_row[rest]]
+    needs += [eager, message_row[eager], rest]
     j = np.flatnonzero(deferred)
     waits.append(rts_row[j])
     needs.append(j)

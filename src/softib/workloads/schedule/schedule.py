@@ -36,7 +36,8 @@ class Schedule:
     octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
     operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
     set, when that one has begun. ``labels`` say where operations stand, for messages to people (none, or empty: the number in its rank does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
-    completions of a queue pair say, not when it was handed over.
+    completions of a queue pair say, not when it was handed over. ``blocking`` (bool[n], or nothing: none is): sends of a program that does nothing else until the
+    buffer is free (MPI_Send, not MPI_Isend): some libraries carry these in another way.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Schedule:
     on_start: np.ndarray
     labels: Sequence[str] = field(default=(), repr=False)
     acknowledged: bool = False
+    blocking: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rank)
