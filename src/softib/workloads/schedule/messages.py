@@ -49,6 +49,8 @@ class Overheads:
     bounce_above: int = 1 << 40
     memory_bounce_ns: float = 0.0
     memory_bounce_above: int = 1 << 40
+    memory_line_ns: float = 0.0
+    memory_line_above: int = 1 << 40
     blocking_limit: int = 0
     zcopy_above: int = 1 << 40
     zcopy_ns: float = 0.0
@@ -211,6 +213,7 @@ def _write_local(
     at, octets = message_row[i], s.size[i]
     c.src[at] = c.dst[at] = ports[s.rank[i], 0]
     slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
+    slow_ns = slow_ns + np.where(octets > cost.memory_line_above, cost.memory_line_ns, 0)
     c.delay[at] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
 
 
