@@ -2,8 +2,8 @@
 
 A send takes the processor for the sender's overhead. A message of at most the eager limit leaves then, and the send has ended. A larger one is announced by a small message
 (RTS); when that is there and the receive is posted, the receiver READs the data and says so by another small message (FIN), which ends the send: rendezvous by READ, as UCX and
-Open MPI do. A receive ends when its data is there and the processor has had the receiver's overhead. Ranks of one host share its memory: such a message takes
-a latency and its copy.
+Open MPI do. A receive ends when its data is there and the processor has had the receiver's overhead. Ranks of one host share its memory: the sender's processor
+writes such a message, and the receiver sees it a latency later.
 """
 
 from __future__ import annotations
@@ -26,12 +26,22 @@ RTS_OCTETS, FIN_OCTETS = 64, 16
 
 @dataclass(frozen=True)
 class Overheads:
-    """What a library's messages cost beside the adapter. ``send_ns`` and ``receive_ns`` of the processor for each message; ``eager_limit``: largest message
-    that is sent without asking; what each of its octets costs in copies at either end: ``copy_ps`` in the first ``fragment`` octets, and at the receiver
-    ``rest_ps`` beyond (fragments are copied while others are on the wire); ``rendezvous_ns``: of the receiver, for the protocol of what is larger.
-    ``bounce_ns``: of either end, for an eager message larger than ``bounce_above``, which goes by way of a registered buffer. ``latency_ns``: until a
-    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the rails in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks of one host; ``memory_bounce_ns``: of
-    what is larger than ``memory_bounce_above`` and so does not fit into a slot of the queue that both share."""
+    """What a library's messages cost beside the adapter.
+
+    **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager one costs ``copy_ps`` for each octet that either end copies into or out of registered
+    buffers, fragment by fragment (``fragment`` octets): the sender its first fragment before it posts it, the others while it is on its way (``copies_rest``: that
+    takes its time, too); the receiver the first, and of the others what their arrival does not hide, ``rest_ps`` an octet. ``bounce_ns``, either end, where a message is
+    larger than ``bounce_above`` and not inline. A send that is not blocking (:class:`Schedule`) and larger than ``zcopy_above`` costs its sender ``zcopy_ns`` and no copy.
+
+    **Time that holds no processor**: ``latency_ns`` until a program sees what came; above ``bounce_above`` ``fetch_ns`` more (the adapter reads the data), above ``scatter_above``
+    ``scatter_ns`` (the data is not in the completion), and of several fragments ``behind_ns`` (an adapter takes the request of an idle queue pair as it is posted, and fetches
+    those behind it).
+
+    **Rendezvous**: a blocking send larger than ``blocking_limit`` (and ``eager_limit``), any other larger than ``eager_limit``. It takes ``rendezvous_wait_ns`` until it is read, and ``rendezvous_ns`` of the
+    receiver's processor. One larger than ``stripe_above`` takes all rails.
+
+    **Ranks of one host**: the sender's processor writes ``memory_ps`` an octet, with ``memory_line_ns`` above ``memory_line_above`` octets (a second cache line of a slot of the queue that both share) and
+    ``memory_bounce_ns`` above ``memory_bounce_above`` (no place in a slot); ``memory_ns`` later the receiver sees it."""
 
     name: str = "verbs"
     send_ns: float = 0.0
@@ -208,13 +218,11 @@ def _write_rest(
 def _write_local(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
 ) -> None:
-    """Data between ranks of one host: time of its memory."""
+    """Data between ranks of one host: until the receiver sees what the sender's processor wrote."""
     i = np.flatnonzero(sends.local)
-    at, octets = message_row[i], s.size[i]
+    at = message_row[i]
     c.src[at] = c.dst[at] = ports[s.rank[i], 0]
-    slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
-    slow_ns = slow_ns + np.where(octets > cost.memory_line_above, cost.memory_line_ns, 0)
-    c.delay[at] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
+    c.delay[at] = round(cost.memory_ns * 1000)
 
 
 def _write_handshakes(
@@ -270,18 +278,20 @@ def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
     return out, n
 
 
-def _nth_of_rank(rank: np.ndarray) -> np.ndarray:
-    """How many of the same rank stand before each; ranks are in order."""
-    return np.arange(len(rank)) - np.searchsorted(rank, rank)
+def _memory_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
+    """What a sender's processor takes to write a message to a rank of its host, beside ``send_ns``."""
+    ns = (octets > cost.memory_bounce_above) * cost.memory_bounce_ns + (
+        octets > cost.memory_line_above
+    ) * cost.memory_line_ns
+    return np.asarray(ns * 1000 + octets * cost.memory_ps)
 
 
-def _processor_ps(
-    s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _Sends
-) -> np.ndarray:
+def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _Sends) -> np.ndarray:
     """What each operation takes of its rank's processor, in ps."""
     first = np.minimum(s.size, cost.fragment) * cost.copy_ps
     first = first + np.where(s.size > cost.bounce_above, cost.bounce_ns * 1000, 0)
     sent = np.where(sends.copied, first, np.where(sends.eager, cost.zcopy_ns * 1000, 0))
+    sent = np.where(sends.local, _memory_ps(s.size, cost), sent)
     eager, deferred = sends.eager, sends.deferred
     came, fetched = np.zeros(len(s), bool), np.zeros(len(s), bool)
     came[receive_of[eager]], fetched[receive_of[deferred]] = True, True
