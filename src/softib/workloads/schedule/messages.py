@@ -150,7 +150,18 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
     rest = copied & (s.size > cost.fragment) & cost.copies_rest
     striped = deferred & (s.size > cost.stripe_above) & (rails > 1)
     rail = np.zeros(len(s), np.int64)
-    return _Sends(sends, local, deferred, eager, copied, rest, striped, rail, np.where(striped, -(-s.size // rails), s.size), rails)
+    return _Sends(
+        sends,
+        local,
+        deferred,
+        eager,
+        copied,
+        rest,
+        striped,
+        rail,
+        np.where(striped, -(-s.size // rails), s.size),
+        rails,
+    )
 
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
@@ -308,8 +319,8 @@ def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _
 def _queue_pairs(
     s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray, rail: np.ndarray
 ) -> np.ndarray:
-    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a memory
-    line for each rank."""
+    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a queue in
+    memory for each pair of a host."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)
@@ -318,9 +329,10 @@ def _queue_pairs(
     qp[rest_row[rest]] = qp[rest]
     pair = s.rank.astype(np.int64) * s.ranks + s.peer
     back = s.peer.astype(np.int64) * s.ranks + s.rank
-    base, first = s.ranks * 256, s.ranks * 257
+    base = s.ranks * 256
+    first = base + s.ranks * s.ranks
     wire = first + wide * np.where(deferred, back, pair) + 2 * rail + deferred
-    qp[message_row[i]] = np.where(local[i], base + s.rank[i], wire[i])
+    qp[message_row[i]] = np.where(local[i], base + pair[i], wire[i])
     if s.acknowledged:  # recorded: each tag is a queue pair
         qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
     qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
