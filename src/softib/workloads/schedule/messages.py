@@ -111,7 +111,7 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
     if s.acknowledged:
         ended[sends.eager] = message_row[sends.eager]
     ended[sends.rest] = rest_row[sends.rest]
-    qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred, sends.rail)
+    qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred)
     owners, needed = _dependencies(s, receive_of, ended, row_of, sends.deferred)
     order = _order(s, row_of, qp, c.opcode, owners, needed)
     columns = [np.empty_like(column) for column in (c.src, c.dst, c.size, qp, c.opcode, c.delay)]
@@ -124,7 +124,7 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
 
 @dataclass(frozen=True)
 class _Sends:
-    """How each operation's message goes (bool[n] each; int64[n]: ``rail``, the port of the sender's, and ``piece``, the octets of a rail)."""
+    """How each operation's message goes (bool[n] each; ``piece``, int64[n]: the octets of a rail). ``copied``: its sender copies it into registered buffers; ``rest``: and goes on to do so after the first."""
 
     every: np.ndarray
     local: np.ndarray
@@ -133,7 +133,6 @@ class _Sends:
     copied: np.ndarray
     rest: np.ndarray
     striped: np.ndarray
-    rail: np.ndarray
     piece: np.ndarray
     rails: int
 
@@ -149,19 +148,8 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
     copied = eager & (blocking | (s.size <= cost.zcopy_above))
     rest = copied & (s.size > cost.fragment) & cost.copies_rest
     striped = deferred & (s.size > cost.stripe_above) & (rails > 1)
-    rail = np.zeros(len(s), np.int64)
-    return _Sends(
-        sends,
-        local,
-        deferred,
-        eager,
-        copied,
-        rest,
-        striped,
-        rail,
-        np.where(striped, -(-s.size // rails), s.size),
-        rails,
-    )
+    piece = np.where(striped, -(-s.size // rails), s.size)
+    return _Sends(sends, local, deferred, eager, copied, rest, striped, piece, rails)
 
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
@@ -202,7 +190,7 @@ def _write_messages(
     """Data between hosts: SENDs of the sender, READs of the receiver."""
     i = np.flatnonzero(sends.every & ~sends.local)
     at, deferred = message_row[i], sends.deferred[i]
-    here, there = ports[s.rank[i], sends.rail[i]], ports[s.peer[i], sends.rail[i]]
+    here, there = ports[s.rank[i], 0], ports[s.peer[i], 0]
     c.src[at], c.dst[at] = np.where(deferred, there, here), np.where(deferred, here, there)
     c.size[at] = np.maximum(sends.piece[i], 1)
     c.opcode[at] = np.where(deferred, Opcode.READ, Opcode.SEND)
@@ -317,7 +305,7 @@ def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _
 
 
 def _queue_pairs(
-    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray, rail: np.ndarray
+    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray
 ) -> np.ndarray:
     """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a queue in
     memory for each pair of a host."""
@@ -331,7 +319,7 @@ def _queue_pairs(
     back = s.peer.astype(np.int64) * s.ranks + s.rank
     base = s.ranks * 256
     first = base + s.ranks * s.ranks
-    wire = first + wide * np.where(deferred, back, pair) + 2 * rail + deferred
+    wire = first + wide * np.where(deferred, back, pair) + deferred
     qp[message_row[i]] = np.where(local[i], base + pair[i], wire[i])
     if s.acknowledged:  # recorded: each tag is a queue pair
         qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
