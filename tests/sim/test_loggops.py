@@ -59,6 +59,29 @@ def test_an_adapter_sends_and_receives_one_message_after_another(fabric):
         assert replay(fabric, text).simulated_us == pytest.approx(3 * one, rel=0.05)
 
 
+@pytest.mark.parametrize("layout", ["before", "within", "behind"])
+def test_short_messages_beside_a_long_one_cost_what_they_take_of_the_link(fabric, tmp_path, layout):
+    """A link is never idle while something waits for it: 10 MB from one rank and ten times 100 kB from another into one host end when the link has carried all 11 MB, wherever the
+    short ones fall, as the fluid layer says."""
+    pause = {"before": 1000, "within": 18_000, "behind": 21_000}[layout]
+    lines = [f"c0: calc {pause}"]
+    for k in range(10):
+        lines += [
+            f"s{k}: send 100000b to 2",
+            f"s{k} requires c{k}",
+            f"c{k + 1}: calc {pause}",
+            f"c{k + 1} requires c{k}",
+        ]
+    text = (
+        "num_ranks 3\nrank 0 {\nsend 10000000b to 2\n}\nrank 1 {\n"
+        + "\n".join(lines)
+        + "\n}\nrank 2 {\nrecv 10000000b from 0\n"
+        + "recv 100000b from 1\n" * 10
+        + "}\n"
+    )
+    assert replay(fabric, text).simulated_us == pytest.approx(fluid(fabric, text, tmp_path), rel=0.02)
+
+
 def test_rendezvous_waits_for_the_receive_and_reads(fabric, tmp_path):
     """1 MB over the limit: the receiver computes 300 us first; nothing moves before, in both layers."""
     text = "num_ranks 2\nrank 0 {\nb: send 1000000b to 1\n}\nrank 1 {\na: calc 300000\nc: recv 1000000b from 0\nc requires a\n}\n"
@@ -155,3 +178,32 @@ def test_computations_are_no_messages(fabric, tmp_path):
     document = found.to_json()
     assert document["messages"] == 1 and document["bytes"] == 8 and document["computations"] == 4
     assert "1 messages" in repr(found)
+
+
+@pytest.mark.parametrize(("size", "targets"), [(8, 1), (256, 1), (4096, 1), (4096, 3)])
+def test_an_adapter_sends_single_packets_no_faster_than_its_link_and_its_message_rate(fabric, tmp_path, size, targets):
+    """400 messages at once, all from one rank, and all to one: law: octets over the link's rate, or messages over the adapter's (profiles), as in the fluid layer."""
+    each = 400 // targets
+    send, receive = (
+        "".join(f"{word} {size}b {way} {{}} tag {i} cpu {i % 50}\n" for i in range(each))
+        for word, way in (("send", "to"), ("recv", "from"))
+    )
+    others = range(1, targets + 1)
+    for one, other in ((send, receive), (receive, send)):
+        text = f"num_ranks {targets + 1}\nrank 0 {{\n" + "".join(one.replace("{}", str(k)) for k in others) + "}\n"
+        text += "".join(f"rank {k} {{\n{other.replace('{}', '0')}}}\n" for k in others)
+        assert replay(fabric, text).simulated_us == pytest.approx(fluid(fabric, text, tmp_path), rel=0.05)
+
+
+def test_messages_of_a_queue_pair_arrive_in_their_order(fabric, tmp_path):
+    """IBA 9.7: 8 octets behind 10 MB of the same pair do not come first; to another rank they need not wait."""
+    text = "num_ranks 3\nrank 0 {\nsend 10000000b to 1\nsend 8b to 1\nsend 8b to 2\n}\nrank 1 {\nrecv 10000000b from 0\na: recv 8b from 0\nb: calc 100000\nb requires a\n}\nrank 2 {\nrecv 8b from 0\n}\n"
+    found = replay(fabric, text)
+    assert found.simulated_us == pytest.approx(fluid(fabric, text, tmp_path), rel=0.01)
+    assert found.rank_ends_us[2] < 2
+
+
+def test_a_rank_copies_one_message_after_another_to_others_of_its_host(fabric):
+    """Two of 1 MB: 2 x (0.3 + 100 us), as the other layers have it."""
+    text = "num_ranks 2\nrank 0 {\nsend 1000000b to 1\nsend 1000000b to 1\n}\nrank 1 {\nrecv 1000000b from 0\nrecv 1000000b from 0\n}\n"
+    assert replay(fabric, text, ranks_per_host=2).simulated_us == pytest.approx(200.6, abs=1e-6)

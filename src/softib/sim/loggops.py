@@ -51,21 +51,22 @@ def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarra
 def loggops(
     plane: Plane, columns: dict[str, np.ndarray], hosts: np.ndarray, costs: tuple[int, int, int, int, int], eager: int
 ) -> Loggops:
-    """Run a program. ``columns``: ``rank kind peer size compute_ps processor`` by operation, ``meets`` (:func:`matches`), and ``first needs`` (operation i waits for the ends
+    """Run a program. ``columns``: ``rank kind peer size tag compute_ps processor`` by operation, ``meets`` (:func:`matches`), and ``first needs`` (operation i waits for the ends
     of ``needs[first[i]:first[i + 1]]``); ``hosts``: row of the end ports of each rank; ``costs`` as in :data:`~softib.sim.loggops_kernels.Costs`.
 
     Raises :class:`InputError` where no path leads from a rank to another.
     """
-    from softib.sim.loggops_kernels import PROCESSORS, Busy, Costs, Program, Queue, groups, run, turned
+    from softib.sim.loggops_kernels import ACKNOWLEDGED, Busy, Costs, Program, Queue, groups, run, turned
 
     rank, kind, size = columns["rank"], columns["kind"], columns["size"]
     n, first, needs = len(rank), columns["first"], columns["needs"]
     sends = np.flatnonzero(kind == 0)
     source, target = rank[sends].astype(np.int64), columns["peer"][sends].astype(np.int64)
     representative, group = np.empty(len(sends), np.int64), np.empty(len(sends), np.int32)
-    many = groups(
-        source, target, np.zeros(len(sends), np.int64), _slots(min(len(sends), 1 << 24)), representative, group
-    )
+    tag = (
+        columns["tag"][sends] if costs[ACKNOWLEDGED] else np.zeros(len(sends), np.int64)
+    )  # recorded: a tag is a queue pair
+    many = groups(source, target, tag, _slots(min(len(sends), 1 << 24)), representative, group)
     one = representative[:many]
     pairs = _pairs(plane, hosts[source[one]], hosts[target[one]])
     pair = np.zeros(n, np.int32)
@@ -78,8 +79,12 @@ def loggops(
     queue = Queue(
         np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64)
     )
+    ranks = int(rank.max(initial=0)) + 1
     busy = Busy(
-        np.zeros((int(rank.max(initial=0)) + 1) * PROCESSORS, np.int64), *np.zeros((2, len(plane.ends)), np.int64)
+        np.zeros(int(columns["processor"].max(initial=0)) + 1, np.int64),
+        *np.zeros((5, len(plane.ends)), np.int64),
+        *np.zeros((3, many), np.int64),
+        np.zeros(ranks, np.int64),
     )
     _, end = run(program, pairs, Costs(np.array(costs, np.int64), np.array([eager], np.int64)), queue, busy)
     return Loggops(ended, int(end))
@@ -119,4 +124,5 @@ def _pairs(plane: Plane, source: np.ndarray, target: np.ndarray) -> object:
         mtu,
         local,
         np.array([inline]),
+        np.array([round(plane.profile.message_gap_ns * 1000)]),
     )

@@ -4,16 +4,15 @@
 from softib.jit import kernel, table
 
 SEND, RECV, COMPUTE = range(3)
-PROCESSORS = 256
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, octets, ps of a computation, processor; ``receive`` of a send its receive, of a receive its send (-1);
+"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive`` of a send its receive, of a receive its send (-1);
 ``to[first[i]:first[i + 1]]`` wait for i; ``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of them was there, ``ended``
 ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
 
-Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline")
-"""By pair of ranks that send: rows of hosts, ps of an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``, ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one
-element, the most octets that an adapter is handed with the request."""
+Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
+"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``, ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one
+element, the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of its message rate."""
 
 Costs = table("LoggopsCosts", "ps eager")
 """``ps``: of the processor for a send, for a receive, of memory for a message and 1,000 octets, 1 where sends end when they are acknowledged; ``eager``: one element, the limit."""
@@ -22,8 +21,12 @@ SEND_PS, RECEIVE_PS, MEMORY_PS, MEMORY_OCTETS_PS, ACKNOWLEDGED = range(5)
 Queue = table("LoggopsQueue", "when what n")
 """A heap of events by time and number; ``n``: one element."""
 
-Busy = table("LoggopsBusy", "processor sends receives")
-"""Until when (ps): processors of ranks, and both directions of the adapters of hosts."""
+Busy = table(
+    "LoggopsBusy",
+    "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives memory",
+)
+"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages and for those of a single packet (``carried``: ps for which each has received so far); of
+queue pairs the sender, the last message's way, and the receiver; the memory by which a rank sends to others of its host."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -170,7 +173,7 @@ def ends(p, q, i, when):
 @kernel
 def works(p, busy, i, now, ps):
     """The processor of i is taken for ``ps``, from ``now`` on or when it is free; when it is done."""
-    k = p.rank[i] * PROCESSORS + p.processor[i]
+    k = p.processor[i]
     done = max(now, busy.processor[k]) + ps
     busy.processor[k] = done
     return done
@@ -193,15 +196,37 @@ def other_ps(pairs, k, size):
 
 
 @kernel
-def inject(p, pairs, q, busy, i, now):
-    """The adapter begins to send message i when it is free, one of a single packet at once, between those of others; it arrives later."""
+def inject(p, pairs, costs, q, busy, i, now):
+    """The adapter begins to send message i when it is free, and its queue pair has sent what came before; it arrives later. One of a single packet waits for others of a single packet
+    alone: queue pairs send their packets in turn."""
     k = p.pair[i]
-    host = pairs.host_from[k]
-    began, took = max(now, busy.sends[host]), on_wire(pairs, k, p.size[i])
+    host, wire = pairs.host_from[k], on_wire(pairs, k, p.size[i])
+    took = max(wire, pairs.gap_ps[0])
+    began = max(now, busy.sends[host])
     busy.sends[host] = began + took
     if p.size[i] <= pairs.mtu[k]:
-        began = now
-    push(q, began + took + other_ps(pairs, k, p.size[i]), len(p.rank) + i)
+        began = max(now, busy.short_sends[host])
+        busy.short_sends[host] = began + took
+    if p.size[i] <= costs.eager[0]:  # others are READs of the receiver's queue pair
+        began = max(began, busy.pair_sends[k])
+        busy.pair_sends[k] = began + wire
+    if began > now:
+        push(q, began, 3 * len(p.rank) + i)
+    else:
+        leaves(p, pairs, costs, q, busy, i, now)
+
+
+@kernel
+def leaves(p, pairs, costs, q, busy, i, now):
+    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later when the receiver has had what came before, less ``carried`` of now."""
+    k = p.pair[i]
+    host, comes = pairs.host_to[k], now + other_ps(pairs, k, p.size[i])
+    p.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
+    there = comes + on_wire(pairs, k, p.size[i])
+    if p.size[i] <= costs.eager[0]:
+        there = max(there, busy.pair_comes[k] + 1)
+        busy.pair_comes[k] = there
+    push(q, there, len(p.rank) + i)
 
 
 @kernel
@@ -216,8 +241,10 @@ def run(p, pairs, costs, q, busy):
         drop_first(q)
         i = what % n
         end = -1
-        if what >= 2 * n:  # the processor has handed message i over
-            inject(p, pairs, q, busy, i, now)
+        if what >= 3 * n:  # the adapter has sent what was before message i
+            leaves(p, pairs, costs, q, busy, i, now)
+        elif what >= 2 * n:  # the processor has handed message i over
+            inject(p, pairs, costs, q, busy, i, now)
         elif what >= n:  # it comes in
             end = arrive(p, pairs, costs, q, busy, i, now)
             done += 1 if end >= 0 else 0
@@ -247,13 +274,15 @@ def send(p, pairs, costs, q, busy, i, now):
     n, k = len(p.rank), p.pair[i]
     end = works(p, busy, i, now, costs.ps[SEND_PS])
     if pairs.local[k]:
-        one_less(p, q, p.receive[i], end + costs.ps[MEMORY_PS] + p.size[i] * costs.ps[MEMORY_OCTETS_PS] // 1000)
+        copied = max(end, busy.memory[p.rank[i]]) + costs.ps[MEMORY_PS] + p.size[i] * costs.ps[MEMORY_OCTETS_PS] // 1000
+        busy.memory[p.rank[i]] = copied
+        one_less(p, q, p.receive[i], copied)
     elif p.size[i] > costs.eager[0]:
         one_less(p, q, p.receive[i], end + other_ps(pairs, k, 1))
         return -1
     else:
         if end == now:
-            inject(p, pairs, q, busy, i, now)
+            inject(p, pairs, costs, q, busy, i, now)
         else:
             push(q, end, 2 * n + i)
         if costs.ps[ACKNOWLEDGED]:
@@ -263,18 +292,30 @@ def send(p, pairs, costs, q, busy, i, now):
 
 
 @kernel
+def received(p, busy, host, i, now, took):
+    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs the link for ``took``. While something comes in the link is never idle, so the
+    message is there when the link has carried all that came since its first octet, and at the latest ``took`` after all that came before its last."""
+    busy.carried[host] += took
+    there = max(now, min(p.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
+    busy.receives[host] = max(busy.receives[host], there)
+    return there
+
+
+@kernel
 def arrive(p, pairs, costs, q, busy, i, now):
-    """Message i comes in at the adapter of its receiver, one after another, single packets between them; when its send has ended, -1: before."""
+    """Message i comes in at the adapter of its receiver, one after another, single packets between them, those of a queue pair in their order; when its send has ended, -1: before."""
     k, r = p.pair[i], p.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, p.size[i])
-    there = max(busy.receives[host], now - took) + took
-    busy.receives[host] = there
+    there = received(p, busy, host, i, now, took)
     if p.size[i] <= pairs.mtu[k]:
-        there = now
+        there = max(busy.short_receives[host], now - took) + took
+        busy.short_receives[host] = there
     if p.size[i] > costs.eager[0]:
         ends(p, q, r, works(p, busy, r, there, costs.ps[RECEIVE_PS]))
         ends(p, q, i, there + other_ps(pairs, k, 1))
         return p.ended[i]
+    there = max(there, busy.pair_receives[k] + took)
+    busy.pair_receives[k] = there
     one_less(p, q, r, there)
     if costs.ps[ACKNOWLEDGED]:
         ends(p, q, i, there + pairs.answer_ps[k])

@@ -198,29 +198,3 @@ def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, load
             i = order[r]
             for e in range(first[i], first[i + 1]):
                 loads[link[channel[e]]] = 0.0
-
-
-Delays = table("Delays", "start think request sends forth answer")
-"""ps by message: not before, after what it waits for, until its data leaves, until its last octet has left (-1: it cannot), until that
-arrives, from then until the sender knows."""
-
-
-@kernel
-def follow_steps(order, first, needs, src, de, began, arrived, completed):
-    """When each message begins, arrives and completes, in ``order`` of their steps; what waits for one that never arrives never begins."""
-    for i in order:
-        if de.sends[i] < 0:
-            continue
-        ready = 0
-        for e in range(first[i], first[i + 1]):
-            k = needs[e]
-            when = completed[k] if src[k] == src[i] else arrived[k]
-            if when < 0:
-                ready = -1
-                break
-            ready = max(ready, when)
-        if ready < 0:
-            continue
-        began[i] = max(de.start[i], ready + de.think[i])
-        arrived[i] = began[i] + de.request[i] + de.sends[i] + de.forth[i]
-        completed[i] = arrived[i] + de.answer[i]

@@ -13,6 +13,7 @@ from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
+    from softib.sim.timing import Timing
 
 __all__ = ["run"]
 
@@ -22,7 +23,8 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
 
     Messages that wait for none are the first **step**, those that wait for messages of step k at most are step k + 1. All of a step are
     there at once: a message ends when the busiest link of its path has sent the octets of all messages of its step, its own queue pair's
-    others among them. ``valid`` where all messages of each step begin at one time. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
+    others among them. What other steps put on that link before it begins goes first, and a processor does one computation at a time. ``valid`` where all messages of each step begin at one time, and none
+    stands behind another step's. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
     :class:`InputError` where a message cannot be.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric, path_sl)
@@ -31,21 +33,25 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
     step, endless = _steps(messages)
     able = (laid.why == 0) & ~endless
     took = _times(plane, messages, laid, step, able)
-    began, arrived, completed = _clock(plane, messages, laid, step, able, took)
-    together = _together(step, began)
-    why = (
-        ()
-        if together
-        else ("messages of one step begin at several times: the static layer adds them up as if at once",)
-    )
+    timing = plane.timing(messages, laid)
+    began, arrived, completed = _clock(plane, messages, laid, able, took, timing)
+    together = _together(step, np.where(messages.computes, NEVER, began))
+    behind = (began >= 0) & (arrived - began - timing.request_ps - timing.forth_ps > took + 1) & ~messages.computes
+    why = _why_not(together, bool(behind.any()))
     notes = [f"{int((laid.why == w).sum())} messages have no path: {WHY[w]}" for w in np.unique(laid.why).tolist() if w]
     if endless.any():
         notes.append(f"{int(endless.sum())} messages never began: what they wait for never happened")
     return Outcome(
         "static", began, arrived, completed, int(np.maximum(arrived, completed).max(initial=0)),
-        plane.count(messages, laid, arrived >= 0), valid=together, why_not=why, notes=tuple(notes),
+        plane.count(messages, laid, arrived >= 0), valid=not why, why_not=why, notes=tuple(notes),
         work={"flows": int(able.sum()), "steps": int(step.max(initial=-1)) + 1},
     )  # fmt: skip
+
+
+def _why_not(together: bool, behind: bool) -> tuple[str, ...]:
+    at_once = "messages of one step begin at several times: the static layer adds them up as if at once"
+    serial = "messages of several steps meet on a link: the static layer lets those go first that begin first"
+    return tuple(text for text, so in ((at_once, not together), (serial, behind)) if so)
 
 
 def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
@@ -63,7 +69,7 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
     """ps from the begin of each message to its last octet's departure (float64)."""
     from softib.sim.static_kernels import busiest_share
 
-    octets = np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
+    octets = _octets(m, laid, able)
     link_of, link = np.unique(laid.port >> 4, return_inverse=True)  # VLs of one port share its rate
     gbps = plane.carried_gbps[link_of]
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
@@ -87,22 +93,39 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
 
 
 def _clock(
-    plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray, took: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """When messages begin, arrive and complete, step after step."""
-    from softib.sim.static_kernels import Delays, follow_steps
+    plane: Plane, m: Messages, laid: Laid, able: np.ndarray, took: np.ndarray, timing: Timing
+) -> tuple[np.ndarray, ...]:
+    """When messages and computations begin, arrive and complete: a link carries no more than its rate, whatever begins when, and a processor computes one thing at a time."""
+    from softib.sim.loggops_kernels import Queue
+    from softib.sim.static_clock_kernels import Delays, Shared, Waits, follow
 
-    n, timing = len(m), plane.timing(m, laid)
+    n = len(m)
     sends = np.where(able, np.ceil(took - 1e-6), NEVER).astype(np.int64)
     began, arrived, completed = (np.full(n, NEVER, np.int64) for _ in range(3))
-    order = np.argsort(step, kind="stable")
+    first, to, _ = inverted(spread(np.diff(m.first))[0], m.needs, n)
+    waits = Waits(first, to, np.diff(m.first), np.zeros(n, np.int64))
+    processor = np.full(n, -1, np.int64)
+    rows = np.flatnonzero(m.computes)
+    processor[rows] = np.unique(m.qp[rows], return_inverse=True)[1]
+    link_of, link = np.unique(laid.port >> 4, return_inverse=True)
+    ps_byte = 8000.0 / np.maximum(plane.carried_gbps[link_of], 1e-12)
+    shared = Shared(
+        laid.first, laid.channel, link, _octets(m, laid, able), packets_of(m, laid.mtu) == 1, ps_byte, *np.zeros((2, len(link_of))), processor,
+        np.zeros(len(rows), np.int64),
+    )  # fmt: skip
     delays = Delays(m.start_ps, m.wait_ps, timing.request_ps, sends, timing.forth_ps, timing.answer_ps)
-    follow_steps(order, m.first, m.needs, m.src, delays, began, arrived, completed)
+    queue = Queue(np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.zeros(1, np.int64))
+    follow(queue, waits, m.src, delays, shared, began, arrived, completed)
     return began, arrived, completed
 
 
+def _octets(m: Messages, laid: Laid, able: np.ndarray) -> np.ndarray:
+    """What each message puts on every link of its path (float64); 0 where it cannot be."""
+    return np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
+
+
 def _together(step: np.ndarray, began: np.ndarray) -> bool:
-    """Do the messages of each step that begin at all begin at one time?"""
+    """Do the messages of each step that begin at all (``began`` of others: -1) begin at one time?"""
     rows = np.flatnonzero(began >= 0)
     order = rows[np.lexsort((began[rows], step[rows]))]
     same = step[order][1:] == step[order][:-1]

@@ -208,3 +208,46 @@ def test_messages_stand_in_their_collectives(apps, stock, launcher):
     assert text.count("// begin MPI_Allgather 40000\n") == 4
     for octets in (*between(text, "MPI_Allreduce"), *between(text, "MPI_Allgather")):
         assert sum(octets) >= 40_000 or 0 in octets, "its vector leaves the rank, by itself or READ by another"
+
+
+FAILS = """
+#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    static char a[50000], b[50000];
+    int rank, ranks;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 0; i < 20; i++) {
+        MPI_Sendrecv(a, sizeof a, MPI_CHAR, (rank + 1) % ranks, 0, b, sizeof b, MPI_CHAR, (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        if (i == 10 && rank == 1)
+            kill(getpid(), SIGKILL);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_what_a_killed_rank_and_its_neighbours_did_is_recorded_and_said(apps):
+    """mpirun around softib run: rank 1 dies in round 11, and the launcher ends the others. Ten rounds of three ranks are there, and they replay."""
+    mpi_program(apps.folder)
+    (apps.folder / "fails.c").write_text(FAILS)
+    subprocess.run(["mpicc", "-O1", apps.folder / "fails.c", "-o", apps.folder / "fails"], check=True)
+    left = apps.folder / "fails.goal.999999999.parts"
+    left.mkdir()
+    done = subprocess.run(
+        [*MPIRUN[:-1], "3", *apps.arguments("run", "--record", "fails.goal", "--"), apps.folder / "fails"], env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240
+    )  # fmt: skip
+    said = [line for line in done.stderr.splitlines() if "fails.goal" in line]
+    assert done.returncode == 137
+    assert len(said) == 1 and said[0].endswith("rank 1 of 3 was ended by SIGKILL: what all ranks had done until then")
+    made = read_trace(apps.folder / "fails.goal")
+    assert made.octets >= 10 * 3 * 50_000
+    assert replayed(apps.folder / "fails.goal").good
+    assert not left.exists()

@@ -89,7 +89,7 @@ def run_here(
         how = Manner(manner.stock, manner.mount, manner.refresh_s, refresh, alive)
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
-        recording.close(notice)
+        recording.close(notice, code)
     if watch is not None and code == 0 and alive():
         line = watch.line(place["place"], manner.tune, os.environ)
         if line is not None:

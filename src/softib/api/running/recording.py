@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 
 from softib.api.progress import Notice
 from softib.errors import InputError
@@ -34,19 +36,45 @@ class Recording:
 
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
-    def close(self, notice: Notice) -> None:
-        """The program has ended. The last of all ranks writes the schedule. Raises :class:`InputError` where it cannot be written."""
+    def close(self, notice: Notice, code: int = 0) -> None:
+        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the schedule; so does one that failed, whose launcher will end the others, and this process
+        perhaps not again; ranks that were ended for it have nothing to add. Raises :class:`InputError` where it cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 (self.folder / f"{self.rank}.done").touch()
                 last = len(list(self.folder.glob("*.done"))) >= self.ranks
-                if last:
-                    notice(_write(self.path, self.folder))
+                failed = self.folder / "failed"
+                if (last or code) and not (code and failed.exists()):
+                    if code:
+                        failed.touch()
+                    notice(_write(self.path, self.folder) + self._failure(code))
         finally:
             if last:
                 shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _failure(self, code: int) -> str:
+        """What is said of a program that failed."""
+        if not code:
+            return ""
+        who = f"rank {self.rank} of {self.ranks}" if self.ranks > 1 else "the program"
+        how = (
+            f"was ended by {Signals(code - 128).name}"
+            if code - 128 in set(Signals)
+            else f"failed with exit code {code}"
+        )
+        return f"; {who} {how}: what {'all ranks' if self.ranks > 1 else 'it'} had done until then"
+
+
+def _remove_dead(target: Path) -> None:
+    """What recordings to ``target`` left whose launcher, or program, was killed."""
+    from softib.live.proc import has_ended
+
+    for left in target.absolute().parent.glob(f"{glob.escape(target.name)}.*.parts"):
+        number = left.name.removesuffix(".parts").rpartition(".")[2]
+        if number.isdecimal() and has_ended(int(number)):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def recording_to(path: str | os.PathLike[str]) -> Recording:
@@ -63,6 +91,7 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
         raise InputError(
             f"{target}: this program is already being recorded by the softib run around it; leave one --record out"
         )
+    _remove_dead(target)
     job = job_of(os.environ)
     together = job is not None and job.size > 1
     number = os.getppid() if together else os.getpid()
@@ -95,4 +124,7 @@ def _write(path: Path, folder: Path) -> str:
         if n
     ]
     rest = f"; left out: {', '.join(left)}" if left else ""
+    processors = len(os.sched_getaffinity(0))
+    if s.ranks > processors:
+        rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
     return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}"
