@@ -80,7 +80,7 @@ def _ends_ps(program: Program, what: str, costs: Costs, job: _Job) -> np.ndarray
         part.src, part.dst, part.size, qp=part.qp, opcode=part.opcode, delay_ps=part.delay_ps, first=first, needs=part.needs[order]
     )  # fmt: skip
     on = plane(max(job.hosts * job.rails, 2), job.speed, tuple(n * job.rails for n in job.leaves))
-    return np.asarray(run(on, made, judge=False).arrived_ps[ended[program.places()]], np.int64)
+    return np.asarray(run(on, made, judge=False).arrived_ps[ended[program.schedule_rows()]], np.int64)
 
 
 def _end_us(what: str, size: int, job: _Job, s: Section, **given: Any) -> float:

@@ -111,13 +111,13 @@ def test_only_reductions_take_the_time_of_a_call():
     assert computes("bcast") == computes("barrier") == 0 < computes("allreduce")
 
 
-def test_places_of_operations_are_those_of_the_schedule():
+def test_rows_of_operations_are_those_of_the_schedule():
     p = Program(3)
     p.send(np.array([2]), ONE, Data.of(0, 8, 1))
     p.receive(ONE, np.array([2]), Data.of(0, 8, 1))
     p.compute(np.array([1, 0]), 5)
     s = p.schedule("x")
-    assert s.rank[p.places()].tolist() == [2, 0, 1, 0]
+    assert s.rank[p.schedule_rows()].tolist() == [2, 0, 1, 0]
 
 
 def test_without_costs_a_verbs_program_is_as_it_was():

@@ -137,8 +137,8 @@ class Program:
             blocking=blocking[order].astype(bool),
         )  # fmt: skip
 
-    def places(self) -> np.ndarray:
-        """Of each operation, in the order in which it was added, its place in :meth:`schedule` (int64[n])."""
+    def schedule_rows(self) -> np.ndarray:
+        """Of each operation, in the order in which it was added, its row in :meth:`schedule` (int64[n])."""
         order = np.argsort(self._all()[0], kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
