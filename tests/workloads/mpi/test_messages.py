@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.analysis.simulation.replayed import replayed
 from softib.sim.fluid import run
 from softib.sim.messages import Opcode
 from softib.sim.paths import Plane
+from softib.workloads.hosts import hosts_of
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of
 from softib.workloads.mpi.program import Data, Program
@@ -95,6 +97,19 @@ def test_writing_to_a_rank_of_the_same_host_takes_the_senders_processor():
     made, ended = on_hosts(p.schedule("two"), star(2), [0], 3, memory_ns=500.0, memory_ps=100.0, send_ns=10.0)
     ends = run(Plane(star(2)), made, judge=False).arrived_ps[ended] // 1000
     assert ends.tolist() == [110, 220, 610, 720]
+
+
+def test_layers_agree_on_ranks_of_one_host():
+    """Two messages of a pair, the second behind the first: in the fluid layer and by LogGOPS."""
+    p = Program(2)
+    for _ in range(2):
+        p.send(ONE, TWO, Data.of(0, 1000, 1))
+        p.receive(TWO, ONE, Data.of(0, 1000, 1))
+    s, cost = p.schedule("two"), {"memory_ns": 500.0, "memory_ps": 100.0, "send_ns": 10.0}
+    made, ended = on_hosts(s, star(2), [0], 2, **cost)
+    fluid = run(Plane(star(2)), made, judge=False).arrived_ps[ended]
+    host = np.full(2, hosts_of(star(2)).end[0])
+    assert fluid.tolist() == replayed(Plane(star(2)), s, host, Overheads(**cost)).outcome.ended_ps.tolist()
 
 
 @pytest.mark.parametrize(("octets", "more"), [(28, 0), (29, 70), (92, 70), (93, 70 + 30)])

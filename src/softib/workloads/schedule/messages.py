@@ -307,8 +307,8 @@ def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _
 def _queue_pairs(
     s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray
 ) -> np.ndarray:
-    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a queue in
-    memory for each pair of a host."""
+    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; one for each
+    message in memory, for these are only seen later."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)
@@ -318,9 +318,9 @@ def _queue_pairs(
     pair = s.rank.astype(np.int64) * s.ranks + s.peer
     back = s.peer.astype(np.int64) * s.ranks + s.rank
     base = s.ranks * PROCESSORS
-    first = base + s.ranks * s.ranks
+    first = base + n
     wire = first + wide * np.where(deferred, back, pair) + deferred
-    qp[message_row[i]] = np.where(local[i], base + pair[i], wire[i])
+    qp[message_row[i]] = np.where(local[i], base + i, wire[i])
     if s.acknowledged:  # recorded: each tag is a queue pair
         qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
     qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
