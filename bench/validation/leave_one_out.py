@@ -54,7 +54,7 @@ def fitted(
 def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tuple[Mapping[str, Section], str]:
     """Parameters that have not seen ``dataset``, and how they were found.
 
-    A parameter that was fitted to other datasets too is fitted to those. One that was fitted to this alone takes the geometric mean of the same parameter of
+    A parameter that was fitted to other datasets too is fitted to those. One that was fitted to this alone takes the mean of the same parameter of
     sibling sections (``openmpi-a`` for ``openmpi-b``) that have it from elsewhere.
     """
     touched = [(s.name, n) for s in parameters.values() for n, p in s.rows.items() if dataset in p.fitted_to]
@@ -83,10 +83,11 @@ def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tupl
 
 
 def _of_siblings(parameters: Mapping[str, Section], section: str, name: str, dataset: str) -> float | None:
-    """Geometric mean of ``name`` in the other sections with the same first word that were not fitted to ``dataset``."""
+    """Mean of ``name`` in the other sections with the same first word that were fitted, and not to ``dataset``. Parameters are times that add up, and some are near 0:
+    a geometric mean would take the smallest for all."""
     family = section.split("-")[0]
     values = [
         s[name] for s in parameters.values()
-        if s.name != section and s.name.startswith(f"{family}-") and name in s.rows and s[name] > 0 and dataset not in s.rows[name].fitted_to
+        if s.name != section and s.name.startswith(f"{family}-") and name in s.rows and s.rows[name].fitted_to and dataset not in s.rows[name].fitted_to
     ]  # fmt: skip
-    return float(np.exp(np.mean(np.log(values)))) if values else None
+    return float(np.mean(values)) if values else None

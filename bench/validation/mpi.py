@@ -35,6 +35,8 @@ ASSUMPTIONS = {
     "is assumed, as racks of node V have them; it was so with these measurements in view, and 16 hosts of the study, which nobody had looked at then, say the same (docs/collectives.md)",
     "abci2-larger": "the same on 16 hosts A (5, 5, 5 and 1 of a rack) and 16 and 32 hosts V: racks of 34 hosts with four leaf switches of 36 ports, half of them up, so that each two have the "
     "two ports of 17 hosts (published: the rack and its switches; assumed: which 17); 14 and 2, 15 and 17 of these jobs' hosts. Nothing was fitted to these, and no bar was set",
+    "abci2-bcast-vnode": "1 host of 4 ranks, and 2 to 32 hosts, as the all-reduces of the same study; to 512 KiB. Nothing was fitted to these, and no bar was set",
+    "abci2-bcast-anode": "1 host of 4 or 8 ranks, and 2 to 16 hosts, as the all-reduces of the same study; to 512 KiB. Nothing was fitted to these, and no bar was set",
     "ofc-osu-edr": "2 hosts on one switch, 1 EDR rail; MVAPICH2 2.2, predicted with the default machine of Open MPI; not fitted to",
     "S1-SHArP2016-host": "128 hosts on one switch, 1 rank and 1 EDR rail each; recursive doubling; library, processors and ranks of a host are not said: machine abci-v, whose adapters are EDR too (docs/collectives.md has what else was tried)",
     "S1-SHArP2016-sharp": "128 hosts on a two-level fat tree of 16-port HDR switches (EDR ones have no aggregation nodes here), 1 rank each; 16 operations of 256 octets for 4 KiB",
@@ -45,6 +47,13 @@ LEAF_HOSTS = {"a": 5, "g": 17}
 """Hosts in a row that share leaf switches, by the first letter of ABCI's host names: a rack of node A (its user guide, "ABCI system"), half a rack of node V (ASSUMPTIONS)."""
 LARGER = (("anode", 16), ("vnode", 16), ("vnode", 32))
 """Jobs of the same study on more hosts than any that something was fitted to."""
+BROADCASTS = (
+    ("intra", "vnode", (4,)), ("inter", "vnode", (2, 4, 8, 16, 32)),
+    ("intra", "anode", (4, 8)), ("inter", "anode", (2, 4, 8, 16)),
+)  # fmt: skip
+"""Runs of osu_bcast of the same study: where, node, hosts (inside one: ranks) of each job."""
+BROADCAST_MOST = 512 << 10
+"""Octets; beyond them single rows are up to ten times their neighbours."""
 P2P = (
     ("A-ABCI-vnode", "abci-v", 2, "EDR", lambda: measured("A-ABCI-vnode", "osu_multi_lat"), lambda: measured("A-ABCI-vnode", "osu_mbw_mr")),
     ("C-azure-cyclecloud-28pairs", "azure-hbv3", 1, "HDR", lambda: measured("C-azure-cyclecloud-28pairs", "osu_latency_median"),
@@ -77,6 +86,10 @@ def _rows(p: Parameters, only: Collection[str], every: int) -> Iterator[Row]:
         if wanted(dataset):
             for size, value in data[::every]:
                 yield Row(dataset, "osu_allreduce", size, nodes, value, predict(size), "us", bar)
+    for dataset, nodes, data, predict in _bcasts(p):
+        if wanted(dataset):
+            for size, value in data[::every]:
+                yield Row(dataset, "osu_bcast", size, nodes, value, predict(size), "us", 0.0)
     if wanted("S1-SHArP2016-host"):
         s = _machine(p, "abci-v")
         for size, value, nodes in measured("S1-SHArP2016-host", "allreduce"):
@@ -117,6 +130,21 @@ def _allreduces(
     for node, nodes in LARGER:
         data = osu(f"abci2/allreduce__inter_{node}__job{nodes:02}*.mpi-cpu")
         yield "abci2-larger", nodes, data, on(nodes, 8, a) if node == "anode" else on(nodes, 4, v), 0.0
+
+
+def _bcasts(p: Parameters) -> Iterator[tuple[str, int, tuple[tuple[int, float], ...], Callable[[int], float]]]:
+    """(dataset, nodes, (size, µs), prediction) of each run of osu_bcast."""
+    for where, node, jobs in BROADCASTS:
+        each, rails, speed, s = (
+            (4, 2, "EDR", _machine(p, "abci-v")) if node == "vnode" else (8, 4, "HDR", _machine(p, "abci-a"))
+        )
+        for job in jobs:
+            file = f"abci2/bcast__{where}_{node}__job{job:02}*"
+            hosts, ranks = (1, job) if where == "intra" else (job, each)
+            leaves = leaves_of(host_names(f"{file}.nccl")) if hosts > 1 else ()
+            predict = partial(runs.bcast_us, hosts=hosts, each=ranks, rails=rails, speed=speed, s=s, leaves=leaves)
+            data = tuple((size, us) for size, us in osu(f"{file}.mpi-cpu") if size <= BROADCAST_MOST)
+            yield f"abci2-bcast-{node}", hosts, data, predict
 
 
 def leaves_of(names: Collection[str]) -> tuple[int, ...]:

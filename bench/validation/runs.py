@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,13 +15,16 @@ from softib.scenario.bring_up import bring_up
 from softib.sim.fluid import run
 from softib.sim.messages import messages
 from softib.sim.paths import Plane
-from softib.workloads.mpi.collective import program_of
-from softib.workloads.mpi.cost import costs_of
+from softib.workloads.mpi.collective import ALGORITHMS, REDUCTIONS, program_of
+from softib.workloads.mpi.cost import Costs, costs_of
+from softib.workloads.mpi.decision import choose
 from softib.workloads.mpi.hosted import rails_of
+from softib.workloads.mpi.program import Program
+from softib.workloads.mpi.scattering import BARRIERS
 from softib.workloads.parameters import Section
 from softib.workloads.schedule.messages import part_of
 
-__all__ = ["allreduce_us", "bandwidth_mb_s", "latency_us", "plane", "sharp_us"]
+__all__ = ["allreduce_us", "bandwidth_mb_s", "bcast_us", "latency_us", "plane", "sharp_us"]
 
 
 SPINE_M = 20.0
@@ -54,29 +58,63 @@ def plane(ports: int, speed: str, leaves: tuple[int, ...] = ()) -> Plane:
     return Plane(fabric)
 
 
-def _end_us(
-    what: str, size: int, hosts: int, each: int, rails: int, speed: str, s: Section, leaves: tuple[int, ...] = (), **given: Any
-) -> float:  # fmt: skip
-    costs = costs_of(s, size, each)
-    program, _ = program_of(what, size, hosts * each, costs, each=each, **given)
-    host, stripes = rails_of(np.arange(hosts * rails), program.ranks, each, rails)
-    part, _ = part_of(program.schedule(what), host, costs.overheads, stripes)
+@dataclass(frozen=True)
+class _Job:
+    """Hosts with ranks and rails each, of one generation; ``leaves``: hosts on each leaf switch (:func:`plane`), where it is not one switch."""
+
+    hosts: int
+    each: int
+    rails: int
+    speed: str
+    leaves: tuple[int, ...] = ()
+
+
+def _ends_ps(program: Program, what: str, costs: Costs, job: _Job) -> np.ndarray:
+    """When each operation of the program ended, in the order in which the program got them (int64[n])."""
+    host, stripes = rails_of(np.arange(job.hosts * job.rails), program.ranks, job.each, job.rails)
+    schedule = program.schedule(what)
+    part, ended = part_of(schedule, host, costs.overheads, stripes)
     order = np.argsort(part.waits, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(part.waits, minlength=len(part.src)))])
     made = messages(
         part.src, part.dst, part.size, qp=part.qp, opcode=part.opcode, delay_ps=part.delay_ps, first=first, needs=part.needs[order]
     )  # fmt: skip
-    return run(plane(max(hosts * rails, 2), speed, tuple(n * rails for n in leaves)), made, judge=False).end_ps / 1e6
+    on = plane(max(job.hosts * job.rails, 2), job.speed, tuple(n * job.rails for n in job.leaves))
+    return np.asarray(run(on, made, judge=False).arrived_ps[ended[program.schedule_rows()]], np.int64)
+
+
+def _end_us(what: str, size: int, job: _Job, s: Section, **given: Any) -> float:
+    """When the last rank has ended."""
+    costs = costs_of(s, size, job.each)
+    program, _ = program_of(what, size, job.hosts * job.each, costs, each=job.each, **given)
+    return int(_ends_ps(program, what, costs, job).max()) / 1e6
+
+
+def _mean_us(what: str, size: int, job: _Job, s: Section, version: str, algorithm: str) -> float:
+    """What OSU's benchmarks of collectives print (osu_allreduce.c, osu_bcast.c): each rank times each of its calls alone, and enters a barrier behind it; the mean over the
+    ranks. So a call begins when the rank has left the barrier of the iteration before, and ends when this rank is done, not when the last one is."""
+    costs = costs_of(s, size, job.each)
+    program, chosen = program_of(
+        what, size, job.hosts * job.each, costs, each=job.each, version=version, algorithm=algorithm
+    )
+    BARRIERS[choose("barrier", 0, program.ranks, version).algorithm](program, 0, 0)
+    began = program.last.copy()
+    if what in REDUCTIONS:
+        program.compute(program.every, costs.call_ns)
+    ALGORITHMS[what][chosen.algorithm](program, size // program.element, chosen.segment)
+    ends = _ends_ps(program, what, costs, job)
+    of = lambda last: np.where(last >= 0, ends[last], 0).max(axis=1)
+    return float((of(program.last) - of(began)).mean()) / 1e6
 
 
 def latency_us(size: int, rails: int, speed: str, s: Section) -> float:
     """osu_latency: half of a round trip."""
-    return _end_us("latency", size, 2, 1, rails, speed, s) / 2
+    return _end_us("latency", size, _Job(2, 1, rails, speed), s) / 2
 
 
 def bandwidth_mb_s(size: int, rails: int, speed: str, s: Section) -> float:
     """osu_bw: the second window of 64 messages."""
-    one, two = (_end_us("bandwidth", size, 2, 1, rails, speed, s, iterations=k) for k in (1, 2))
+    one, two = (_end_us("bandwidth", size, _Job(2, 1, rails, speed), s, iterations=k) for k in (1, 2))
     return 64 * size / (two - one)
 
 
@@ -84,7 +122,14 @@ def allreduce_us(
     size: int, hosts: int, each: int, rails: int, speed: str, s: Section, version: str = "4.0", algorithm: str = "", leaves: tuple[int, ...] = ()
 ) -> float:  # fmt: skip
     """osu_allreduce; ``leaves``: hosts on each leaf switch (:func:`plane`), where it is not one switch."""
-    return _end_us("allreduce", size, hosts, each, rails, speed, s, leaves, version=version, algorithm=algorithm)
+    return _mean_us("allreduce", size, _Job(hosts, each, rails, speed, leaves), s, version, algorithm)
+
+
+def bcast_us(
+    size: int, hosts: int, each: int, rails: int, speed: str, s: Section, version: str = "4.0", leaves: tuple[int, ...] = ()
+) -> float:  # fmt: skip
+    """osu_bcast, as :func:`allreduce_us`."""
+    return _mean_us("bcast", size, _Job(hosts, each, rails, speed, leaves), s, version, "")
 
 
 def sharp_us(size: int, sharp_operation_ns: float) -> float:

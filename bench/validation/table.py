@@ -23,7 +23,8 @@ latency and bandwidth, 8 %) and the mean keeps it, or every row keeps it. `left 
 dataset; `fitted` says how many parameters were fitted to it (`profile`: the device profile was, see [virtual time](../simulate.md)); `none` under `left out`: nothing but this dataset tells those parameters. A
 parameter that only the left-out dataset tells, beside others that are fitted again, keeps its value. What stands under UNFITTED is not in `measured.csv`: other clusters,
 larger ones and other collectives, predicted as they are with what was fitted to the rest. `fit` beside a parameter is what `python -m bench.validation --fit` last found from the same
-datasets, and `mean of fit` the error with that: the value in use was chosen by hand where the two differ (node A's of shared memory are what least squares found).
+datasets, and `mean of fit` the error with that. It takes all parameters of a machine at once; those in use were found in two steps,
+messages between hosts from latencies and bandwidths alone, then shared memory from all-reduces, so that `left out` holds for either.
 """
 MEAN_BARS = (0.08,)
 """Bars that hold for the mean of a dataset; others hold for each row."""

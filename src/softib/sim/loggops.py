@@ -79,12 +79,10 @@ def loggops(
     queue = Queue(
         np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64)
     )
-    ranks = int(rank.max(initial=0)) + 1
     busy = Busy(
         np.zeros(int(columns["processor"].max(initial=0)) + 1, np.int64),
         *np.zeros((5, len(plane.ends)), np.int64),
         *np.zeros((3, many), np.int64),
-        np.zeros(ranks, np.int64),
     )
     _, end = run(program, pairs, Costs(np.array(costs, np.int64), np.array([eager], np.int64)), queue, busy)
     return Loggops(ended, int(end))

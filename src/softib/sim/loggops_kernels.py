@@ -15,7 +15,7 @@ Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_p
 element, the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of its message rate."""
 
 Costs = table("LoggopsCosts", "ps eager")
-"""``ps``: of the processor for a send, for a receive, of memory for a message and 1,000 octets, 1 where sends end when they are acknowledged; ``eager``: one element, the limit."""
+"""``ps``: of the processor for a send, for a receive, until a rank of the same host sees a message, of the processor to write 1,000 octets to such a rank, 1 where sends end when they are acknowledged; ``eager``: one element, the limit."""
 SEND_PS, RECEIVE_PS, MEMORY_PS, MEMORY_OCTETS_PS, ACKNOWLEDGED = range(5)
 
 Queue = table("LoggopsQueue", "when what n")
@@ -23,10 +23,10 @@ Queue = table("LoggopsQueue", "when what n")
 
 Busy = table(
     "LoggopsBusy",
-    "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives memory",
+    "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives",
 )
 """Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages and for those of a single packet (``carried``: ps for which each has received so far); of
-queue pairs the sender, the last message's way, and the receiver; the memory by which a rank sends to others of its host."""
+queue pairs the sender, the last message's way, and the receiver."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -272,11 +272,10 @@ def run(p, pairs, costs, q, busy):
 def send(p, pairs, costs, q, busy, i, now):
     """Send i begins; when it has ended, -1: later."""
     n, k = len(p.rank), p.pair[i]
-    end = works(p, busy, i, now, costs.ps[SEND_PS])
+    writes = p.size[i] * costs.ps[MEMORY_OCTETS_PS] // 1000 if pairs.local[k] else 0
+    end = works(p, busy, i, now, costs.ps[SEND_PS] + writes)
     if pairs.local[k]:
-        copied = max(end, busy.memory[p.rank[i]]) + costs.ps[MEMORY_PS] + p.size[i] * costs.ps[MEMORY_OCTETS_PS] // 1000
-        busy.memory[p.rank[i]] = copied
-        one_less(p, q, p.receive[i], copied)
+        one_less(p, q, p.receive[i], end + costs.ps[MEMORY_PS])
     elif p.size[i] > costs.eager[0]:
         one_less(p, q, p.receive[i], end + other_ps(pairs, k, 1))
         return -1

@@ -83,7 +83,7 @@ def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, coun
         to, source = (base + (virtual + d * distance) % block for d in (k, radix - k))
         some, from_some = (v < len(real) for v in (to, source))
         who, whence = real[some], real[from_some]
-        sends = p.send(who, real[to[some]], Data.of(0, count, len(who)), needs=list(begin[who].T))
+        sends = p.send(who, real[to[some]], Data.of(0, count, len(who)), needs=list(begin[who].T), blocking=False)
         receives = p.receive(
             whence, real[source[from_some]], Data.of(0, count, len(whence)), needs=list(begin[whence].T)
         )

@@ -12,7 +12,7 @@ from softib.workloads.mpi.decision import Choice, choose
 from softib.workloads.mpi.han import HAN, SEGMENT, takes_han
 from softib.workloads.mpi.program import Program
 
-__all__ = ["ALGORITHMS", "program_of"]
+__all__ = ["ALGORITHMS", "REDUCTIONS", "program_of"]
 
 Maker = Callable[[Program, int, int], Any]
 MAX_STEPS = 30_000_000
@@ -33,6 +33,8 @@ ALGORITHMS: dict[str, dict[str, Maker]] = {
     "scatter": personal.SCATTERS,
 }  # fmt: skip
 """By collective: its algorithms by name."""
+REDUCTIONS = ("allreduce", "reduce", "reduce_scatter")
+"""Collectives that take scratch buffers, and so the time of a call (``Costs.call_ns``)."""
 SQUARE = {
     "allreduce": ("ring", "segmented-ring"),
     "allgather": ("ring", "neighbor", "pairwise"),
@@ -78,7 +80,7 @@ def program_of(
             f"{collective} by {chosen.algorithm} of {ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
         )
     for _ in range(iterations):
-        if costs.call_ns:
+        if costs.call_ns and collective in REDUCTIONS:
             p.compute(p.every, costs.call_ns)
         known[chosen.algorithm](p, size // element, chosen.segment)
     return p, chosen
@@ -102,7 +104,7 @@ def _han(
             f"{collective} by han of {p.ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
         )
     for _ in range(iterations):
-        if call_ns:
+        if call_ns and collective in REDUCTIONS:
             p.compute(p.every, call_ns)
         HAN[collective](p, size // p.element, each)
     return p, Choice("han", SEGMENT)

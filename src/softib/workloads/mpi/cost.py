@@ -44,6 +44,10 @@ def costs_of(given: str | Section, size: int = 0, each: int = 1) -> Costs:
             rendezvous_ns=s["rendezvous"], stripe_above=int(s["stripe_above"]),
             latency_ns=s["latency"], bounce_ns=s["bounce"], bounce_above=int(s["bounce_above"]),
             memory_bounce_ns=s["memory_bounce"], memory_bounce_above=int(s["memory_bounce_above"]),
+            blocking_limit=int(s["blocking_limit"]), zcopy_above=int(s["zcopy_above"]), zcopy_ns=s["zcopy"], copies_rest=True,
+            fetch_ns=s["fetch"], behind_ns=s["behind"], scatter_above=int(s["scatter_above"]), scatter_ns=s["scatter"],
+            memory_line_ns=s["memory_line"], memory_line_above=int(s["memory_line_above"]),
+            rendezvous_wait_ns=s["rendezvous_wait"],
         ),
         s["reduce_octet"] + cold, memory_ps, s["reduce"], s["call"],
     )  # fmt: skip

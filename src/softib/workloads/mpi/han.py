@@ -61,10 +61,11 @@ class _Last:
 
 
 class View:
-    """A communicator of some ``members`` of a program, whose buffers begin ``offset`` elements later: what an algorithm needs of a :class:`Program`."""
+    """A communicator of some ``members`` of a program, whose buffers begin ``offset`` elements later: what an algorithm needs of a :class:`Program`. ``libnbc``: it sends
+    everything by MPI_Isend (nbc.c)."""
 
-    def __init__(self, program: Program, members: np.ndarray, offset: int):
-        self.program, self.members, self.offset = program, members, offset
+    def __init__(self, program: Program, members: np.ndarray, offset: int, libnbc: bool = False):
+        self.program, self.members, self.offset, self.libnbc = program, members, offset, libnbc
         self.ranks, self.every, self.element, self.version = (
             len(members),
             np.arange(len(members)),
@@ -76,9 +77,12 @@ class View:
     def _moved(self, data: Data) -> Data:
         return Data(np.where(data.offset < 0, data.offset, data.offset + self.offset), data.count)
 
-    def send(self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
+    def send(
+        self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None, blocking: bool = True
+    ) -> np.ndarray:
         """As :meth:`Program.send`."""
-        return self.program.send(self.members[rank], self.members[to], self._moved(data), needs)
+        by_send = blocking and not self.libnbc
+        return self.program.send(self.members[rank], self.members[to], self._moved(data), needs, by_send)
 
     def receive(self, rank: np.ndarray, source: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
         """As :meth:`Program.receive`."""
@@ -128,14 +132,14 @@ class _Levels:
             name = "rabenseifner"
         else:
             name = "binomial" if n > FEW or count * self.p.element < LIBNBC_SMALL else "chain"
-        REDUCES[name](View(self.p, self.leaders, at), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
+        REDUCES[name](View(self.p, self.leaders, at, libnbc=True), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
 
     def broadcast_up(self, piece: int) -> None:
         """libnbc's ibcast from the first leader (nbc_ibcast.c)."""
         at, count = self.pieces[piece]
         octets = count * self.p.element
         name = "linear" if len(self.leaders) <= FEW else "binomial" if octets < LIBNBC_SMALL else "chain"
-        BCASTS[name](View(self.p, self.leaders, at), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
+        BCASTS[name](View(self.p, self.leaders, at, libnbc=True), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
 
     def task(self, started: Sequence[Callable[[], None]], blocking: Sequence[Callable[[], None]]) -> None:
         """What is ``started`` begins when the task does, and the leaders wait for all of it, and for what is ``blocking``, in its end."""

@@ -148,7 +148,7 @@ def linear_nb_scatter(p: Program, count: int, segment: int = 0) -> None:
     if not len(below):
         return
     root, block = np.zeros(len(below), np.int64), Data.of(below * count, count, len(below))
-    rows = p.send(root, below, block, needs=[np.broadcast_to(c, len(below)) for c in p.last[0].copy()])
+    rows = p.send(root, below, block, needs=[np.broadcast_to(c, len(below)) for c in p.last[0].copy()], blocking=False)
     p.wait(root[:1], list(rows[:, None]))
     p.receive(below, root, block)
 
@@ -171,7 +171,7 @@ def linear_alltoall(p: Program, count: int, segment: int = 0) -> None:
     who, peer = np.repeat(r, n - 1), others.ravel()
     needs = [before[who, 0], before[who, 1]]
     got = p.receive(who, peer, Data.of((n + peer) * count, count, len(who)), needs=needs)
-    sent = p.send(who, peer, Data.of(peer * count, count, len(who)), needs=needs)
+    sent = p.send(who, peer, Data.of(peer * count, count, len(who)), needs=needs, blocking=False)
     p.wait(r, [*got.reshape(n, n - 1).T, *sent.reshape(n, n - 1).T])
 
 

@@ -28,7 +28,7 @@ def windows(p: Program, count: int, iterations: int = 1, window: int = 64) -> No
     for _ in range(iterations):
         before = p.last[[0, 1]].copy()
         wide = lambda r, before=before: [np.broadcast_to(c, window) for c in before[r]]
-        sent = p.send(many, many + 1, data, needs=wide(0))
+        sent = p.send(many, many + 1, data, needs=wide(0), blocking=False)
         got = p.receive(many + 1, many, data, needs=wide(1))
         p.wait(A, list(sent[:, None]))
         p.wait(B, list(got[:, None]))

@@ -58,23 +58,27 @@ class Program:
         self._needs: list[np.ndarray] = []
 
     def _add(
-        self, kind: Kind, rank: np.ndarray, peer: Any, data: Data, ps: Any = 0, source: Any = -1, needs: Any = None
-    ) -> np.ndarray:
+        self, kind: Kind, rank: np.ndarray, peer: Any, data: Data, ps: Any = 0, source: Any = -1, needs: Any = None, blocking: bool = False,
+    ) -> np.ndarray:  # fmt: skip
         """Rows of one operation of each of ``rank``; ``needs``: columns of rows (-1: none), else what the ranks did last."""
         n = len(rank)
         rows = self.rows + np.arange(n)
         self.rows += n
         wide = lambda v: np.broadcast_to(np.asarray(v, np.int64), n)
-        self._columns.append((wide(rank), wide(int(kind)), wide(peer), wide(ps), data.offset, data.count, wide(source)))
+        self._columns.append(
+            (wide(rank), wide(int(kind)), wide(peer), wide(ps), data.offset, data.count, wide(source), wide(blocking))
+        )
         for on in self.last[rank].T if needs is None else needs:
             known = on >= 0
             self._owner.append(rows[known])
             self._needs.append(np.asarray(on)[known])
         return rows
 
-    def send(self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
-        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may use the buffer again."""
-        rows = self._add(Kind.SEND, rank, to, data, needs=needs)
+    def send(
+        self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None, blocking: bool = True
+    ) -> np.ndarray:
+        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may use the buffer again; ``blocking``: by MPI_Send, else by MPI_Isend."""
+        rows = self._add(Kind.SEND, rank, to, data, needs=needs, blocking=blocking)
         self._now(rank, rows)
         return rows
 
@@ -87,9 +91,9 @@ class Program:
     def exchange(
         self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
     ) -> tuple[np.ndarray, np.ndarray]:
-        """MPI_Sendrecv: both at once, and both have ended before the next step; (sends, receives)."""
+        """MPI_Sendrecv: both at once, and both have ended before the next step; (sends, receives). Open MPI posts the receive, and sends by MPI_Send."""
         receives = self._add(Kind.RECV, rank, source, into)
-        sends = self._add(Kind.SEND, rank, to, out)
+        sends = self._add(Kind.SEND, rank, to, out, blocking=True)
         self.last[rank, 0], self.last[rank, 1] = receives, sends
         return sends, receives
 
@@ -118,7 +122,7 @@ class Program:
 
     def schedule(self, name: str) -> Schedule:
         """What was built."""
-        rank, kind, peer, ps, _, count, _ = self._all()
+        rank, kind, peer, ps, _, count, _, blocking = self._all()
         order = np.argsort(rank, kind="stable")
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
@@ -130,11 +134,19 @@ class Program:
         return Schedule(
             name, self.ranks, rank[order].astype(np.int32), kind[order].astype(np.uint8), peer[order].astype(np.int32), size, zero, ps[order],
             zero.astype(np.int32), np.searchsorted(owner[by], np.arange(len(order) + 1)).astype(np.int64), needs[by], np.zeros(len(by), bool),
+            blocking=blocking[order].astype(bool),
         )  # fmt: skip
+
+    def schedule_rows(self) -> np.ndarray:
+        """Of each operation, in the order in which it was added, its row in :meth:`schedule` (int64[n])."""
+        order = np.argsort(self._all()[0], kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return place
 
     def moves(self) -> list[tuple[int, int, int]]:
         """Of each operation, in the order of :meth:`schedule`: first element, count, and of a reduction the operation whose data it adds (-1: none)."""
-        rank, _, _, _, offset, count, source = self._all()
+        rank, _, _, _, offset, count, source, _ = self._all()
         order = np.argsort(rank, kind="stable")
         place = np.empty(len(order) + 2, np.int64)
         place[order] = np.arange(len(order))
@@ -143,5 +155,5 @@ class Program:
 
     def _all(self) -> tuple[np.ndarray, ...]:
         if not self._columns:
-            return (NONE,) * 7
+            return (NONE,) * 8
         return tuple(np.concatenate(c) for c in zip(*self._columns, strict=True))

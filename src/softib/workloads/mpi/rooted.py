@@ -21,8 +21,8 @@ def segments(count: int, octets: int, element: int) -> list[tuple[int, int]]:
     return [(at, min(per, count - at)) for at in range(0, count, per)] or [(0, 0)]
 
 
-def bcast_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]]) -> None:
-    """Every rank passes each segment to its children as soon as it has it, and the segment before has left."""
+def bcast_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]], blocking: bool = False) -> None:
+    """Every rank passes each segment to its children as soon as it has it, and the segment before has left; ``blocking``: by MPI_Send, not MPI_Isend."""
     up = trees.parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = trees.columns(tree)
@@ -36,7 +36,8 @@ def bcast_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]]) -> N
         left = []
         for rank, child in by_child:
             row = np.full(p.ranks, -1, np.int64)
-            row[rank] = p.send(rank, child, Data.of(at, count, len(rank)), needs=[got[rank], *(c[rank] for c in sent)])
+            after = [got[rank], *(c[rank] for c in sent)]
+            row[rank] = p.send(rank, child, Data.of(at, count, len(rank)), needs=after, blocking=blocking)
             left.append(row)
         if len(inner):
             p.wait(inner, [row[inner] for row in (*left, got)])
@@ -83,7 +84,7 @@ def split_binary(p: Program, count: int, segment: int) -> None:
     for side, (begin, length) in enumerate(((0, first), (first, count - first))):
         half = [[tree[0][side]] if r == 0 else c if r % 2 == 1 - side else [] for r, c in enumerate(tree)]
         p.last[0] = start
-        bcast_tree(p, half, [(begin + a, c) for a, c in segments(length, segment, p.element)])
+        bcast_tree(p, half, [(begin + a, c) for a, c in segments(length, segment, p.element)], blocking=True)
         ends.append(p.last[:1, 0].copy())
     p.wait(np.array([0]), ends)
     odd = np.arange(1, n - 1, 2)

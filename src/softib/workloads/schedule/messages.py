@@ -2,8 +2,8 @@
 
 A send takes the processor for the sender's overhead. A message of at most the eager limit leaves then, and the send has ended. A larger one is announced by a small message
 (RTS); when that is there and the receive is posted, the receiver READs the data and says so by another small message (FIN), which ends the send: rendezvous by READ, as UCX and
-Open MPI do. A receive ends when its data is there and the processor has had the receiver's overhead. Ranks of one host share its memory: such a message takes
-a latency and its copy.
+Open MPI do. A receive ends when its data is there and the processor has had the receiver's overhead. Ranks of one host share its memory: the sender's processor
+writes such a message, and the receiver sees it a latency later.
 """
 
 from __future__ import annotations
@@ -26,12 +26,22 @@ RTS_OCTETS, FIN_OCTETS = 64, 16
 
 @dataclass(frozen=True)
 class Overheads:
-    """What a library's messages cost beside the adapter. ``send_ns`` and ``receive_ns`` of the processor for each message; ``eager_limit``: largest message
-    that is sent without asking; what each of its octets costs in copies at either end: ``copy_ps`` in the first ``fragment`` octets, and at the receiver
-    ``rest_ps`` beyond (fragments are copied while others are on the wire); ``rendezvous_ns``: of the receiver, for the protocol of what is larger.
-    ``bounce_ns``: of either end, for an eager message larger than ``bounce_above``, which goes by way of a registered buffer. ``latency_ns``: until a
-    program sees what came, beside the adapter; it holds no processor. ``stripe_above``: a larger eager message takes the rails in turn, a larger rendezvous all of them. ``memory_ns`` and ``memory_ps``: latency, and time of an octet, between ranks of one host; ``memory_bounce_ns``: of
-    what is larger than ``memory_bounce_above`` and so does not fit into a slot of the queue that both share."""
+    """What a library's messages cost beside the adapter.
+
+    **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager one costs ``copy_ps`` for each octet that either end copies into or out of registered
+    buffers, fragment by fragment (``fragment`` octets): the sender its first fragment before it posts it, the others while it is on its way (``copies_rest``: that
+    takes its time, too); the receiver the first, and of the others what their arrival does not hide, ``rest_ps`` an octet. ``bounce_ns``, either end, where a message is
+    larger than ``bounce_above`` and not inline. A send that is not blocking (:class:`Schedule`) and larger than ``zcopy_above`` costs its sender ``zcopy_ns`` and no copy.
+
+    **Time that holds no processor**: ``latency_ns`` until a program sees what came; above ``bounce_above`` ``fetch_ns`` more (the adapter reads the data), above ``scatter_above``
+    ``scatter_ns`` (the data is not in the completion), and of several fragments ``behind_ns`` (an adapter takes the request of an idle queue pair as it is posted, and fetches
+    those behind it).
+
+    **Rendezvous**: a blocking send larger than ``blocking_limit`` (and ``eager_limit``), any other larger than ``eager_limit``. It takes ``rendezvous_wait_ns`` until it is read, and ``rendezvous_ns`` of the
+    receiver's processor. One larger than ``stripe_above`` takes all rails.
+
+    **Ranks of one host**: the sender's processor writes ``memory_ps`` an octet, with ``memory_line_ns`` above ``memory_line_above`` octets (a second cache line of a slot of the queue that both share) and
+    ``memory_bounce_ns`` above ``memory_bounce_above`` (no place in a slot); ``memory_ns`` later the receiver sees it."""
 
     name: str = "verbs"
     send_ns: float = 0.0
@@ -49,6 +59,17 @@ class Overheads:
     bounce_above: int = 1 << 40
     memory_bounce_ns: float = 0.0
     memory_bounce_above: int = 1 << 40
+    memory_line_ns: float = 0.0
+    memory_line_above: int = 1 << 40
+    blocking_limit: int = 0
+    zcopy_above: int = 1 << 40
+    zcopy_ns: float = 0.0
+    copies_rest: bool = False
+    fetch_ns: float = 0.0
+    behind_ns: float = 0.0
+    scatter_above: int = 1 << 40
+    scatter_ns: float = 0.0
+    rendezvous_wait_ns: float = 0.0
 
 
 def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
@@ -76,19 +97,21 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
     ports = host[:, None] if rails is None else rails
     sends = _sends_of(s, host, cost, ports.shape[1])
     row_of, rows = _placed_rows(sends, receive_of, len(s))
-    message_row, rts_row, fin_row, *stripe_rows = row_of
+    message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     c = _Columns.of(rows)
     c.src[: len(s)] = c.dst[: len(s)] = ports[s.rank, 0]
-    c.delay[: len(s)] = _processor_ps(s, cost, receive_of, sends.eager, sends.deferred)
+    c.delay[: len(s)] = _processor_ps(s, cost, receive_of, sends)
+    _write_rest(c, s, cost, sends, ports, rest_row)
     _write_messages(c, s, cost, sends, ports, message_row)
     _write_local(c, s, cost, sends, ports, message_row)
     _write_handshakes(c, s, cost, sends, ports, ((rts_row, s.peer, RTS_OCTETS), (fin_row, s.rank, FIN_OCTETS)))
-    _write_stripes(c, s, sends, ports, stripe_rows)
+    _write_stripes(c, s, cost, sends, ports, stripe_rows)
     ended = np.arange(len(s))
     ended[sends.deferred] = fin_row[sends.deferred]
     if s.acknowledged:
         ended[sends.eager] = message_row[sends.eager]
-    qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred, sends.rail)
+    ended[sends.rest] = rest_row[sends.rest]
+    qp = _queue_pairs(s, rows, row_of, sends.local, sends.deferred)
     owners, needed = _dependencies(s, receive_of, ended, row_of, sends.deferred)
     order = _order(s, row_of, qp, c.opcode, owners, needed)
     columns = [np.empty_like(column) for column in (c.src, c.dst, c.size, qp, c.opcode, c.delay)]
@@ -101,14 +124,15 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
 
 @dataclass(frozen=True)
 class _Sends:
-    """How each operation's message goes (bool[n] each; int64[n]: ``rail``, the port of the sender's, and ``piece``, the octets of a rail)."""
+    """How each operation's message goes (bool[n] each; ``piece``, int64[n]: the octets of a rail). ``copied``: its sender copies it into registered buffers; ``rest``: and goes on to do so after the first."""
 
     every: np.ndarray
     local: np.ndarray
     deferred: np.ndarray
     eager: np.ndarray
+    copied: np.ndarray
+    rest: np.ndarray
     striped: np.ndarray
-    rail: np.ndarray
     piece: np.ndarray
     rails: int
 
@@ -117,13 +141,15 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
     """Sends to the same host, by rendezvous (``deferred``), at once (``eager``), and those of the deferred that take all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
-    deferred = sends & ~local & (s.size > cost.eager_limit)
+    blocking = np.zeros(len(s), bool) if s.blocking is None else s.blocking
+    limit = np.where(blocking, max(cost.blocking_limit, cost.eager_limit), cost.eager_limit)
+    deferred = sends & ~local & (s.size > limit)
     eager = sends & ~local & ~deferred
+    copied = eager & (blocking | (s.size <= cost.zcopy_above))
+    rest = copied & (s.size > cost.fragment) & cost.copies_rest
     striped = deferred & (s.size > cost.stripe_above) & (rails > 1)
-    rail = np.zeros(len(s), np.int64)
-    spread = np.flatnonzero(eager & (s.size > cost.stripe_above))
-    rail[spread] = _nth_of_rank(s.rank[spread]) % rails
-    return _Sends(sends, local, deferred, eager, striped, rail, np.where(striped, -(-s.size // rails), s.size), rails)
+    piece = np.where(striped, -(-s.size // rails), s.size)
+    return _Sends(sends, local, deferred, eager, copied, rest, striped, piece, rails)
 
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
@@ -132,8 +158,8 @@ def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np
     Every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
     """
     stripes = [sends.striped] * (sends.rails - 1)
-    row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, *stripes], n)
-    for row, mask in zip(row_of, [sends.deferred, None, sends.deferred, *stripes], strict=True):
+    row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, sends.rest, *stripes], n)
+    for row, mask in zip(row_of, [sends.deferred, None, sends.deferred, None, *stripes], strict=True):
         if mask is not None:  # the receiver posts these, in the order of its receives
             by_send = np.flatnonzero(mask)
             row[by_send[np.argsort(receive_of[by_send])]] = np.sort(row[by_send])
@@ -164,22 +190,38 @@ def _write_messages(
     """Data between hosts: SENDs of the sender, READs of the receiver."""
     i = np.flatnonzero(sends.every & ~sends.local)
     at, deferred = message_row[i], sends.deferred[i]
-    here, there = ports[s.rank[i], sends.rail[i]], ports[s.peer[i], sends.rail[i]]
+    here, there = ports[s.rank[i], 0], ports[s.peer[i], 0]
     c.src[at], c.dst[at] = np.where(deferred, there, here), np.where(deferred, here, there)
     c.size[at] = np.maximum(sends.piece[i], 1)
     c.opcode[at] = np.where(deferred, Opcode.READ, Opcode.SEND)
-    c.delay[at] = np.where(deferred, 0, round(cost.latency_ns * 1000))
+    c.delay[at] = np.where(deferred, round(cost.rendezvous_wait_ns * 1000), _eager_latency_ps(s.size[i], cost))
+
+
+def _eager_latency_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
+    """What an eager message takes beside the adapter's profile, and holds no processor (int64[n])."""
+    ns = cost.latency_ns + (octets > cost.bounce_above) * cost.fetch_ns
+    ns = ns + (octets > cost.scatter_above) * cost.scatter_ns + (octets > cost.fragment) * cost.behind_ns
+    return np.round(ns * 1000).astype(np.int64)
+
+
+def _write_rest(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, rest_row: np.ndarray
+) -> None:
+    """The sender's copies of further fragments, while the first is on its way."""
+    i = np.flatnonzero(sends.rest)
+    at = rest_row[i]
+    c.src[at] = c.dst[at] = ports[s.rank[i], 0]
+    c.delay[at] = np.round((s.size[i] - cost.fragment) * cost.copy_ps).astype(np.int64)
 
 
 def _write_local(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
 ) -> None:
-    """Data between ranks of one host: time of its memory."""
+    """Data between ranks of one host: until the receiver sees what the sender's processor wrote."""
     i = np.flatnonzero(sends.local)
-    at, octets = message_row[i], s.size[i]
+    at = message_row[i]
     c.src[at] = c.dst[at] = ports[s.rank[i], 0]
-    slow_ns = cost.memory_ns + np.where(octets > cost.memory_bounce_above, cost.memory_bounce_ns, 0)
-    c.delay[at] = np.round(slow_ns * 1000 + octets * cost.memory_ps).astype(np.int64)
+    c.delay[at] = round(cost.memory_ns * 1000)
 
 
 def _write_handshakes(
@@ -195,7 +237,9 @@ def _write_handshakes(
         c.opcode[at], c.delay[at] = Opcode.SEND, round(cost.latency_ns * 1000)
 
 
-def _write_stripes(c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]) -> None:
+def _write_stripes(
+    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, stripe_rows: list[np.ndarray]
+) -> None:
     """The pieces of striped READs that go by the rails behind the first."""
     t = np.flatnonzero(sends.striped)
     for k, stripe in enumerate(stripe_rows, 1):
@@ -203,6 +247,7 @@ def _write_stripes(c: _Columns, s: Schedule, sends: _Sends, ports: np.ndarray, s
         c.src[at], c.dst[at] = ports[s.peer[t], k], ports[s.rank[t], k]
         c.size[at] = np.maximum(np.minimum(sends.piece[t], left), 1)
         c.opcode[at] = Opcode.READ
+        c.delay[at] = round(cost.rendezvous_wait_ns * 1000)
 
 
 def _order(
@@ -232,18 +277,21 @@ def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
     return out, n
 
 
-def _nth_of_rank(rank: np.ndarray) -> np.ndarray:
-    """How many of the same rank stand before each; ranks are in order."""
-    return np.arange(len(rank)) - np.searchsorted(rank, rank)
+def _memory_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
+    """What a sender's processor takes to write a message to a rank of its host, beside ``send_ns``."""
+    ns = (octets > cost.memory_bounce_above) * cost.memory_bounce_ns + (
+        octets > cost.memory_line_above
+    ) * cost.memory_line_ns
+    return np.asarray(ns * 1000 + octets * cost.memory_ps)
 
 
-def _processor_ps(
-    s: Schedule, cost: Overheads, receive_of: np.ndarray, eager: np.ndarray, deferred: np.ndarray
-) -> np.ndarray:
+def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _Sends) -> np.ndarray:
     """What each operation takes of its rank's processor, in ps."""
     first = np.minimum(s.size, cost.fragment) * cost.copy_ps
     first = first + np.where(s.size > cost.bounce_above, cost.bounce_ns * 1000, 0)
-    sent = np.where(eager, first, 0)
+    sent = np.where(sends.copied, first, np.where(sends.eager, cost.zcopy_ns * 1000, 0))
+    sent = np.where(sends.local, _memory_ps(s.size, cost), sent)
+    eager, deferred = sends.eager, sends.deferred
     came, fetched = np.zeros(len(s), bool), np.zeros(len(s), bool)
     came[receive_of[eager]], fetched[receive_of[deferred]] = True, True
     got = (
@@ -257,21 +305,22 @@ def _processor_ps(
 
 
 def _queue_pairs(
-    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray, rail: np.ndarray
+    s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray
 ) -> np.ndarray:
-    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; a memory
-    line for each rank."""
-    message_row, rts_row, fin_row, *stripe_rows = row_of
+    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; one for each
+    message in memory, for these are only seen later."""
+    message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)
     qp[:n] = s.processor_rows()
-    i, j = np.flatnonzero(message_row >= 0), np.flatnonzero(deferred)
+    i, j, rest = np.flatnonzero(message_row >= 0), np.flatnonzero(deferred), np.flatnonzero(rest_row >= 0)
+    qp[rest_row[rest]] = qp[rest]
     pair = s.rank.astype(np.int64) * s.ranks + s.peer
     back = s.peer.astype(np.int64) * s.ranks + s.rank
     base = s.ranks * PROCESSORS
-    first = base + s.ranks
-    wire = first + wide * np.where(deferred, back, pair) + 2 * rail + deferred
-    qp[message_row[i]] = np.where(local[i], base + s.rank[i], wire[i])
+    first = base + n
+    wire = first + wide * np.where(deferred, back, pair) + deferred
+    qp[message_row[i]] = np.where(local[i], base + i, wire[i])
     if s.acknowledged:  # recorded: each tag is a queue pair
         qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
     qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
@@ -285,12 +334,13 @@ def _dependencies(
     s: Schedule, receive_of: np.ndarray, ended: np.ndarray, row_of: list[np.ndarray], deferred: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(rows that wait, rows that they wait for)."""
-    message_row, rts_row, fin_row, *stripe_rows = row_of
+    message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     owner, need = s.on_ends()
     waits, needs = [owner], [ended[need]]
     eager = np.flatnonzero((s.kind == Kind.SEND) & ~deferred)
-    waits += [message_row[eager], receive_of[eager]]
-    needs += [eager, message_row[eager]]
+    rest = np.flatnonzero(rest_row >= 0)
+    waits += [message_row[eager], receive_of[eager], rest_row[rest]]
+    needs += [eager, message_row[eager], rest]
     j = np.flatnonzero(deferred)
     waits.append(rts_row[j])
     needs.append(j)

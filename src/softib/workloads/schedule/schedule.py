@@ -39,6 +39,8 @@ class Schedule:
     operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
     set, when that one has begun. ``labels`` say where operations stand, for messages to people (none, or empty: the number in its rank does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
     completions of a queue pair say, not when it was handed over. ``processors``: that all ranks share (0: each has its own), rank r on processor r modulo this.
+    ``blocking`` (bool[n], or nothing: none is): sends of a program that does nothing else until the buffer is free (MPI_Send, not MPI_Isend): some libraries carry
+    these in another way.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Schedule:
     labels: Sequence[str] = field(default=(), repr=False)
     acknowledged: bool = False
     processors: int = 0
+    blocking: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.rank)
