@@ -9,15 +9,21 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
+from typing import TYPE_CHECKING
 
 from softib.api.progress import Notice
 from softib.errors import InputError
 from softib.whole_files import write_file
 
+if TYPE_CHECKING:
+    from softib.sim.recorded_events import RecordedThread
+
 __all__ = ["Recording", "recording_to"]
 
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
+AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
+"""Time without a processor that is worth a word: more than launchers take to begin, and a tenth of what was recorded."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,8 @@ def _write(path: Path, folder: Path) -> str:
     from softib.workloads.traces.goal_binary import write_binary
     from softib.workloads.traces.recorded import recorded_schedule
 
-    made = recorded_schedule(str(path), threads_in(folder), collective_names())
+    threads = threads_in(folder)
+    made = recorded_schedule(str(path), threads, collective_names())
     s = made.schedule
     write_file(
         path,
@@ -120,4 +127,14 @@ def _write(path: Path, folder: Path) -> str:
         if n
     ]
     rest = f"; left out: {', '.join(left)}" if left else ""
-    return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}"
+    return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}{_away(threads)}"
+
+
+def _away(threads: list[RecordedThread]) -> str:
+    """What is said of the thread that was longest without a processor before it posted: neither messages nor computations have this time."""
+    most = max(threads, key=lambda t: t.away)
+    span = int(most.ns[-1] - most.ns[0])
+    if most.away < max(AWAY_NS, AWAY_SHARE * span):
+        return ""
+    who = "a rank" if most.rank is None else f"rank {most.rank}"
+    return f"; not in it: {most.away / 1e9:.1f} s in which {who} slept, or waited for other threads, files, GPUs, sockets or a processor"
