@@ -25,7 +25,9 @@ def chain(sends: int, size: int, between: int) -> str:
     """Rank 0 sends, computes ``between`` ns, sends, …: no send waits for the one before."""
     out = "num_ranks 2\nrank 0 {\nc0: calc 1\n"
     for i in range(sends):
-        out += f"s{i}: send {size}b to 1 tag {i}\ns{i} requires c{i}\nc{i + 1}: calc {between}\nc{i + 1} requires c{i}\n"
+        out += (
+            f"s{i}: send {size}b to 1 tag {i}\ns{i} requires c{i}\nc{i + 1}: calc {between}\nc{i + 1} requires c{i}\n"
+        )
     return out + "}\nrank 1 {\n" + "".join(f"recv {size}b from 0 tag {i}\n" for i in range(sends)) + "}\n"
 
 

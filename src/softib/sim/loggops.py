@@ -63,7 +63,9 @@ def loggops(
     sends = np.flatnonzero(kind == 0)
     source, target = rank[sends].astype(np.int64), columns["peer"][sends].astype(np.int64)
     representative, group = np.empty(len(sends), np.int64), np.empty(len(sends), np.int32)
-    tag = columns["tag"][sends] if costs[ACKNOWLEDGED] else np.zeros(len(sends), np.int64)  # recorded: a tag is a queue pair
+    tag = (
+        columns["tag"][sends] if costs[ACKNOWLEDGED] else np.zeros(len(sends), np.int64)
+    )  # recorded: a tag is a queue pair
     many = groups(source, target, tag, _slots(min(len(sends), 1 << 24)), representative, group)
     one = representative[:many]
     pairs = _pairs(plane, hosts[source[one]], hosts[target[one]])
@@ -79,7 +81,9 @@ def loggops(
     )
     ranks = int(rank.max(initial=0)) + 1
     busy = Busy(
-        np.zeros(ranks * PROCESSORS, np.int64), *np.zeros((4, len(plane.ends)), np.int64), *np.zeros((3, many), np.int64),
+        np.zeros(ranks * PROCESSORS, np.int64),
+        *np.zeros((4, len(plane.ends)), np.int64),
+        *np.zeros((3, many), np.int64),
         np.zeros(ranks, np.int64),
     )
     _, end = run(program, pairs, Costs(np.array(costs, np.int64), np.array([eager], np.int64)), queue, busy)

@@ -22,7 +22,9 @@ SEND_PS, RECEIVE_PS, MEMORY_PS, MEMORY_OCTETS_PS, ACKNOWLEDGED = range(5)
 Queue = table("LoggopsQueue", "when what n")
 """A heap of events by time and number; ``n``: one element."""
 
-Busy = table("LoggopsBusy", "processor sends receives short_sends short_receives pair_sends pair_comes pair_receives memory")
+Busy = table(
+    "LoggopsBusy", "processor sends receives short_sends short_receives pair_sends pair_comes pair_receives memory"
+)
 """Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages and for those of a single packet; of queue pairs the sender, the last
 message's way, and the receiver; the memory by which a rank sends to others of its host."""
 

@@ -280,7 +280,9 @@ def test_time_without_a_processor_is_said(apps):
     command = [*MPIRUN[:-1], "2", *apps.arguments("run", "--record", "sleeps.goal", "--"), apps.folder / "sleeps"]
     said = []
     for more in ([], ["yes"]):
-        done = subprocess.run([*command, *more], env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(
+            [*command, *more], env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240
+        )
         assert done.returncode == 0, done.stderr
         said.append(next(line for line in done.stderr.splitlines() if "sleeps.goal" in line))
     assert "not in it" not in said[0]

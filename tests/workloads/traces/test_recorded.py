@@ -23,7 +23,6 @@ from tests.workloads.programs import on_hosts, same
 RC, UD = 2, 4
 WRITE, SEND, READ = 0, 2, 4
 
-
 VERSION = HEADER.constant("RECORD_VERSION")
 
 

@@ -95,7 +95,13 @@ def _failing(
     if more := on_other_ports(failures.outcome, wanted):
         failures = run_failing(found, like.workload, made, more, shown)
     outcome = failures.outcome
-    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes], failures=failures)
+    return replace(
+        like,
+        messages=made,
+        outcome=outcome,
+        notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes],
+        failures=failures,
+    )
 
 
 _NOTHING: Any = None
@@ -131,7 +137,13 @@ def run_messages(
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes], failures=None)
+    return replace(
+        like,
+        messages=made,
+        outcome=outcome,
+        notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes],
+        failures=None,
+    )
 
 
 def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:

@@ -65,7 +65,11 @@ class Recording:
         if not code:
             return ""
         who = f"rank {self.rank} of {self.ranks}" if self.ranks > 1 else "the program"
-        how = f"was ended by {Signals(code - 128).name}" if code - 128 in set(Signals) else f"failed with exit code {code}"
+        how = (
+            f"was ended by {Signals(code - 128).name}"
+            if code - 128 in set(Signals)
+            else f"failed with exit code {code}"
+        )
         return f"; {who} {how}: what {'all ranks' if self.ranks > 1 else 'it'} had done until then"
 
 

@@ -34,9 +34,7 @@ SLOWER = (
     "links of HDR and later have forward error correction, and of NDR's switches sources say 150 to 400 ns."
 )
 SHOWN = {"roce": "RoCE", "tcp": "TCP"}
-BUSY = (
-    "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and the run does not wait for them; a program whose threads are fewer posts more slowly."
-)
+BUSY = "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and the run does not wait for them; a program whose threads are fewer posts more slowly."
 HALF = "At half the price or less: {kept}."
 
 
@@ -71,7 +69,13 @@ class Comparison(Suggests):
         from softib.workloads.parameters import section
 
         cost = section("verbs_cpu")
-        return (*self.base.notes, *self._slower(), *self._busy(), ASSUMED.format(post=cost["post"], poll=cost["poll"]), *self._price_notes())
+        return (
+            *self.base.notes,
+            *self._slower(),
+            *self._busy(),
+            ASSUMED.format(post=cost["post"], poll=cost["poll"]),
+            *self._price_notes(),
+        )
 
     def _slower(self) -> tuple[str, ...]:
         """Why a newer generation takes longer than an older one, where one does."""
@@ -105,7 +109,9 @@ class Comparison(Suggests):
         if lacking := {name: p.missing for name, p in prices.items() if p.missing}:
             items = list(dict.fromkeys(item for missing in lacking.values() for item in missing))
             shown = ", ".join(items[:4]) + (f" and {len(items) - 4} more" if len(items) > 4 else "")
-            notes.append(NO_PRICE.format(networks=", ".join(SHOWN.get(n.partition(",")[0], n) for n in lacking), items=shown))
+            notes.append(
+                NO_PRICE.format(networks=", ".join(SHOWN.get(n.partition(",")[0], n) for n in lacking), items=shown)
+            )
         first = prices[self._first]
         if not first.missing and self._book is not None:
             notes.insert(

@@ -226,7 +226,9 @@ def _sensitivity(s: dict[str, Any], console: Console) -> None:
     for key, ratio in found.items():
         console.print(text(f"{key:>12}{ratio['half'] - 1:>+12.1%}{ratio['double'] - 1:>+12.1%}"))
     span = {key: abs(math.log(max(ratio["double"], 1e-9) / max(ratio["half"], 1e-9))) for key, ratio in found.items()}
-    most = max(found, key=lambda key: (round(span[key], 2), key == "congestion"))  # what narrows between switches, where both say the same
+    most = max(
+        found, key=lambda key: (round(span[key], 2), key == "congestion")
+    )  # what narrows between switches, where both say the same
     change = max((abs(ratio - 1) for both in found.values() for ratio in both.values()), default=0.0)
     small = f"less than {LEAST_CHANGE:.0%} in any of these: the network does not matter to this workload"
     console.print(text(f"changes {small}" if change < LEAST_CHANGE else f"depends on {most} most"))
