@@ -4,6 +4,7 @@ All links of the hosts have one lane of SDR (2 Gb/s), so that the wire and not t
 rank's first left out (it connects and registers memory): what the recording's clock says, and what the replay says. Both are of one run, so that start-up, which takes another time in
 each, is in neither. What a message took (the median, from its post until its completion was polled) says who is late: on a machine with others a program that polls uses its time slice
 up, and sees a completion when it has the next; one that sleeps (``-e``) is woken up. That costs the same whatever the message's size, so messages that take long on the wire show it less.
+Where more ranks ran than the machine has processors, the replay shares these among them (``processors`` of the trace); behind it stands what it says with a processor for each rank.
 ``noise`` is wall over CPU time of a loop that only computes.
 """
 
@@ -66,6 +67,8 @@ PERFTEST = (
     "for i in 1 2 3 4 5 6; do sleep 2; softib run --node host-0002 -- {0} 127.0.0.1 && break; done; wait"
 )
 """The server, and its client, again where the server does not listen yet."""
+SLEEPING = "mkdir meet; for r in 0 1 2 3; do timeout 120 softib run --node host-000$((r + 1)) -- ./v meet $r 4 {0} {1} & done; wait; rm -r meet"
+"""A ring of verbs_allreduce.c."""
 
 
 def commands(rounds: int, octets: int) -> dict[str, list[str]]:
@@ -79,6 +82,7 @@ def commands(rounds: int, octets: int) -> dict[str, list[str]]:
     return {
         "ring of 4, polls": mpi("ring", 4), "ring of 2, polls": mpi("ring", 2), "pingpong of 2, polls": mpi("pingpong", 2),
         "pingpong of 4, polls": mpi("pingpong", 4), "allreduce of 4, polls": mpi("allreduce", 4), "allreduce of 2, polls": mpi("allreduce", 2),
+        "allreduce of 4, sleeps": ["sh", "-c", SLEEPING.format(rounds, octets)],
         "ib_send_lat -e": pair("ib_send_lat -e"), "ib_read_lat -e": pair("ib_read_lat -e"),
         "ib_send_bw -e": pair("ib_send_bw -e"),
     }  # fmt: skip
@@ -110,6 +114,12 @@ def large(threads: list[RecordedThread]) -> list[tuple[int, int]]:
     return found
 
 
+def of_replay(table: pl.DataFrame) -> pl.DataFrame:
+    """Of all messages the large ones, without the first of each rank: the one that posts a READ, which is what fetches them, is the destination."""
+    table = table.filter(table["size"] >= LARGE).sort("began_us")
+    return table.filter(pl.int_range(pl.len()).over("destination") > 0)
+
+
 def compared(folder: Path, events: Path) -> str:
     """One line: live, replayed, and what the machine added."""
     import softib
@@ -119,18 +129,26 @@ def compared(folder: Path, events: Path) -> str:
         made = recorded_schedule("paced", threads)
     except softib.errors.InputError as error:
         return f"{error}: did the programs start?"
-    (folder / "x.goal").write_text(write_goal(made.schedule, made.notes))
-    table = softib.simulate(softib.running(), str(folder / "x.goal")).messages
-    table = table.filter(table["size"] >= LARGE).sort("began_us")
-    table = table.filter(pl.int_range(pl.len()).over("source", "destination") > 0)
+    goal = folder / "x.goal"
+    goal.write_text(write_goal(made.schedule, made.notes))
+    processors = len(os.sched_getaffinity(0))
+    shared = made.schedule.ranks > processors
+    whole = softib.running()
+    tables = [
+        of_replay(softib.simulate(whole, f"trace:{goal}{more}").messages)
+        for more in ([f",processors={processors}"] if shared else []) + [""]
+    ]
     of_live = large(threads)
-    if not of_live or not len(table):
+    if not of_live or not len(tables[0]):
         return "no message of this size was recorded twice by one rank: did the programs meet?"
     live = (max(r[1] for r in of_live) - min(r[0] for r in of_live)) / 1e9
-    replayed = (table["completed_us"].max() - table["began_us"].min()) / 1e6
+    seconds = [(table["completed_us"].max() - table["began_us"].min()) / 1e6 for table in tables]
     took = np.median([r[1] - r[0] for r in of_live]) / 1e6
-    alone = float(np.median(table["completed_us"] - table["began_us"])) / 1e3
-    return f"live {live:7.3f} s, replayed {replayed:7.3f} s: {replayed / live - 1:+6.1%}; a message {took:6.1f} ms, in replay {alone:6.1f} ms ({len(of_live)}, {len(table)})"
+    alone = float(np.median(tables[0]["completed_us"] - tables[0]["began_us"])) / 1e3
+    said = f"live {live:7.3f} s, replayed {seconds[0]:7.3f} s: {seconds[0] / live - 1:+6.1%}"
+    if shared:
+        said += f" (a processor for each rank {seconds[1] / live - 1:+6.1%})"
+    return f"{said}; a message {took:6.1f} ms, in replay {alone:6.1f} ms ({len(of_live)}, {len(tables[0])})"
 
 
 def main() -> None:
@@ -148,6 +166,7 @@ def main() -> None:
             words, cwd=folder, check=True, capture_output=True, text=True, env={**env, **more}
         )
         run(["mpicc", "-O2", "p.c", "-o", "p"])
+        run(["cc", "-O2", str(Path(__file__).with_name("verbs_allreduce.c")), "-o", "v", "-libverbs"])
         for host in range(1, 5):
             run(["softib", "fault", "downgrade", f"host-000{host}[1]", "--width", "1"])
         time.sleep(3)  # they train, and the manager sweeps

@@ -59,6 +59,29 @@ def test_an_adapter_sends_and_receives_one_message_after_another(fabric):
         assert replay(fabric, text).simulated_us == pytest.approx(3 * one, rel=0.05)
 
 
+@pytest.mark.parametrize("layout", ["before", "within", "behind"])
+def test_short_messages_beside_a_long_one_cost_what_they_take_of_the_link(fabric, tmp_path, layout):
+    """A link is never idle while something waits for it: 10 MB from one rank and ten times 100 kB from another into one host end when the link has carried all 11 MB, wherever the
+    short ones fall, as the fluid layer says."""
+    pause = {"before": 1000, "within": 18_000, "behind": 21_000}[layout]
+    lines = [f"c0: calc {pause}"]
+    for k in range(10):
+        lines += [
+            f"s{k}: send 100000b to 2",
+            f"s{k} requires c{k}",
+            f"c{k + 1}: calc {pause}",
+            f"c{k + 1} requires c{k}",
+        ]
+    text = (
+        "num_ranks 3\nrank 0 {\nsend 10000000b to 2\n}\nrank 1 {\n"
+        + "\n".join(lines)
+        + "\n}\nrank 2 {\nrecv 10000000b from 0\n"
+        + "recv 100000b from 1\n" * 10
+        + "}\n"
+    )
+    assert replay(fabric, text).simulated_us == pytest.approx(fluid(fabric, text, tmp_path), rel=0.02)
+
+
 def test_rendezvous_waits_for_the_receive_and_reads(fabric, tmp_path):
     """1 MB over the limit: the receiver computes 300 us first; nothing moves before, in both layers."""
     text = "num_ranks 2\nrank 0 {\nb: send 1000000b to 1\n}\nrank 1 {\na: calc 300000\nc: recv 1000000b from 0\nc requires a\n}\n"

@@ -56,7 +56,7 @@ def loggops(
 
     Raises :class:`InputError` where no path leads from a rank to another.
     """
-    from softib.sim.loggops_kernels import ACKNOWLEDGED, PROCESSORS, Busy, Costs, Program, Queue, groups, run, turned
+    from softib.sim.loggops_kernels import ACKNOWLEDGED, Busy, Costs, Program, Queue, groups, run, turned
 
     rank, kind, size = columns["rank"], columns["kind"], columns["size"]
     n, first, needs = len(rank), columns["first"], columns["needs"]
@@ -81,8 +81,8 @@ def loggops(
     )
     ranks = int(rank.max(initial=0)) + 1
     busy = Busy(
-        np.zeros(ranks * PROCESSORS, np.int64),
-        *np.zeros((4, len(plane.ends)), np.int64),
+        np.zeros(int(columns["processor"].max(initial=0)) + 1, np.int64),
+        *np.zeros((5, len(plane.ends)), np.int64),
         *np.zeros((3, many), np.int64),
         np.zeros(ranks, np.int64),
     )

@@ -4,10 +4,9 @@
 from softib.jit import kernel, table
 
 SEND, RECV, COMPUTE = range(3)
-PROCESSORS = 256
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, octets, ps of a computation, processor; ``receive`` of a send its receive, of a receive its send (-1);
+"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive`` of a send its receive, of a receive its send (-1);
 ``to[first[i]:first[i + 1]]`` wait for i; ``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of them was there, ``ended``
 ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
 
@@ -23,10 +22,11 @@ Queue = table("LoggopsQueue", "when what n")
 """A heap of events by time and number; ``n``: one element."""
 
 Busy = table(
-    "LoggopsBusy", "processor sends receives short_sends short_receives pair_sends pair_comes pair_receives memory"
+    "LoggopsBusy",
+    "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives memory",
 )
-"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages and for those of a single packet; of queue pairs the sender, the last
-message's way, and the receiver; the memory by which a rank sends to others of its host."""
+"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages and for those of a single packet (``carried``: ps for which each has received so far); of
+queue pairs the sender, the last message's way, and the receiver; the memory by which a rank sends to others of its host."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -173,7 +173,7 @@ def ends(p, q, i, when):
 @kernel
 def works(p, busy, i, now, ps):
     """The processor of i is taken for ``ps``, from ``now`` on or when it is free; when it is done."""
-    k = p.rank[i] * PROCESSORS + p.processor[i]
+    k = p.processor[i]
     done = max(now, busy.processor[k]) + ps
     busy.processor[k] = done
     return done
@@ -207,11 +207,24 @@ def inject(p, pairs, costs, q, busy, i, now):
     if p.size[i] <= pairs.mtu[k]:
         began = max(now, busy.short_sends[host])
         busy.short_sends[host] = began + took
-    there = began + wire + other_ps(pairs, k, p.size[i])
     if p.size[i] <= costs.eager[0]:  # others are READs of the receiver's queue pair
-        there += max(busy.pair_sends[k] - began, 0)
+        began = max(began, busy.pair_sends[k])
+        busy.pair_sends[k] = began + wire
+    if began > now:
+        push(q, began, 3 * len(p.rank) + i)
+    else:
+        leaves(p, pairs, costs, q, busy, i, now)
+
+
+@kernel
+def leaves(p, pairs, costs, q, busy, i, now):
+    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later when the receiver has had what came before, less ``carried`` of now."""
+    k = p.pair[i]
+    host, comes = pairs.host_to[k], now + other_ps(pairs, k, p.size[i])
+    p.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
+    there = comes + on_wire(pairs, k, p.size[i])
+    if p.size[i] <= costs.eager[0]:
         there = max(there, busy.pair_comes[k] + 1)
-        busy.pair_sends[k] = max(began, busy.pair_sends[k]) + wire
         busy.pair_comes[k] = there
     push(q, there, len(p.rank) + i)
 
@@ -228,7 +241,9 @@ def run(p, pairs, costs, q, busy):
         drop_first(q)
         i = what % n
         end = -1
-        if what >= 2 * n:  # the processor has handed message i over
+        if what >= 3 * n:  # the adapter has sent what was before message i
+            leaves(p, pairs, costs, q, busy, i, now)
+        elif what >= 2 * n:  # the processor has handed message i over
             inject(p, pairs, costs, q, busy, i, now)
         elif what >= n:  # it comes in
             end = arrive(p, pairs, costs, q, busy, i, now)
@@ -277,12 +292,21 @@ def send(p, pairs, costs, q, busy, i, now):
 
 
 @kernel
+def received(p, busy, host, i, now, took):
+    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs the link for ``took``. While something comes in the link is never idle, so the
+    message is there when the link has carried all that came since its first octet, and at the latest ``took`` after all that came before its last."""
+    busy.carried[host] += took
+    there = max(now, min(p.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
+    busy.receives[host] = max(busy.receives[host], there)
+    return there
+
+
+@kernel
 def arrive(p, pairs, costs, q, busy, i, now):
     """Message i comes in at the adapter of its receiver, one after another, single packets between them, those of a queue pair in their order; when its send has ended, -1: before."""
     k, r = p.pair[i], p.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, p.size[i])
-    there = max(busy.receives[host], now - took) + took
-    busy.receives[host] = there
+    there = received(p, busy, host, i, now, took)
     if p.size[i] <= pairs.mtu[k]:
         there = max(busy.short_receives[host], now - took) + took
         busy.short_receives[host] = there

@@ -90,7 +90,7 @@ class Messages:
     waits for the *completion* of a message that its own ``src`` sent, and for the *arrival* of any other.
 
     A row with :data:`Opcode.COMPUTE` is no message: when what it waits for is there, the program of ``src`` (and ``dst``) computes for ``delay_ps``. Its
-    ``qp`` is the processor: computations of one processor go one after another, in the order in which they can begin. ``size`` is 1.
+    ``qp`` is the processor, of one ``src`` or shared by several: computations of one processor go one after another, in the order in which they can begin. ``size`` is 1.
     """
 
     src: np.ndarray
@@ -190,7 +190,8 @@ class Messages:
             )
         connected = self.transport[order][1:] != Transport.UD
         for column, what in ((self.src, "two sources"), (self.dst, "two destinations")):
-            wrong = one & (column[order][1:] != column[order][:-1]) & (connected | (column is self.src))
+            differs = one & ~self.computes[order][1:] & (column[order][1:] != column[order][:-1])
+            wrong = differs & (connected | (column is self.src))
             if wrong.any():
                 raise InputError(f"queue pair {int(self.qp[order][1:][wrong][0])} has {what}")
 

@@ -13,19 +13,25 @@ arrives, from then until the sender knows."""
 Waits = table("StaticWaits", "first to left ready")
 """By message: ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]`` is how many i waits for, ``ready[i]`` when the last of them was there (ps, 0)."""
 
-Shared = table("StaticShared", "first channel link octets ps_octet link_free processor processor_free")
-"""What does one thing after another: ``link[channel[first[i]:first[i + 1]]]`` are the links of message i, which put ``octets[i]`` on each at ``ps_octet`` of the link; ``link_free``:
-until when they are taken (ps, float64). ``processor``: that of a computation, -1 for a message; ``processor_free``: likewise."""
+Shared = table("StaticShared", "first channel link octets single ps_byte link_free short_free processor processor_free")
+"""What does one thing after another: ``link[channel[first[i]:first[i + 1]]]`` are the links of message i, which put ``octets[i]`` on each at ``ps_byte`` of the link; ``link_free``:
+until when they are taken (ps, float64), ``short_free``: by messages of a ``single`` packet. ``processor``: that of a computation, -1 for a message; ``processor_free``: likewise."""
 
 
 @kernel
 def occupy(i, leaves, sh):
-    """Message i is put on its links from ``leaves`` on, behind what they have; when the last of them is through."""
+    """Message i is put on its links from ``leaves`` on, behind what they have; when the last of them is through. One of a single packet waits for others of a single packet alone, as
+    queue pairs send their packets in turn."""
     end = float(leaves)
     for e in range(sh.first[i], sh.first[i + 1]):
         c = sh.link[sh.channel[e]]
-        sh.link_free[c] = max(sh.link_free[c], float(leaves)) + sh.octets[i] * sh.ps_octet[c]
-        end = max(end, sh.link_free[c])
+        took = sh.octets[i] * sh.ps_byte[c]
+        sh.link_free[c] = max(sh.link_free[c], float(leaves)) + took
+        if sh.single[i]:
+            sh.short_free[c] = max(sh.short_free[c], float(leaves)) + took
+            end = max(end, sh.short_free[c])
+        else:
+            end = max(end, sh.link_free[c])
     return int(np.ceil(end - 1e-6))
 
 

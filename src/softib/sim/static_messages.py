@@ -50,8 +50,8 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
 
 def _why_not(together: bool, behind: bool) -> tuple[str, ...]:
     at_once = "messages of one step begin at several times: the static layer adds them up as if at once"
-    in_turn = "messages of several steps meet on a link: the static layer lets those go first that begin first"
-    return tuple(text for text, so in ((at_once, not together), (in_turn, behind)) if so)
+    serial = "messages of several steps meet on a link: the static layer lets those go first that begin first"
+    return tuple(text for text, so in ((at_once, not together), (serial, behind)) if so)
 
 
 def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
@@ -106,12 +106,12 @@ def _clock(
     waits = Waits(first, to, np.diff(m.first), np.zeros(n, np.int64))
     processor = np.full(n, -1, np.int64)
     rows = np.flatnonzero(m.computes)
-    pairs = np.stack([m.src[rows], m.qp[rows]], axis=1)
-    processor[rows] = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+    processor[rows] = np.unique(m.qp[rows], return_inverse=True)[1]
     link_of, link = np.unique(laid.port >> 4, return_inverse=True)
-    ps_octet = 8000.0 / np.maximum(plane.carried_gbps[link_of], 1e-12)
+    ps_byte = 8000.0 / np.maximum(plane.carried_gbps[link_of], 1e-12)
     shared = Shared(
-        laid.first, laid.channel, link, _octets(m, laid, able), ps_octet, np.zeros(len(link_of)), processor, np.zeros(len(rows), np.int64)
+        laid.first, laid.channel, link, _octets(m, laid, able), packets_of(m, laid.mtu) == 1, ps_byte, *np.zeros((2, len(link_of))), processor,
+        np.zeros(len(rows), np.int64),
     )  # fmt: skip
     delays = Delays(m.start_ps, m.wait_ps, timing.request_ps, sends, timing.forth_ps, timing.answer_ps)
     queue = Queue(np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.zeros(1, np.int64))

@@ -176,6 +176,10 @@ class Trace(Job):
         None, description="of a Chakra trace of one rank alone: ranks that run it; default: as many as the hosts take"
     )
     ranks_per_host: Number = Field(1, description="ranks on each host, in order")
+    processors: Number | None = Field(
+        None,
+        description="that all ranks share, rank r on processor r modulo this, as on one machine that recorded them; default: each thread has its own",
+    )
     send_overhead: Time = Field(0, description="of the processor for each message sent")
     receive_overhead: Time = Field(0, description="of the processor for each message received")
     eager_limit: Size = Field(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -237,9 +236,9 @@ def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
 
 def _trace(job: jobs.Trace, at: Place) -> list[Part]:
     from softib.workloads.schedule.messages import part_of, place
-    from softib.workloads.traces.forms import read_trace
+    from softib.workloads.traces.forms import program_of
 
-    schedule = read_trace(Path(job.file), job.ranks or len(at.rows) * job.ranks_per_host)
+    schedule = program_of(job, len(at.rows))
     host = place(schedule, at.rows, job.ranks_per_host)
     part, _ = part_of(schedule, host, overheads_of(job))
     check_count(len(part.src), f"the operations of {job.file}")

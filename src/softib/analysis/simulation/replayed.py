@@ -45,7 +45,7 @@ def replayed(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Re
         first = np.searchsorted(owner[order], np.arange(len(s) + 1)).astype(np.int64)
         needs = needs[order]
     columns = {
-        "rank": s.rank, "kind": s.kind, "peer": s.peer, "size": s.size, "tag": s.tag, "compute_ps": s.compute_ps, "processor": s.processor, "meets": meets,
+        "rank": s.rank, "kind": s.kind, "peer": s.peer, "size": s.size, "tag": s.tag, "compute_ps": s.compute_ps, "processor": s.processor_rows(), "meets": meets,
         "first": first, "needs": needs,
     }  # fmt: skip
     ps = tuple(

@@ -69,6 +69,7 @@ def replay(
     """
     import time
     from contextlib import nullcontext
+    from dataclasses import replace
 
     from softib.analysis.routed import check_choice, routed
     from softib.analysis.simulation.replayed import replayed
@@ -77,7 +78,7 @@ def replay(
     from softib.workloads.patterns import overheads_of
     from softib.workloads.schedule.messages import place
     from softib.workloads.schedule.schedule import Schedule
-    from softib.workloads.traces.forms import read_trace
+    from softib.workloads.traces.forms import program_of
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
@@ -88,19 +89,13 @@ def replay(
     job = _job("bench" if isinstance(program, Schedule) else os.fspath(program), options or {})
     rows = rows_of(job, hosts)
     schedule = (
-        program
+        replace(program, processors=job.processors or program.processors)
         if isinstance(program, Schedule)
-        else read_trace(_path(job.file), job.ranks or len(rows) * job.ranks_per_host)
+        else program_of(job, len(rows))
     )
     host = hosts.end[place(schedule, rows, job.ranks_per_host)]
     found = replayed(plane, schedule, host, overheads_of(job))
     return Replay(fabric, found, made.part.tables or made.part.engine, time.perf_counter() - began)
-
-
-def _path(text: str) -> Any:
-    from pathlib import Path
-
-    return Path(text)
 
 
 def _job(text: str, options: Mapping[str, Any]) -> Trace:

@@ -161,9 +161,19 @@ def lookahead(
         if (part[where] != part[ends[m.src[owner]]]).any():
             arrives = int(net.ethernet[STACK_RECEIVE_PS]) if network == "tcp" else int(port[where, t.LATENCY].min())
             bounds.append(0 if m.computes.any() else arrives)
+    if _shares_processor(part[ends[m.src]], m):
+        bounds.append(0)
     if net.management[t.MG_ON]:
         bounds.append(_of_mads(net, port, peer))
     return min(bounds)
+
+
+def _shares_processor(part: np.ndarray, m: Messages) -> bool:
+    """Does a processor have computations in two parts? Who has it next depends on both at once."""
+    rows = np.flatnonzero(m.computes)
+    order = rows[np.argsort(m.qp[rows], kind="stable")]
+    same = m.qp[order][1:] == m.qp[order][:-1]
+    return bool((same & (part[order][1:] != part[order][:-1])).any())
 
 
 def _of_mads(net: Any, port: np.ndarray, peer: np.ndarray) -> int:

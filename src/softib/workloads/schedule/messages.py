@@ -16,7 +16,7 @@ from softib.errors import InputError
 from softib.sim.messages import MAX_MESSAGE, Opcode
 from softib.workloads.patterns import Part
 from softib.workloads.schedule.order import posting_order
-from softib.workloads.schedule.schedule import Kind, Schedule, matched
+from softib.workloads.schedule.schedule import PROCESSORS, Kind, Schedule, matched
 
 __all__ = ["Overheads", "part_of", "place"]
 
@@ -264,11 +264,12 @@ def _queue_pairs(
     message_row, rts_row, fin_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)
-    qp[:n] = s.rank.astype(np.int64) * 256 + s.processor
+    qp[:n] = s.processor_rows()
     i, j = np.flatnonzero(message_row >= 0), np.flatnonzero(deferred)
     pair = s.rank.astype(np.int64) * s.ranks + s.peer
     back = s.peer.astype(np.int64) * s.ranks + s.rank
-    base, first = s.ranks * 256, s.ranks * 257
+    base = s.ranks * PROCESSORS
+    first = base + s.ranks
     wire = first + wide * np.where(deferred, back, pair) + 2 * rail + deferred
     qp[message_row[i]] = np.where(local[i], base + s.rank[i], wire[i])
     if s.acknowledged:  # recorded: each tag is a queue pair

@@ -12,12 +12,14 @@ import numpy as np
 from softib.errors import InputError
 from softib.ragged import inverted, spread
 
-__all__ = ["ANY", "MOST_OCTETS", "MOST_PS", "Kind", "Schedule", "matched", "meetings"]
+__all__ = ["ANY", "MOST_OCTETS", "MOST_PS", "PROCESSORS", "Kind", "Schedule", "matched", "meetings"]
 
 ANY = -1
 """Of ``peer`` and ``tag`` of a receive: from anybody, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
 MOST_OCTETS = 1 << 40
 """Of a message."""
+PROCESSORS = 256
+"""Of a rank at most: GOAL's ``cpu`` is an octet."""
 MOST_PS = 1 << 61
 """Of all that a rank computes: 27 days. Times are whole numbers of 64 bits."""
 
@@ -36,7 +38,7 @@ class Schedule:
     octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
     operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
     set, when that one has begun. ``labels`` say where operations stand, for messages to people (none, or empty: the number in its rank does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
-    completions of a queue pair say, not when it was handed over.
+    completions of a queue pair say, not when it was handed over. ``processors``: that all ranks share (0: each has its own), rank r on processor r modulo this.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Schedule:
     on_start: np.ndarray
     labels: Sequence[str] = field(default=(), repr=False)
     acknowledged: bool = False
+    processors: int = 0
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -107,6 +110,20 @@ class Schedule:
             owner = owner[pair]
             needs, start = np.where(follows, self.needs[row], needs[pair]), follows & self.on_start[row]
         return owner, needs
+
+    def processor_rows(self) -> np.ndarray:
+        """The processor of each operation (int64[n]): rank times :data:`PROCESSORS`, and its number there. Where ranks share ``processors``, that of another rank: all on which a rank computes
+        are the first such of the lowest rank that shares them. What only sends and receives, as an adapter that answers, keeps its own."""
+        rows = self.rank.astype(np.int64) * PROCESSORS + self.processor
+        if not 0 < self.processors < self.ranks:
+            return rows
+        computes = np.unique(rows[(self.kind == Kind.COMPUTE) & (self.compute_ps > 0)])
+        shared = computes // PROCESSORS % self.processors
+        one, first = np.unique(shared, return_index=True)
+        place = np.searchsorted(computes, rows)
+        on = np.isin(rows, computes)
+        rows[on] = computes[first][np.searchsorted(one, shared[place[on]])]
+        return rows
 
     @property
     def octets(self) -> int:

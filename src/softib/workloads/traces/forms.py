@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from softib.errors import InputError
 from softib.workloads.schedule.schedule import Schedule
 from softib.workloads.traces.goal import read_goal
 
-__all__ = ["read_trace", "refuse"]
+if TYPE_CHECKING:
+    from softib.workloads.jobs import Trace
+
+__all__ = ["program_of", "read_trace", "refuse"]
 
 DUMPI = b"\xff\xaa\xddDUMPI"
 REFUSED = (
@@ -43,6 +48,11 @@ def read_trace(path: Path, ranks: int = 2) -> Schedule:
         raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
     refuse(path, data)
     return read_goal(path, data)
+
+
+def program_of(job: Trace, hosts: int) -> Schedule:
+    """The program that ``job`` names, for ``hosts`` hosts, on the processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
+    return replace(read_trace(Path(job.file), job.ranks or hosts * job.ranks_per_host), processors=job.processors or 0)
 
 
 def refuse(path: Path, data: bytes) -> None:
