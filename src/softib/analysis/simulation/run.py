@@ -30,9 +30,11 @@ LAYERS = ("static", "fluid", "packet")
 
 
 def run_layer(layer: str) -> Any:
-    """``run`` of a layer. Raises :class:`UnknownName`."""
+    """``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the one that has no messages."""
     import importlib
 
+    if layer == "loggops":
+        raise InputError("the LogGOPS layer runs a program alone: softib.replay(fabric, program), softib simulate --layer loggops")
     if layer not in LAYERS:
         raise UnknownName("layer of the simulator", layer, LAYERS)
     return importlib.import_module(f"softib.sim.{layer}").run
