@@ -43,19 +43,20 @@ class Recording:
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
     def close(self, notice: Notice, code: int = 0) -> None:
-        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the schedule; so does one that failed, whose launcher will end the others, and this process
+        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the schedule; so does the last that is there where others of the job record nothing or elsewhere, and one that failed, whose launcher will end the others, and this process
         perhaps not again; ranks that were ended for it have nothing to add. Raises :class:`InputError` where it cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 (self.folder / f"{self.rank}.done").touch()
-                last = len(list(self.folder.glob("*.done"))) >= self.ranks
-                failed = self.folder / "failed"
-                if (last or code) and not (code and failed.exists()):
+                done, began = (len(list(self.folder.glob(f"*.{what}"))) for what in ("done", "began"))
+                last, failed = done >= self.ranks, self.folder / "failed"
+                if (last or code or done == began) and not (code and failed.exists()):
                     if code:
                         failed.touch()
-                    notice(_write(self.path, self.folder) + self._failure(code))
+                    few = "" if last or code else f"; {done} of the {self.ranks} ranks of this job record to it"
+                    notice(_write(self.path, self.folder) + few + self._failure(code))
         finally:
             if last:
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -106,9 +107,9 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
         folder.mkdir(exist_ok=together)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}") from None
-    return Recording(
-        target, folder, job.rank if job is not None and together else 0, job.size if job is not None and together else 1
-    )
+    rank, ranks = (job.rank, job.size) if job is not None and together else (0, 1)
+    (folder / f"{rank}.began").touch()
+    return Recording(target, folder, rank, ranks)
 
 
 def _write(path: Path, folder: Path) -> str:
