@@ -34,7 +34,9 @@ def run_layer(layer: str) -> Any:
     import importlib
 
     if layer == "loggops":
-        raise InputError("the LogGOPS layer runs a program alone: softib.replay(fabric, program), softib simulate --layer loggops")
+        raise InputError(
+            "the LogGOPS layer runs a program alone: softib.replay(fabric, program), softib simulate --layer loggops"
+        )
     if layer not in LAYERS:
         raise UnknownName("layer of the simulator", layer, LAYERS)
     return importlib.import_module(f"softib.sim.{layer}").run

@@ -54,7 +54,9 @@ def program_of(job: Trace, hosts: int) -> Schedule:
     """The program that ``job`` names, for ``hosts`` hosts, on the processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
     found = read_trace(Path(job.file), job.ranks or hosts * job.ranks_per_host)
     if job.ranks not in (0, None, found.ranks):
-        raise InputError(f"{job.file}: it has {found.ranks:,} ranks, not {job.ranks:,}; ranks is for one Chakra trace that is the program of all")
+        raise InputError(
+            f"{job.file}: it has {found.ranks:,} ranks, not {job.ranks:,}; ranks is for one Chakra trace that is the program of all"
+        )
     return replace(found, processors=job.processors or 0)
 
 
