@@ -5,11 +5,11 @@ What the measurements do not say, and is assumed:
 * N3 ran with NCCL_ALGO=RING (the job file says so). Nothing says that N1 or the ABCI jobs set anything, so NCCL's model chooses there.
 * All take the constants of NCCL 2.8.4, which ABCI states, to choose; N1 and N3 are of the same year.
 * N1 and N3: 8 A100, 8 HDR adapters, one rail a GPU, processors of AMD. ABCI node V: 4 V100, 2 EDR adapters; node A: 8 A100, 4 HDR adapters, Intel.
-* ABCI node V without LL128: the change of protocol at 512 KB, and the full rate of the adapters from there on, are Simple's.
-* ABCI node V's adapter rate is what osu_mbw_mr measured between GPUs there. Node A's is fitted (one adapter alone carries 15.3 GB/s; NCCL on all four does not).
+* ABCI node V without LL128: ABCI's diagram of the node has its adapters at the processors, and NCCL allows LL128 behind PCIe switches alone.
+* The adapters' rates of ABCI's nodes are what osu_mbw_mr measured between GPUs there (node A: 4 and 8 pairs on all four), and no share of a link.
 * The networks are full, unloaded, and two switches deep; their share of a hop is in NCCL's constants.
 
-The fourth of these was chosen with these measurements in view, and so were the mechanisms (threads of a tree, channels before doubling, ``channel``), which leaving one dataset out does not undo.
+The mechanisms (threads of a tree, channels before doubling, ``channel``, slices that are sent whole) were looked for with these measurements in view, which leaving one dataset out does not undo.
 
 The runs on node A with 4, 8 and 16 nodes, and V with 8, 16 and 32, are in no fit: they are shown as what the model says of larger clusters.
 """
@@ -42,11 +42,11 @@ CLUSTERS = {
 }
 """Machine, and algorithm where one was forced, of each dataset."""
 FITTED = (
-    "launch", "channel", "ll128_latency", "simple_latency", "ll_line", "ll_rate_v100", "ll_rate_a100", "ll128_rate", "nic_share", "abci_a_nic",
+    "launch", "channel", "ll128_latency", "simple_latency", "ll_line", "ll_rate_v100", "ll_rate_a100", "ll128_rate", "nic_share",
 )  # fmt: skip
 PUBLISHED = {
     "launch": 12.0, "channel": 0.1, "ll128_latency": 1.0, "simple_latency": 1.0, "ll_line": 0.1, "ll_rate_v100": 39.0 / 12, "ll_rate_a100": 87.7 / 24, "ll128_rate": 16.9,
-    "nic_share": 1.0, "abci_a_nic": 15.3,
+    "nic_share": 1.0,
 }  # fmt: skip
 """Where a fit without a dataset begins, and what stays where no other dataset says more: NCCL's own constants, and osu_mbw_mr of one adapter."""
 RELEASE = "2.8"

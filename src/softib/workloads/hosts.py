@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +23,13 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 @dataclass(frozen=True)
 class Hosts:
-    """CA ports with a LID that are no SHARP aggregation nodes: ``end`` (rows of :func:`softib.sim.ends.end_ports`), ``name``, and ``switch`` (the
-    node at the other end of the cable)."""
+    """CA ports with a LID that are no SHARP aggregation nodes: ``end`` (rows of :func:`softib.sim.ends.end_ports`), ``name``, ``switch`` (the
+    node at the other end of the cable), and ``gbps``: data rate of each one's link (float64, 0: not known; empty: of none)."""
 
     end: np.ndarray
     name: tuple[str, ...]
     switch: np.ndarray
+    gbps: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __len__(self) -> int:
         return len(self.name)
@@ -73,6 +74,7 @@ def hosts_of(fabric: Fabric) -> Hosts:
     """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has ``name[port]`` for each."""
     from softib.iba.devices import is_aggregation_node
     from softib.sim.ends import end_ports
+    from softib.sim.static_network import port_gbps
 
     ends = end_ports(fabric)
     node = fabric.port_node[ends]
@@ -83,4 +85,5 @@ def hosts_of(fabric: Fabric) -> Hosts:
     order = sorted(range(len(names)), key=lambda i: (natural_key(names[i]), int(rows[i])))
     rows = rows[order]
     peer = fabric.port_node[np.maximum(fabric.port_peer[ends[rows]], 0)]
-    return Hosts(rows.astype(np.int64), tuple(names[i] for i in order), peer.astype(np.int64))
+    gbps = port_gbps(fabric, ends[rows])
+    return Hosts(rows.astype(np.int64), tuple(names[i] for i in order), peer.astype(np.int64), gbps)

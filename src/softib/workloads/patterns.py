@@ -266,7 +266,7 @@ OF_TARGETS = ("storage", "checkpoint")
 def _nccl(job: nccl_jobs.Nccl, at: Place) -> list[Part]:
     from softib.workloads.nccl.job import part_of_job
 
-    part = part_of_job(job, at.hosts.name, at.rows)
+    part = part_of_job(job, at.hosts.name, at.rows, at.hosts.gbps)
     check_count(len(part.src), f"{job.pattern} on {len(at.rows):,} adapters")  # type: ignore[attr-defined]
     return [part]
 

@@ -40,7 +40,7 @@ def took(nodes: int, text: str, each: int = 8, layer: str = "fluid") -> float:
 
 
 @pytest.mark.parametrize("how", [
-    pytest.param("algorithm=tree,protocol=ll", marks=pytest.mark.slow), "algorithm=ring,protocol=ll128", "algorithm=ring,protocol=simple",
+    pytest.param("algorithm=tree,protocol=ll", marks=pytest.mark.slow), "algorithm=tree,protocol=ll128", "algorithm=ring,protocol=ll128", "algorithm=ring,protocol=simple",
     "algorithm=tree,protocol=simple",
 ])  # fmt: skip
 @pytest.mark.parametrize("size", ["64KB", "16MB"])
@@ -58,6 +58,15 @@ def test_an_idle_fabric_takes_the_law_s_time(how: str, size: str, detail: str) -
         4,
     )
     assert took(4, text) == pytest.approx(law, rel=1 / 7)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [8192, 1 << 18, 1 << 20])
+def test_what_nccl_chooses_takes_the_law_s_time(nodes: int, size: int) -> None:
+    """Trees by LL and LL128 hand lines on as they come, chunk by chunk too: what a user gets is what is compared with measurements."""
+    m = machine_of("dgx-a100")
+    law = predicted_us(Collective.ALL_REDUCE, choose(Collective.ALL_REDUCE, size, m, nodes), size, m, nodes)
+    assert took(nodes, f"nccl-all-reduce:{size},machine=dgx-a100") == pytest.approx(law, rel=0.05)
 
 
 @pytest.mark.parametrize(("nodes", "how"), [
@@ -158,6 +167,52 @@ def test_all_connections_of_an_adapter_share_the_way_to_it(level: str, share: fl
         rails(8, 1), f"nccl-all-reduce:64MB,machine=dgx-a100,nics=1,algorithm=tree,protocol=simple,gpudirect={level},detail={detail}"
     ).to_json()["jobs"][0]["nccl"]  # fmt: skip
     assert 0.6 * share * 25 < 2 * found["algbw_gbytes"] <= share * 25
+
+
+@cache
+def faster(nodes: int, each: int) -> softib.Fabric:
+    """XDR: links of 100 GB/s."""
+    made = softib.generate("rail-optimized", nodes=nodes, rails=each, radix=32, generation="XDR", ufm=False)
+    return softib.bring_up(made).fabric
+
+
+def busiest_gbytes(run: softib.Simulation) -> float:
+    """GB/s that the busiest adapter sends or receives on its links while ``run`` lasts."""
+    a, b, size = (run.messages[c].to_numpy() for c in ("source", "destination", "size"))
+    away = a != b
+    sums = [np.bincount(np.unique(side[away], return_inverse=True)[1], size[away].astype(float)) for side in (a, b)]
+    return float(max(x.max() for x in sums)) / (run.simulated_us * 1e3)
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("what", "most"), [
+    ("all-reduce:32MB,machine=dgx-a100,algorithm=tree,protocol=simple", 25), ("all-reduce:16MB,machine=abci-a,algorithm=tree,protocol=simple", 10.3),
+    ("all-reduce:4MB,machine=dgx-a100,algorithm=ring,protocol=ll128", 25), ("all-reduce:4MB,machine=ndv4,algorithm=ring,protocol=simple,gpudirect=sys", 10),
+    ("all-reduce:32MB,machine=dgx-h100,algorithm=nvls-tree", 50), ("all-gather:4MB,machine=dgx-a100,algorithm=pat,gpus=1", 25),
+    ("all-to-all:4MB,machine=dgx-a100", 25), ("send-recv:4MB,machine=dgx-a100", 25), ("reduce-scatter:4MB,machine=abci-v", 10.3),
+])  # fmt: skip
+@pytest.mark.parametrize("detail", ["chunks", "flows"])
+def test_links_faster_than_the_adapters_carry_no_more_than_these(
+    nodes: int, what: str, most: float, detail: str
+) -> None:
+    """A law: an adapter of the machine bounds what all its connections carry in either direction, however fast the fabric's links are."""
+    found = busiest_gbytes(softib.simulate(faster(nodes, 1), f"nccl-{what},nics=1,detail={detail}"))
+    assert 0 < found <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_packets_of_faster_links_carry_no_more_than_the_adapters(nodes: int) -> None:
+    text = "nccl-all-reduce:1MB,machine=dgx-a100,nics=1,algorithm=tree,protocol=simple,detail=chunks"
+    assert 0 < busiest_gbytes(softib.simulate(faster(nodes, 1), text, layer="packet")) <= 25
+
+
+def test_sends_and_receives_take_the_adapter_s_time_behind_faster_links() -> None:
+    """One GPU of a node sends to the next node, so it has the whole adapter; all of an all-to-all together have it, too."""
+    for what in ("send-recv:64MB", "all-to-all:64MB"):
+        text = f"nccl-{what},machine=dgx-a100,nics=1,detail="
+        chunks, flows = (softib.simulate(faster(2, 1), text + d).simulated_us for d in ("chunks", "flows"))
+        assert chunks == pytest.approx(flows, rel=0.05)
 
 
 def test_gpudirect_is_a_matter_of_the_way_to_the_adapter() -> None:

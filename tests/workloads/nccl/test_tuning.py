@@ -6,10 +6,11 @@ import pytest
 
 from softib.errors import InputError, UnknownName
 from softib.workloads.nccl.constants import Collective, Protocol, busbw_factor
-from softib.workloads.nccl.law import host_us, predicted_us
+from softib.workloads.nccl.law import hops_of, host_us, nic_share, predicted_us
 from softib.workloads.nccl.machine import machine_of
 from softib.workloads.nccl.tuning import Choice, choose, expected_us
 from softib.workloads.nccl.work import BUFFER, STEPS, work_of
+from softib.workloads.parameters import section
 
 A100 = machine_of("dgx-a100")
 
@@ -40,8 +41,35 @@ def test_bandwidths_of_2_8_4_are_those_of_its_source() -> None:
     assert at("tree", "simple", 1 << 20) == pytest.approx(448 + (1 << 20) / (4 * 22.5 * 0.5 * 0.5 * 1e3))
 
 
+@pytest.mark.parametrize(("machine", "nodes", "found"), [
+    ("abci-v", 1, (7.5, 15.3, 11.9, 45.1, 168.0, 58.0, 6.4, 21.0, 21.4, 67.6, 28.8, 84.0)),
+    ("abci-v", 2, (20.0, 3.6, 28.9, 0, 224.0, 13.8, 19.2, 2.6, 40.8, 0, 68.4, 10.3)),
+    ("abci-v", 4, (30.0, 2.2, 45.9, 0, 280.0, 8.3, 40.1, 2.4, 79.6, 0, 147.6, 9.6)),
+    ("abci-a", 1, (11.7, 28.4, 21.9, 84.1, 392.0, 108.1, 10.2, 33.6, 36.6, 115.9, 56.0, 134.3)),
+    ("abci-a", 2, (27.5, 11.8, 38.9, 33.8, 448.0, 45.0, 32.7, 12.8, 71.2, 36.1, 122.8, 51.2)),
+    ("abci-a", 4, (37.5, 8.4, 55.9, 29.3, 504.0, 32.0, 67.2, 10.5, 140.4, 34.9, 256.4, 49.5)),
+    ("dgx-a100", 2, (27.5, 11.2, 38.9, 67.6, 448.0, 90.0, 32.7, 12.0, 71.2, 72.1, 122.8, 102.4)),
+    ("dgx-a100", 4, (37.5, 9.5, 55.9, 58.6, 504.0, 64.0, 67.2, 9.8, 140.4, 69.8, 256.4, 99.1)),
+])  # fmt: skip
+def test_the_model_is_that_of_nccl_2_8_4_run_on_these_nodes(machine: str, nodes: int, found: tuple[float, ...]) -> None:
+    """NCCL 2.8.4's own search and model, compiled without GPUs and given the nodes as ABCI's and NVIDIA's diagrams have them, print µs of latency and GB/s of an all-reduce by
+    tree and ring with LL, LL128 and Simple (its line "Latency/AlgBw"). 64 octets are beyond no correction."""
+    m, at = machine_of(machine), iter(found)
+    for algorithm in ("tree", "ring"):
+        for protocol in Protocol:
+            latency, gbytes = next(at), next(at)
+            by = Choice(algorithm, protocol)  # type: ignore[arg-type]
+            t0, t1 = (expected_us(Collective.ALL_REDUCE, by, size, m, nodes, "2.8") for size in (0, 64))
+            assert t0 == pytest.approx(latency, abs=0.051)
+            share = 0.9 if algorithm == "tree" and protocol == Protocol.SIMPLE else 1.0
+            if gbytes:
+                assert 64 / (t1 - t0) / 1e3 / share == pytest.approx(gbytes, abs=0.051)
+            else:
+                assert choose(Collective.ALL_REDUCE, 1 << 20, m, nodes, release="2.8").protocol != protocol
+
+
 def test_other_collectives_of_2_8_4_are_those_of_its_source() -> None:
-    """tuning.cc of 2.8.4 by hand, one node of 8 A100, 12 channels of 20 GB/s before they are doubled: LL has a third of a ring that does not reduce to all, LL128 18.3 GB/s a
+    """tuning.cc of 2.8.4 by hand, one node of 8 A100, 12 channels of 21 GB/s before they are doubled: LL has a third of a ring that does not reduce to all, LL128 18.3 GB/s a
     channel of an all-gather and 15.2 of a reduce-scatter; a ring takes 8/7 of its bandwidth for these."""
     at = lambda c, protocol: expected_us(c, Choice("ring", protocol), 1 << 20, A100, 1, "2.8")  # type: ignore[arg-type]
     octets = (1 << 20) / 1e3
@@ -73,6 +101,26 @@ def test_a_process_writes_a_row_for_each_channel_of_each_gpu() -> None:
         one, Collective.ALL_GATHER
     ) == pytest.approx(3.0)
     assert more(eight, Collective.ALL_TO_ALL) == 0
+
+
+def test_all_channels_but_the_first_fetch_their_work() -> None:
+    """ncclKernel of 2.8.4: the first channel has its work in the kernel's arguments, all others (and all of sends and receives) read theirs from host memory, side by side."""
+    v = section("nccl")
+    launch = lambda by, channels: hops_of(by, A100, 2, v, channels).launch
+    ring, pairs = Choice("ring", "ll"), Choice("p2p", "simple")  # type: ignore[arg-type]
+    more = [launch(ring, c + 1) - launch(ring, c) for c in (1, 2, 3)]
+    assert more[0] - more[1] == pytest.approx(v["fetch"]) and more[1] == pytest.approx(more[2])
+    assert launch(pairs, 2) - launch(pairs, 1) == pytest.approx(more[1])
+
+
+def test_a_slice_goes_out_when_it_is_whole() -> None:
+    """netSendProxy of 2.8.4 posts what the threads have filled: half the adapter's rate adds what the slice then takes longer, though threads fill it as fast as before."""
+    by, v = Choice("tree", "ll"), section("nccl")  # type: ignore[arg-type]
+    size, slow = 1 << 14, A100.but(nic_gbps=100.0)
+    work = work_of(Collective.ALL_REDUCE, by, size, A100, 4)
+    at = [predicted_us(Collective.ALL_REDUCE, by, size, m, 4) for m in (A100, slow)]
+    share = nic_share(by, slow, work, v)
+    assert at[1] - at[0] == pytest.approx(4 * work.chunks[0][0] / 2 / (share * 1e3), rel=0.01)
 
 
 def test_small_ones_take_trees_and_large_ones_rings() -> None:

@@ -16,7 +16,7 @@ from softib.workloads.nccl.trees import ROOT, double_tree
 from softib.workloads.nccl.tuning import Choice, steps_of
 from softib.workloads.nccl.work import Work, work_of
 
-__all__ = ["chunks_of", "plan_of", "ring_order"]
+__all__ = ["P2P_WINDOW", "chunks_of", "plan_of", "ring_order"]
 
 P2P_WINDOW = 8
 """Sends of a rank under way at once: NCCL's peer-to-peer work runs so many operations side by side (NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""

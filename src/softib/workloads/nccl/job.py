@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["figures_of", "machine_of_job", "part_of_job", "run_of"]
 
+NONE = np.zeros(0)
 NOT_TAKEN = ("opcode", "transport", "receives", "repost", "rate", "seed")
 
 
@@ -35,20 +37,22 @@ def machine_of_job(job: Gpus, nics: int) -> Machine:
     return machine_of(job.machine).but(**changes)
 
 
-def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray) -> Run:
-    """What ``job`` runs on the adapters ``rows``. Raises :class:`InputError` where they are no whole nodes, or NCCL does not run it."""
+def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Run:
+    """What ``job`` runs on the adapters ``rows``; ``link_gbps`` float64 by host: data rates of their links (0 or absent: unknown). Raises :class:`InputError` where they are no whole nodes, or NCCL does not run it."""
     adapters = nodes_of(names, rows, job.nics)
     machine = machine_of_job(job, adapters.shape[1])
     collective = Collective(job.pattern.removeprefix("nccl-"))  # type: ignore[attr-defined]
     by = choose(
         collective, job.size, machine, len(adapters), algorithm=job.algorithm, protocol=job.protocol, release=job.release
     )  # fmt: skip
-    return Run(collective, by, job.size, machine, adapters, section("nccl"))
+    links = link_gbps[adapters] if len(link_gbps) else np.zeros(1)
+    fastest = float(links.max()) if (links > 0).all() else math.inf
+    return Run(collective, by, job.size, machine, adapters, section("nccl"), fastest)
 
 
-def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray) -> Part:
-    """The messages of ``job``."""
-    return part_of(run_of(job, names, rows), job.detail)
+def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Part:
+    """The messages of ``job``; ``link_gbps`` as of :func:`run_of`."""
+    return part_of(run_of(job, names, rows, link_gbps), job.detail)
 
 
 def figures_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, took_us: float) -> dict[str, Any]:

@@ -11,20 +11,28 @@ from dataclasses import dataclass
 from softib.workloads.nccl.constants import RELEASES, Algorithm, Collective, Protocol
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import NVLS_SHARE, Choice, steps_of
-from softib.workloads.nccl.work import Work, work_of
+from softib.workloads.nccl.work import LL128_OCTETS, LL_OCTETS, Work, work_of
 from softib.workloads.parameters import Section, section
 
 __all__ = [
+    "BROADCAST_THREADS",
+    "SLICES",
     "SWITCHED",
     "Hops",
+    "adapter_gbytes",
     "busiest_gbytes",
+    "filled_us",
     "hops_of",
     "host_us",
+    "line_us",
     "nic_gbytes",
+    "nic_share",
     "payload_of",
     "predicted_us",
     "rates_of",
+    "split",
     "switched_us",
+    "threads_gbytes",
 ]
 
 ORDER = tuple(Protocol)
@@ -37,7 +45,10 @@ SPEEDUP = (1.0, 1.0, 1.8, 2.0)
 LL_AMD = 22.5 / 39.0
 """LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
 BROADCAST_THREADS = 192 / 640
-"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4)."""
+"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both
+with all of them."""
+SLICES = 2
+"""Of a chunk of a ring by Simple (ALLREDUCE_CHUNKSTEPS over ALLREDUCE_SLICESTEPS, src/include/collectives.h)."""
 HEADERS = 4096 / 4178
 """Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
@@ -59,6 +70,11 @@ def nic_gbytes(m: Machine, v: Section) -> float:
     return min(wire, v[f"gpudirect_{m.gpudirect}_share"] * m.nic_gbps / 8) if m.gpudirect != "pix" else wire
 
 
+def adapter_gbytes(m: Machine, v: Section) -> float:
+    """GB/s of payload that all channels of one NIC reach together: a share of the link, or what was measured between GPUs."""
+    return nic_gbytes(m, v) * (1.0 if m.nic_gbytes else v["nic_share"])
+
+
 def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
     """Latencies of one hop: NCCL's constants, times how much longer they were measured to take; and what a launch with so many channels takes."""
     i = ORDER.index(by.protocol)
@@ -76,26 +92,73 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
         across += 2 * v["bounce"]
     elif m.gpudirect != "pix":
         across += v[f"gpudirect_{m.gpudirect}"]
-    return Hops(v[m.launch] + r.base[a][i] + (channels - 1) * v["channel"], inside, across)
+    fetched = v["fetch"] if channels > 1 or by.algorithm == Algorithm.P2P else 0.0
+    each = v["channel_inside" if nodes == 1 else "channel"]
+    return Hops(v[m.launch] + r.base[a][i] + fetched + (channels - 1) * each, inside, across)
 
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
     """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
     if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
-        return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, nic_gbytes(m, v) * v["nic_share"])
-    i = ORDER.index(by.protocol)
-    ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
-    later = SPEEDUP[m.gpu.index]
-    threads = (ll * later, v["ll128_rate"] * later, v["simple_rate"] * later)[i]
-    if by.algorithm == Algorithm.TREE and by.protocol != Protocol.SIMPLE and not by.serial:
-        threads *= BROADCAST_THREADS
+        return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
+    threads = threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if split(by) else 1.0)
     payload = payload_of(by)
     inside = min(threads, m.gpu.nvlink_gbytes * payload / work.channels) if m.gpus > 1 else threads
     if by.algorithm in SWITCHED:
         inside = min(inside, _switched_gbytes(by, m) / work.channels)
     if nodes == 1:
         return inside, inside
-    return inside, min(inside, _nic_share(by, m, work, v))
+    return inside, min(inside, nic_share(by, m, work, v))
+
+
+def line_us(by: Choice, size: int, m: Machine, nodes: int, v: Section) -> float:
+    """µs that a step of a ring by LL takes longer with data than without."""
+    if by.protocol != Protocol.LL or by.algorithm != Algorithm.RING:
+        return 0.0
+    return v["ll_line"] * min(1.0, size / (ranks_of(by, m, nodes) * LEAST_LINES))
+
+
+def split(by: Choice) -> bool:
+    """Do some threads of a tree reduce while others hand results down?"""
+    return by.algorithm == Algorithm.TREE and by.protocol != Protocol.SIMPLE and not by.serial
+
+
+def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
+    """GB/s of payload that all threads of a channel move."""
+    ll = v["ll_rate_v100" if m.gpu.index == 0 else "ll_rate_a100"] * (LL_AMD if m.amd and nodes > 1 else 1.0)
+    return (ll, v["ll128_rate"], v["simple_rate"])[ORDER.index(by.protocol)] * SPEEDUP[m.gpu.index]
+
+
+def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
+    """µs in which ``share`` of a channel's threads fill a slice of ``octets`` for the proxy, beside the latency of a hop, which by LL128 has what they hold at once."""
+    held = work.threads * share * LL128_OCTETS if by.protocol == Protocol.LL128 else 0.0
+    return max(0.0, octets - held) / (threads_gbytes(by, m, nodes, v) * share * 1e3)
+
+
+def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
+    """µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice when it is whole, so the threads that fill it and the NIC follow each other: with LL and
+    LL128 a chunk is one slice, with Simple a ring's has two. Of a tree that is split these are on the way up the threads that reduce, at the root all, below it those that hand down."""
+    if hops == 0:
+        return 0.0
+    nic = nic_share(by, m, work, v)
+    if by.protocol == Protocol.SIMPLE:
+        slices, threads = SLICES if by.algorithm == Algorithm.RING else 1, threads_gbytes(by, m, nodes, v)
+        return hops * octets * (1 / min(threads, nic) + 1 / (slices * max(threads, nic))) / 1e3
+    shares = [1.0] * hops
+    if split(by):
+        depth = hops // 2
+        shares = [1 - BROADCAST_THREADS] * depth + [1.0] + [BROADCAST_THREADS] * (depth - 1)
+    return sum(filled_us(octets, s, by, m, nodes, work, v) for s in shares) + hops * octets / (nic * 1e3)
+
+
+def _inside_octets(by: Choice, work: Work, hops: int) -> int:
+    """Octets that go over the ``hops`` inside nodes of one chunk one after another: whole chunks; of a tree by LL128 lines, which go on one by one, by LL what all threads
+    have at once."""
+    first = work.chunks[0][0]
+    if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
+        return hops * first
+    piece = 0 if by.protocol == Protocol.LL128 else min(first, work.threads * LL_OCTETS)
+    return hops * piece + first - piece
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
@@ -114,14 +177,14 @@ def _switched_gbytes(by: Choice, m: Machine) -> float:
     return m.gpu.nvlink_gbytes * NVLS_SHARE[m.gpu.index] / (1 + 1 / m.gpus)
 
 
-def _nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
+def nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
     """GB/s of payload that a channel has of its NIC."""
-    return nic_gbytes(m, v) * payload_of(by) * v["nic_share"] / max(1, -(-work.channels // m.nics))
+    return adapter_gbytes(m, v) * payload_of(by) / max(1, -(-work.channels // m.nics))
 
 
 def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
     """GB/s of payload of a connection between nodes while all connections of the busiest NIC have something to carry: of a tree, that is to two children and from them."""
-    return min(rates_of(by, m, nodes, work, v)[1], _nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
+    return min(rates_of(by, m, nodes, work, v)[1], nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
 
 
 def predicted_us(
@@ -136,14 +199,10 @@ def predicted_us(
         return max(host, _pairs_us(collective, size, machine, nodes, hops, (inside, across)))
     path, moved, _ = _shape(collective, by, machine, nodes)
     busiest = across if nodes == 1 else busiest_gbytes(collective, by, machine, nodes, work, v)
-    latency = path[0] * hops.inside + path[1] * hops.across
-    if by.protocol == Protocol.LL and by.algorithm == Algorithm.RING:
-        latency += sum(path) * v["ll_line"] * min(1.0, size / (ranks_of(by, machine, nodes) * LEAST_LINES))
+    latency = path[0] * hops.inside + path[1] * hops.across + sum(path) * line_us(by, size, machine, nodes, v)
     first = work.chunks[0][0]
-    stored = (
-        1 if by.algorithm == Algorithm.TREE and by.protocol == Protocol.LL128 else path[0]
-    )  # lines go on one by one inside a node
-    fill = max(stored * first / inside + path[1] * first / across, moved * first / busiest)
+    filled = _across_us(first, path[1], by, machine, nodes, work, v)
+    fill = max(_inside_octets(by, work, path[0]) / inside + filled * 1e3, moved * first / busiest)
     rest = moved * (sum(octets * loops for octets, loops in work.chunks) - first) / busiest
     return max(host, hops.launch + latency + (fill + rest) / 1e3)
 

@@ -20,22 +20,24 @@ MAX_GPUS = 1024
 @dataclass(frozen=True)
 class Gpu:
     """``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell). ``nvlink_gbytes``: GB/s of all NVLinks in one direction, as NCCL counts
-    them (links times SM70_NVLINK_BW …, src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up?"""
+    them (links times SM70_NVLINK_BW …, src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up? ``pcie_gbytes``: GB/s of its 16 lanes
+    of PCIe, as NCCL counts them (12 of the third generation, PCI_WIDTH in src/graph/topo.h, and twice as much of each later one)."""
 
     name: str
     index: int
     nvlink_gbytes: float
     channels: int
     nvls: bool
+    pcie_gbytes: float
 
 
 GPUS = {
     g.name: g
     for g in (
-        Gpu("V100", 0, 120.0, 12, False),
-        Gpu("A100", 1, 240.0, 24, False),
-        Gpu("H100", 2, 370.8, 24, True),
-        Gpu("B200", 3, 721.8, 32, True),
+        Gpu("V100", 0, 120.0, 12, False, 12.0),
+        Gpu("A100", 1, 240.0, 24, False, 24.0),
+        Gpu("H100", 2, 370.8, 24, True, 48.0),
+        Gpu("B200", 3, 721.8, 32, True, 48.0),
     )
 }
 
@@ -46,7 +48,8 @@ class Machine:
     as in :data:`GPUDIRECT`; ``ll128``: does NCCL allow LL128 between nodes (GPU and NIC behind one PCIe switch); ``sharp``: do the switches
     reduce; ``nic_gbytes``: what GPUs and a NIC exchange, where it was measured (0: from the link and ``gpudirect``); ``launch``: name of the
     parameter of launch and host overhead; ``per_process``: GPUs that one process drives (nccl-tests' ``-g``); ``same_channels``: do all rings inside a node pass its GPUs in one
-    order, as NCCL's search finds it with NVSwitches, but not with NVLinks between GPUs (sameChannels of a graph)?"""
+    order, as NCCL's search finds it with NVSwitches, but not with NVLinks between GPUs (sameChannels of a graph)? ``root_complex``: do GPUs and adapters meet in the processor's root complex, and not behind a PCIe switch? NCCL
+    then has no LL128 between nodes, and counts what GPUs send through one of Intel 12/9 times."""
 
     name: str
     gpu: Gpu
@@ -61,6 +64,7 @@ class Machine:
     launch: str = "launch"
     per_process: int = 1
     same_channels: bool = True
+    root_complex: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= MAX_GPUS or not 1 <= self.nics <= MAX_GPUS:
@@ -119,6 +123,7 @@ MACHINES = {
             nic_gbytes="abci_v_nic",
             launch="launch_v100",
             same_channels=False,
+            root_complex=True,
         ),
         Machine("abci-a", GPUS["A100"], 8, 4, 200.0, nic_gbytes="abci_a_nic"),
     )

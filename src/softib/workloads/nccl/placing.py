@@ -1,11 +1,12 @@
 """A collective on the adapters of a fabric: transfers between nodes as messages, everything else as time of the GPU's connections.
 
 Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network: a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when the sender's proxy has posted it, which is NCCL's
-latency of a hop less what the network itself takes, and goes at most at the channel's rate (the static rate of its queue pair).
+latency of a hop less what the network itself takes, and goes at most at the channel's rate (the static rate of its queue pair), and where the fabric's links are faster than the machine's adapters at its share of an adapter.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,11 +14,12 @@ import numpy as np
 from softib.errors import InputError
 from softib.ragged import spread
 from softib.sim.messages import Opcode
-from softib.workloads.nccl.algorithms import plan_of
+from softib.workloads.nccl.algorithms import P2P_WINDOW, plan_of
+from softib.workloads.nccl.chunk_times import inside_us, sent_gbytes, slice_us
 from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.law import (
-    SWITCHED,
-    busiest_gbytes,
+    HEADERS,
+    adapter_gbytes,
     hops_of,
     host_us,
     nic_gbytes,
@@ -43,7 +45,8 @@ MOST_OCTETS = 1 << 30
 
 @dataclass(frozen=True)
 class Run:
-    """What runs: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``: parameters."""
+    """What runs: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``: parameters. ``link_gbps``: data rate of the fastest link of an adapter (infinite:
+    unknown). A link that is no faster than the adapter shares it out by itself."""
 
     collective: Collective
     by: Choice
@@ -51,6 +54,17 @@ class Run:
     machine: Machine
     adapters: np.ndarray
     values: Section
+    link_gbps: float = math.inf
+
+    @property
+    def adapter_gbytes(self) -> float:
+        """GB/s of payload that an adapter of the machine carries for all its connections in one direction."""
+        return adapter_gbytes(self.machine, self.values) * payload_of(self.by)
+
+    @property
+    def links_are_faster(self) -> bool:
+        """Would the fabric's links let an adapter carry more than it can?"""
+        return self.link_gbps / 8 * HEADERS > nic_gbytes(self.machine, self.values) * (1 + 1e-9)
 
     @property
     def nodes(self) -> int:
@@ -114,7 +128,7 @@ def _tree_part(run: Run) -> Part:
     over (which the law counts with the network's), and a GPU gives its adapter at most what all channels of it move."""
     m, v, work = run.machine, run.values, run.work
     _, across = rates_of(run.by, m, run.nodes, work, v)
-    rate = min(across * max(1, -(-work.channels // m.nics)), nic_gbytes(m, v) * v["nic_share"])
+    rate = min(across * max(1, -(-work.channels // m.nics)), adapter_gbytes(m, v))
     took = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
     start = max(0.0, took - run.size / m.nics / (rate * 1e3))
     none = np.zeros(0, np.int64)
@@ -165,11 +179,7 @@ def chunk_part(run: Run) -> Part:
     plan = plan_of(run.collective, run.by, run.size, run.machine, run.nodes, work)
     v, m = run.values, run.machine
     hops, (inside, across) = hops_of(run.by, m, run.nodes, v, work.channels), rates_of(run.by, m, run.nodes, work, v)
-    if (
-        m.gpudirect != "pix"
-    ):  # the path to the adapter is narrower than its link, which does not tell connections to wait for each other then
-        across = busiest_gbytes(run.collective, run.by, m, run.nodes, work, v)
-    payload = payload_of(run.by)
+    payload, connection = payload_of(run.by), sent_gbytes(run)
     host = np.concatenate([run.host, _of_switches(run, plan)])
     node = np.concatenate([np.arange(plan.ranks) // m.gpus, np.full(plan.extra, -1)])
     reduced = (plan.src >= plan.ranks) | (plan.dst >= plan.ranks)
@@ -179,19 +189,33 @@ def chunk_part(run: Run) -> Part:
     src = np.where(net, _adapter(run, plan.src, plan.channel), host[rank])
     dst = np.where(net, _adapter(run, plan.dst, plan.channel), src)
     rate = np.where(tree, across, inside)
-    pause = 0.0 if run.by.algorithm in SWITCHED else hops.inside
-    local = pause + plan.octets / (rate * 1e3)
-    wait = max(0.0, hops.across - v["wire"])
-    delay = np.round(np.where(net, wait, local) * 1e6).astype(np.int64)
+    wait = max(0.0, hops.across - v["wire"]) + slice_us(run, plan)
+    delay = np.round(np.where(net, wait, inside_us(run, plan, rate)) * 1e6).astype(np.int64)
     size = np.where(net, np.maximum(np.round(plan.octets / payload), 1), 1).astype(np.int64)
     key = (plan.channel * (plan.ranks + plan.extra) + plan.src) * (plan.ranks + plan.extra) + plan.dst
     qp = np.unique(key * 2 + net, return_inverse=True)[1]
+    sent = np.full(len(plan), connection)
+    if run.links_are_faster:
+        sent[net] = np.minimum(connection, _fair_gbytes(run, src[net], dst[net], qp[net], plan.octets[net]))
     waits = np.repeat(np.arange(len(plan)), np.diff(plan.first))
     start = np.where(np.diff(plan.first) == 0, round((hops.launch + switched_us(run.by, m, run.nodes, hops)) * 1e6), 0)
     return Part(
         src, dst, size, qp, waits, plan.needs, start_ps=start,
-        opcode=np.where(net, int(Opcode.WRITE), int(Opcode.COMPUTE)), delay_ps=delay, rate_gbps=np.where(net, across / payload * 8, 0.0),
+        opcode=np.where(net, int(Opcode.WRITE), int(Opcode.COMPUTE)), delay_ps=delay, rate_gbps=np.where(net, sent / payload * 8, 0.0),
     )  # fmt: skip
+
+
+def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, octets: np.ndarray) -> np.ndarray:
+    """GB/s of payload of the connection of each transfer, such that those of an adapter together are no more than it carries where links do not hold them to it: the
+    adapter's, by the octets of its connections; with sends and receives, of which a GPU has a few under way, an even share of these."""
+    m = run.machine
+    if run.by.algorithm == Algorithm.P2P:
+        at_once = 1  # of send-recv the last GPU of a node sends to the next node
+        if run.collective == Collective.ALL_TO_ALL:
+            at_once = min(P2P_WINDOW, m.gpus * (run.nodes - 1)) * max(1, -(-m.gpus // m.nics))
+        return np.full(len(src), run.adapter_gbytes / at_once)
+    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
+    return np.asarray(run.adapter_gbytes * np.bincount(qp, octets)[qp] / np.maximum(*both))
 
 
 def _of_switches(run: Run, plan: Plan) -> np.ndarray:
@@ -212,7 +236,7 @@ def flow_part(run: Run) -> Part:
         return Part(one + first, one + first, 1, one, opcode=one + int(Opcode.COMPUTE), delay_ps=delay)
     _, across = rates_of(run.by, m, run.nodes, work, v)
     payload = payload_of(run.by)
-    adapter = nic_gbytes(m, v) * payload * v["nic_share"]
+    adapter = run.adapter_gbytes
     both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
     rate = np.minimum(connections * across, adapter * octets / np.maximum(np.maximum(*both), 1e-9))
     busy = max(float(side.max(initial=0.0)) for side in both) / adapter

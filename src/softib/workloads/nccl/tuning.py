@@ -26,6 +26,12 @@ OLD_MOST = 235.0
 """GB/s of a collective on A100 at most (2.8.4)."""
 OLD_SPEEDS = (42.0, 30.0, 24.0, 21.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0)
 """GB/s of a channel that the search of 2.8.4 tries."""
+OLD_LINK = 21 / 20
+"""An NVLink of Volta and Ampere in 2.8.4 over that of later releases (SM70_NVLINK_WIDTH and SM80_NVLINK_WIDTH, src/graph/topo.h: 21 GB/s)."""
+INTEL_OVERHEAD = 12 / 9
+"""What GPUs send through a root complex of Intel takes of PCIe (INTEL_P2P_OVERHEAD)."""
+BACKWARD = 1 / 8
+"""Of what GPUs before Ampere take from PCIe that goes the other way (followPath, src/graph/search.cc)."""
 NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
 
 
@@ -129,11 +135,10 @@ def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, re
 def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Release) -> float:
     """GB/s of algorithm bandwidth."""
     channels, ranks = m.channels(nodes), nodes * m.gpus
-    ring = channels * m.channel_gbytes(nodes)
-    trees = ring
+    ring = trees = channels * m.channel_gbytes(nodes)
     if r.old:  # the search's channels: they are doubled after it
         channels //= 2
-        trees = _tree_gbytes(m, nodes, ring)
+        ring, trees = _old_gbytes(m, nodes)
         if m.gpu.index == 1:
             ring, trees = min(ring, OLD_MOST), min(trees, OLD_MOST)
     gpu, several = m.gpu.index, 0 if nodes == 1 else 1 if nodes == 2 else 2
@@ -167,16 +172,25 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
     return bus * (ranks / steps if a in (Algorithm.RING, Algorithm.NVLS, Algorithm.NVLS_TREE) else 0.5)
 
 
-def _tree_gbytes(m: Machine, nodes: int, ring: float) -> float:
-    """GB/s of all channels of a tree as 2.8.4's search has it: on two nodes the next faster speeds inside a node, up to twice the network's, as NVLink allows."""
+def _old_gbytes(m: Machine, nodes: int) -> tuple[float, float]:
+    """GB/s of all channels of a ring and of a tree as 2.8.4's search has them (src/graph/search.cc). Of several nodes each NIC has a channel, as fast as the NIC and the PCIe of a
+    GPU allow. On two nodes one GPU of a tree sends and receives, and the tree takes the next faster speeds inside a node, up to twice the network's, as NVLink allows."""
+    nvlink = m.gpu.nvlink_gbytes * (OLD_LINK if m.gpu.index < 2 else 1.0)
+    if nodes == 1:
+        return nvlink, nvlink
+    count, sent = min(m.nics, 16), INTEL_OVERHEAD if m.root_complex and not m.amd else 1.0
+    fastest = lambda taken: next(
+        (s for s in OLD_SPEEDS if s * taken <= m.gpu.pcie_gbytes and s <= m.nic_gbps / 8 and (m.gpus == 1 or s * count <= nvlink)),
+        m.nic_gbps / 8,
+    )  # fmt: skip
+    ring = fastest(sent)
     if nodes != 2:
-        return ring
-    each = ring / max(m.channels(nodes) // 2, 1)
-    found = each
+        return count * ring, count * ring
+    across = tree = fastest(sent + (BACKWARD if m.gpu.index == 0 else 0.0))
     for speed in reversed(OLD_SPEEDS):
-        if found < 2 * each and speed > found and speed * (m.channels(nodes) // 2) <= m.gpu.nvlink_gbytes:
-            found = speed
-    return found / each * ring
+        if tree < 2 * across and speed > tree and speed * count <= nvlink:
+            tree = speed
+    return count * ring, count * tree
 
 
 def _latency(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Release) -> float:

@@ -8,7 +8,7 @@ from softib.workloads.nccl.constants import Algorithm, Collective, Protocol
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import Choice
 
-__all__ = ["BUFFER", "STEPS", "Work", "work_of"]
+__all__ = ["BUFFER", "LL128_OCTETS", "LL_OCTETS", "STEPS", "Work", "work_of"]
 
 STEPS = 8
 """Steps of a connection's buffer (NCCL_STEPS)."""
@@ -25,6 +25,8 @@ LINES = 16
 """A chain by LL128 hands on lines of 128 octets as they come: pieces of 1/16 of a step stand for that."""
 LL_OCTETS = 8
 """Octets that a thread hands on at once by LL, with two flags beside them: a chain hands on what all threads have."""
+LL128_OCTETS = 60
+"""Octets that a thread has under way by LL128: 8 words of 8 octets, one in 16 of them flags (NCCL_LL128_SHMEM_ELEMS_PER_THREAD). The latency of a hop is that of so many."""
 TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
 """(chunks for each level of the tree, smallest chunk): chunks are halved while there are fewer."""
 

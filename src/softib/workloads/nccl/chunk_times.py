@@ -1,0 +1,86 @@
+"""What each transfer of a collective takes beside the network, chunk by chunk: the same parts of a hop as in :mod:`softib.workloads.nccl.law`, laid on the rows of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.workloads.nccl.algorithms import ring_order
+from softib.workloads.nccl.constants import Algorithm, Protocol
+from softib.workloads.nccl.law import (
+    BROADCAST_THREADS,
+    SLICES,
+    SWITCHED,
+    filled_us,
+    hops_of,
+    line_us,
+    nic_share,
+    rates_of,
+    split,
+    threads_gbytes,
+)
+from softib.workloads.nccl.work import LL_OCTETS
+
+if TYPE_CHECKING:
+    from softib.workloads.nccl.placing import Run
+    from softib.workloads.nccl.plan import Plan
+
+__all__ = ["inside_us", "sent_gbytes", "slice_us"]
+
+STORED = (Algorithm.RING, Algorithm.TREE)
+"""Algorithms whose hops between nodes the proxies send slice by slice, as the law has them."""
+
+
+def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
+    """µs of each transfer inside a node at ``rate`` (GB/s of payload): latency and octets.
+
+    A tree by LL128 or LL hands on lines as they come, so a chunk takes its octets once on its way down a chain: on the hop that leaves the head, whose latency the next one has,
+    for a connection handles one chunk after another.
+    """
+    by, m = run.by, run.machine
+    v = run.values
+    pause = 0.0 if by.algorithm in SWITCHED else hops_of(by, m, run.nodes, v, run.work.channels).inside
+    pause += line_us(by, run.size, m, run.nodes, v)
+    if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE or m.gpus == 1:
+        return np.asarray(pause + plan.octets / (rate * 1e3))
+    piece = 0 if by.protocol == Protocol.LL128 else np.minimum(plan.octets, run.work.threads * LL_OCTETS)
+    us = pause + piece / (rate * 1e3) + np.zeros(len(plan))
+    chains = np.array([ring_order(m, run.nodes, c).reshape(run.nodes, m.gpus) for c in range(run.work.channels)])
+    place = lambda g: plan.src == chains[plan.channel, plan.src // m.gpus, g]
+    head = ~plan.adds & place(0)
+    us[head] += ((plan.octets - piece) / (rate * 1e3))[head]
+    if m.gpus > 2:
+        us[head] -= pause
+        us[~plan.adds & place(1)] += pause
+    return us
+
+
+def slice_us(run: Run, plan: Plan) -> np.ndarray:
+    """µs until the first slice of each transfer between nodes is whole, beside what it takes at :func:`sent_gbytes`."""
+    by, m, v, work = run.by, run.machine, run.values, run.work
+    line = line_us(by, run.size, m, run.nodes, v)
+    if by.algorithm not in STORED or m.gpus == 1:
+        return np.full(len(plan), line)
+    if by.protocol == Protocol.SIMPLE:
+        slices = SLICES if by.algorithm == Algorithm.RING else 1
+        faster = max(threads_gbytes(by, m, run.nodes, v), nic_share(by, m, work, v))
+        return np.asarray(line + plan.octets / (slices * faster * 1e3))
+    share = np.ones(len(plan))
+    if split(by):
+        key = plan.channel * plan.ranks + plan.src
+        root = ~np.isin(key, key[plan.adds])  # of a tree all hand up but the root
+        share = np.where(plan.adds, 1 - BROADCAST_THREADS, np.where(root, 1.0, BROADCAST_THREADS))
+    us = np.zeros(len(plan))
+    for part in np.unique(share).tolist():
+        for octets in np.unique(plan.octets[share == part]).tolist():
+            us[(plan.octets == octets) & (share == part)] = filled_us(octets, part, by, m, run.nodes, work, v)
+    return line + us
+
+
+def sent_gbytes(run: Run) -> float:
+    """GB/s of payload at which a connection's proxy sends: LL and LL128 at the channel's share of the NIC, for their threads have filled the slice before."""
+    by, m = run.by, run.machine
+    if by.algorithm in STORED and by.protocol != Protocol.SIMPLE and m.gpus > 1:
+        return nic_share(by, m, run.work, run.values)
+    return rates_of(by, m, run.nodes, run.work, run.values)[1]
