@@ -62,3 +62,13 @@ def test_the_pictures_show_the_runs_and_the_text_says_so():
         name for name, text in drawing.pictures(made).items() if (drawing.PICTURES / name).read_text("utf-8") != text
     ]
     assert not other, "run python docs/draw_questions.py"
+
+
+def test_times_below_a_picture_stand_in_it():
+    """What a reader who does not see the picture is told."""
+    told = re.findall(r"!\[Bars: ([^\]]+)\]\((img/questions/[a-z-]+\.svg)\)", PAGE)
+    assert len(told) == 5
+    for words, path in told:
+        drawn = (ROOT / "docs" / path).read_text("utf-8")
+        for time in re.findall(r"[0-9][0-9,.]* (?:µs|ms)", words):
+            assert f">{time}<" in drawn, (path, time)

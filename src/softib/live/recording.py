@@ -62,6 +62,7 @@ def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
         int(head["pid"]), int(head["tid"]), None if head["rank"] == NO_RANK else int(head["rank"]), int(head["ns"][0]) + np.round(since * rate).astype(np.int64),
         np.round(events["compute"] * rate).astype(np.int64), events["type"].astype(np.uint8), events["opcode"].astype(np.int64),
         events["qpn"].astype(np.int64), events["peer"].astype(np.int64), events["octets"].astype(np.int64),
+        round(int(head["away"]) * rate),
     )  # fmt: skip
 
 

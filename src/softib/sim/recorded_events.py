@@ -19,7 +19,8 @@ class Event(IntEnum):
 @dataclass(frozen=True)
 class RecordedThread:
     """Events of a thread by column: ``ns`` when each call began (one clock for all processes), ``compute`` ns computed so far, ``type`` (:class:`Event`), and
-    what ``record.h`` says of ``opcode``, ``qpn``, ``peer`` and ``octets``. ``rank`` as the launcher says, or None."""
+    what ``record.h`` says of ``opcode``, ``qpn``, ``peer`` and ``octets``. ``rank`` as the launcher says, or None;
+    ``away``: ns without a processor before it posted or began something, so without waiting for a message."""
 
     pid: int
     tid: int
@@ -31,3 +32,4 @@ class RecordedThread:
     qpn: np.ndarray
     peer: np.ndarray
     octets: np.ndarray
+    away: int = 0

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from softib.workloads.hosts import Hosts
     from softib.workloads.workload import Workload
 
-__all__ = ["gpu_figures"]
+__all__ = ["gpu_figures", "notes_of_jobs"]
 
 PARTS = {"hot-spot": 2}
 """Rows of results that a job of a pattern has; all others have one."""
@@ -28,6 +28,19 @@ def gpu_figures(workload: Workload, hosts: Hosts, ended_us: list[float | None]) 
         end = ended_us[len(found)] if len(found) < len(ended_us) else None
         found.append(_figures(pattern, job, hosts, end))
     return found
+
+
+def notes_of_jobs(workload: Workload, hosts: Hosts) -> list[str]:
+    """What the result has to say of what training steps take for granted."""
+    from softib.workloads.training.job import notes_of
+
+    steps = [job for job in workload.jobs if getattr(job, "pattern", "") == "training-step"]
+    named = len(workload.jobs) > 1
+    return [
+        f"{job.name}: {note}" if named and job.name else note
+        for job in steps
+        for note in notes_of(job, hosts.name, rows_of(job, hosts))  # type: ignore[arg-type]
+    ]
 
 
 def _figures(pattern: str, job: Any, hosts: Hosts, end: float | None) -> dict[str, Any]:

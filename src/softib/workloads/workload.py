@@ -141,6 +141,11 @@ def parse(text: str) -> Workload:
         pattern, colon, rest = text.partition(",")
     pattern = pattern.strip()
     if pattern not in PATTERNS:
+        name, _, options = text.partition(",")
+        if Path(name).suffix in TRACES:
+            raise InputError(f"{text}: a trace with options is trace:{name},{options}")
+        if os.sep in text and Path(text).is_dir():
+            raise InputError(f"{text} is a directory; a workload is a pattern, a YAML file of jobs or a trace in it")
         hint = "" if _WORD.fullmatch(pattern) else f" (a file of jobs ends in {' or '.join(SUFFIXES)})"
         raise InputError(f"{UnknownName('workload pattern', pattern, PATTERNS)}{hint}")
     given: dict[str, Any] = {}

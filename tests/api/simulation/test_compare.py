@@ -120,3 +120,12 @@ def test_a_network_that_is_none_is_one_line(networks, said):
 def test_barriers_have_no_messages_to_compare():
     with pytest.raises(InputError, match="leave barrier out"):
         softib.compare(tree(), "all-to-all:1KB,barrier=yes", networks=["HDR"], layer="fluid")
+
+
+def test_cores_that_nothing_waits_for_are_said():
+    """Eight octets on four queue pairs at an adapter's rate, 200 ns of a processor each: more than a core, which bounds no run of RDMA."""
+    notes = lambda workload: [
+        n for n in softib.compare(tree(), workload, networks=["NDR"]).notes if n.startswith("CPU share above one core")
+    ]
+    assert len(notes("message-rate:8,iterations=200")) == 1
+    assert notes("latency:8,iterations=20") == []

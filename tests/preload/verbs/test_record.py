@@ -251,3 +251,39 @@ def test_what_a_killed_rank_and_its_neighbours_did_is_recorded_and_said(apps):
     assert made.octets >= 10 * 3 * 50_000
     assert replayed(apps.folder / "fails.goal").good
     assert not left.exists()
+
+
+SLEEPS = """
+#include <mpi.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    double a = 0, b;
+    MPI_Init(&argc, &argv);
+    for (int i = 0; i < 5; i++) {
+        if (argc > 1)
+            usleep(100000);
+        MPI_Allreduce(&a, &b, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+def test_time_without_a_processor_is_said(apps):
+    """Five times 0.1 s asleep are in no computation and no message; a program that does not sleep has nothing of the kind."""
+    mpi_program(apps.folder)
+    (apps.folder / "sleeps.c").write_text(SLEEPS)
+    subprocess.run(["mpicc", "-O1", apps.folder / "sleeps.c", "-o", apps.folder / "sleeps"], check=True)
+    command = [*MPIRUN[:-1], "2", *apps.arguments("run", "--record", "sleeps.goal", "--"), apps.folder / "sleeps"]
+    said = []
+    for more in ([], ["yes"]):
+        done = subprocess.run(
+            [*command, *more], env=apps.env, cwd=apps.folder, capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(next(line for line in done.stderr.splitlines() if "sleeps.goal" in line))
+    assert "not in it" not in said[0]
+    assert re.search(r"not in it: 0\.[4-9] s in which rank [01] slept", said[1])

@@ -23,6 +23,8 @@ from tests.workloads.programs import on_hosts, same
 RC, UD = 2, 4
 WRITE, SEND, READ = 0, 2, 4
 
+VERSION = HEADER.constant("RECORD_VERSION")
+
 
 def thread(pid: int, *events: tuple[int, ...], rank: int | None = None, tid: int = 0) -> RecordedThread:
     """Events are (ns, computed ns, type, opcode, qpn, peer, octets)."""
@@ -230,7 +232,7 @@ def test_a_file_that_was_not_ours_or_had_no_room(tmp_path):
     head = np.zeros(1, HEADER.types()["softib_record_head"])
     event = np.zeros(2, HEADER.types()["softib_record_event"])
     event["type"][0], event["qpn"][0] = Event.QP, 5
-    head["magic"], head["version"], head["ticks"], head["ns"] = b"SOFTIBr", 1, [[0, 100]], [[0, 100]]
+    head["magic"], head["version"], head["ticks"], head["ns"] = b"SOFTIBr", VERSION, [[0, 100]], [[0, 100]]
     write = lambda: (tmp_path / "1-1.events").write_bytes(head.tobytes().ljust(65536, b"\0") + event.tobytes())
     write()
     (found,) = threads_in(tmp_path)
@@ -251,7 +253,7 @@ def test_clocks_are_related_by_the_thread_that_was_there_longest(tmp_path):
     event["type"][0], event["qpn"][0], event["ticks"][0] = Event.QP, 5, 2_000_000
     for pid, last in ((1, (10_000_000, 5_000_000)), (2, (100, 120))):
         head = np.zeros(1, HEADER.types()["softib_record_head"])
-        head["magic"], head["version"], head["pid"], head["rank"] = b"SOFTIBr", 1, pid, pid
+        head["magic"], head["version"], head["pid"], head["rank"] = b"SOFTIBr", VERSION, pid, pid
         head["ticks"], head["ns"] = [[0, last[0]]], [[0, last[1]]]
         (tmp_path / f"{pid}-{pid}.events").write_bytes(head.tobytes().ljust(65536, b"\0") + event.tobytes())
     assert [t.ns.tolist() for t in threads_in(tmp_path)] == [[1_000_000], [1_000_000]]

@@ -175,3 +175,14 @@ def test_sequence_parallel_splits_each_all_reduce_in_two() -> None:
     """Korthikanti et al. 2023, 4.2: as many octets, and one launch more: never faster, by less than the tensor collectives alone."""
     plain, split = (step(2, **SMALL, batch=4, **{"sequence-parallel": s})["step_us"] for s in ("no", "yes"))
     assert plain < split < 1.5 * plain
+
+
+def test_groups_that_do_not_fit_into_a_node_are_named() -> None:
+    """Their collectives are no messages, so no link of the fabric makes them faster: a comparison of generations must say so."""
+    fabric = softib.generate("fat-tree", radix=4, levels=2, generation="EDR")
+    small = "training-step:1,layers=8,hidden=512,batch=64,nics=1,gpus={g},tensor={t}"
+    found = softib.simulate(fabric, small.format(g=2, t=4))
+    assert found.notes == (
+        "tensor groups of 4 GPUs do not fit into a node of 2: their all-reduces are time, by adapters of 400 Gb/s, not messages on this fabric",
+    )
+    assert softib.simulate(fabric, small.format(g=4, t=4)).notes == ()

@@ -13,6 +13,7 @@ from softib.analysis.simulation.watched import Ask, on_other_ports, watched
 from softib.errors import InputError, UnknownName
 from softib.sim.paths import WHY, Plane, packets_of, wire_octets
 from softib.sim.socket_reads import without_reads
+from softib.workloads.gpu_figures import notes_of_jobs
 from softib.workloads.hosts import hosts_of
 
 if TYPE_CHECKING:
@@ -29,9 +30,13 @@ LAYERS = ("static", "fluid", "packet")
 
 
 def run_layer(layer: str) -> Any:
-    """``run`` of a layer. Raises :class:`UnknownName`."""
+    """``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the one that has no messages."""
     import importlib
 
+    if layer == "loggops":
+        raise InputError(
+            "the LogGOPS layer runs a program alone: softib.replay(fabric, program), softib simulate --layer loggops"
+        )
     if layer not in LAYERS:
         raise UnknownName("layer of the simulator", layer, LAYERS)
     return importlib.import_module(f"softib.sim.{layer}").run
@@ -94,7 +99,13 @@ def _failing(
     if more := on_other_ports(failures.outcome, wanted):
         failures = run_failing(found, like.workload, made, more, shown)
     outcome = failures.outcome
-    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *outcome.notes], failures=failures)
+    return replace(
+        like,
+        messages=made,
+        outcome=outcome,
+        notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes],
+        failures=failures,
+    )
 
 
 _NOTHING: Any = None
@@ -130,7 +141,13 @@ def run_messages(
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return replace(like, messages=made, outcome=outcome, notes=[*like.of_tables, *outcome.notes], failures=None)
+    return replace(
+        like,
+        messages=made,
+        outcome=outcome,
+        notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes],
+        failures=None,
+    )
 
 
 def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:

@@ -9,15 +9,21 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
+from typing import TYPE_CHECKING
 
 from softib.api.progress import Notice
 from softib.errors import InputError
 from softib.whole_files import write_file
 
+if TYPE_CHECKING:
+    from softib.sim.recorded_events import RecordedThread
+
 __all__ = ["Recording", "recording_to"]
 
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
+AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
+"""Time without a processor that is worth a word: more than launchers take to begin, and a tenth of what was recorded."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +43,20 @@ class Recording:
         return {VARIABLE: str(self.folder), "SOFTIB_RECORD_RANK_FROM": ",".join(name for name, _ in RANK_VARIABLES)}
 
     def close(self, notice: Notice, code: int = 0) -> None:
-        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the schedule; so does one that failed, whose launcher will end the others, and this process
+        """The program has ended with ``code`` (128 + signal). The last of all ranks writes the schedule; so does the last that is there where others of the job record nothing or elsewhere, and one that failed, whose launcher will end the others, and this process
         perhaps not again; ranks that were ended for it have nothing to add. Raises :class:`InputError` where it cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 (self.folder / f"{self.rank}.done").touch()
-                last = len(list(self.folder.glob("*.done"))) >= self.ranks
-                failed = self.folder / "failed"
-                if (last or code) and not (code and failed.exists()):
+                done, began = (len(list(self.folder.glob(f"*.{what}"))) for what in ("done", "began"))
+                last, failed = done >= self.ranks, self.folder / "failed"
+                if (last or code or done == began) and not (code and failed.exists()):
                     if code:
                         failed.touch()
-                    notice(_write(self.path, self.folder) + self._failure(code))
+                    few = "" if last or code else f"; {done} of the {self.ranks} ranks of this job record to it"
+                    notice(_write(self.path, self.folder) + few + self._failure(code))
         finally:
             if last:
                 shutil.rmtree(self.folder, ignore_errors=True)
@@ -100,9 +107,9 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
         folder.mkdir(exist_ok=together)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}") from None
-    return Recording(
-        target, folder, job.rank if job is not None and together else 0, job.size if job is not None and together else 1
-    )
+    rank, ranks = (job.rank, job.size) if job is not None and together else (0, 1)
+    (folder / f"{rank}.began").touch()
+    return Recording(target, folder, rank, ranks)
 
 
 def _write(path: Path, folder: Path) -> str:
@@ -112,7 +119,8 @@ def _write(path: Path, folder: Path) -> str:
     from softib.workloads.traces.goal_binary import write_binary
     from softib.workloads.traces.recorded import recorded_schedule
 
-    made = recorded_schedule(str(path), threads_in(folder), collective_names())
+    threads = threads_in(folder)
+    made = recorded_schedule(str(path), threads, collective_names())
     s = made.schedule
     write_file(
         path,
@@ -127,4 +135,14 @@ def _write(path: Path, folder: Path) -> str:
     processors = len(os.sched_getaffinity(0))
     if s.ranks > processors:
         rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
-    return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}"
+    return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}{_away(threads)}"
+
+
+def _away(threads: list[RecordedThread]) -> str:
+    """What is said of the thread that was longest without a processor before it posted: neither messages nor computations have this time."""
+    most = max(threads, key=lambda t: t.away)
+    span = int(most.ns[-1] - most.ns[0])
+    if most.away < max(AWAY_NS, AWAY_SHARE * span):
+        return ""
+    who = "a rank" if most.rank is None else f"rank {most.rank}"
+    return f"; not in it: {most.away / 1e9:.1f} s in which {who} slept, or waited for other threads, files, GPUs, sockets or a processor"

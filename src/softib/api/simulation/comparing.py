@@ -33,6 +33,8 @@ SLOWER = (
     "{slower} slower than {older} here: what these messages wait for are devices, not links. From port to port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
     "links of HDR and later have forward error correction, and of NDR's switches sources say 150 to 400 ns."
 )
+SHOWN = {"roce": "RoCE", "tcp": "TCP"}
+BUSY = "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and the run does not wait for them; a program whose threads are fewer posts more slowly."
 HALF = "At half the price or less: {kept}."
 
 
@@ -67,7 +69,13 @@ class Comparison(Suggests):
         from softib.workloads.parameters import section
 
         cost = section("verbs_cpu")
-        return (*self._slower(), ASSUMED.format(post=cost["post"], poll=cost["poll"]), *self._price_notes())
+        return (
+            *self.base.notes,
+            *self._slower(),
+            *self._busy(),
+            ASSUMED.format(post=cost["post"], poll=cost["poll"]),
+            *self._price_notes(),
+        )
 
     def _slower(self) -> tuple[str, ...]:
         """Why a newer generation takes longer than an older one, where one does."""
@@ -86,6 +94,14 @@ class Comparison(Suggests):
             SLOWER.format(slower=", ".join(slower), older=older, names=names, switches=each(s.switch_ns for s in named), adapters=each(s.adapter_ns for s in named)),
         )  # fmt: skip
 
+    def _busy(self) -> tuple[str, ...]:
+        """Where a host's messages take more than one core, and nothing in the run waits for it."""
+        from softib.iba.rates import SPEED_BY_NAME
+
+        most = {r["network"]: r["cpu_share_most"] or 0.0 for r in self.rows() if r["network"] in SPEED_BY_NAME}
+        name = max(most, key=lambda n: most[n], default="")
+        return (BUSY.format(name=name, cores=most[name]),) if name and most[name] > 1 else ()
+
     def _price_notes(self) -> tuple[str, ...]:
         """What is said of prices."""
         notes = []
@@ -93,7 +109,9 @@ class Comparison(Suggests):
         if lacking := {name: p.missing for name, p in prices.items() if p.missing}:
             items = list(dict.fromkeys(item for missing in lacking.values() for item in missing))
             shown = ", ".join(items[:4]) + (f" and {len(items) - 4} more" if len(items) > 4 else "")
-            notes.append(NO_PRICE.format(networks=", ".join(lacking), items=shown))
+            notes.append(
+                NO_PRICE.format(networks=", ".join(SHOWN.get(n.partition(",")[0], n) for n in lacking), items=shown)
+            )
         first = prices[self._first]
         if not first.missing and self._book is not None:
             notes.insert(

@@ -53,7 +53,8 @@ class Watch:
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str]) -> str | None:
         """The line at the end; None where data was moved."""
-        if environment.get(QUIET) == "1" or self._octets() - self.before >= NOTHING:
+        moved = self._octets() - self.before
+        if environment.get(QUIET) == "1" or moved >= NOTHING:
             return None
         who = _who(job_of(environment), place)
         ours = environment.get(MARK, "").split()  # of a softib run around this one
@@ -63,8 +64,9 @@ class Watch:
         elif theirs:
             why = f"your environment sets {', '.join(theirs)}"
         else:
-            why = "it sent nothing, or over shared memory or TCP"
-        return f"{who} moved nothing over the HCAs: {why}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no such line)"
+            why = f"it sent {'no more' if moved else 'nothing'}, or over shared memory or TCP"
+        beyond = f" beyond {moved:,} bytes, such as connections take" if moved else ""
+        return f"{who} moved nothing over the HCAs{beyond}: {why}; docs/verbs.md has recipes (SOFTIB_QUIET=1: no such line)"
 
     def _octets(self) -> int:
         """Data of all ports of the view, both ways."""

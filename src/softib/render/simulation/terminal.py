@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from softib.render.phrases import bytes_text, time_text
@@ -224,8 +225,11 @@ def _sensitivity(s: dict[str, Any], console: Console) -> None:
     console.print(text(f"{'sensitivity':>12}{'half':>12}{'double':>12}", "bold"))
     for key, ratio in found.items():
         console.print(text(f"{key:>12}{ratio['half'] - 1:>+12.1%}{ratio['double'] - 1:>+12.1%}"))
-    most = max(found, key=lambda key: max(abs(ratio - 1) for ratio in found[key].values()))
-    change = max((abs(ratio - 1) for ratio in found[most].values()), default=0.0)
+    span = {key: abs(math.log(max(ratio["double"], 1e-9) / max(ratio["half"], 1e-9))) for key, ratio in found.items()}
+    most = max(
+        found, key=lambda key: (round(span[key], 2), key == "congestion")
+    )  # what narrows between switches, where both say the same
+    change = max((abs(ratio - 1) for both in found.values() for ratio in both.values()), default=0.0)
     small = f"less than {LEAST_CHANGE:.0%} in any of these: the network does not matter to this workload"
     console.print(text(f"changes {small}" if change < LEAST_CHANGE else f"depends on {most} most"))
 

@@ -52,7 +52,12 @@ def read_trace(path: Path, ranks: int = 2) -> Schedule:
 
 def program_of(job: Trace, hosts: int) -> Schedule:
     """The program that ``job`` names, for ``hosts`` hosts, on the processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
-    return replace(read_trace(Path(job.file), job.ranks or hosts * job.ranks_per_host), processors=job.processors or 0)
+    found = read_trace(Path(job.file), job.ranks or hosts * job.ranks_per_host)
+    if job.ranks not in (0, None, found.ranks):
+        raise InputError(
+            f"{job.file}: it has {found.ranks:,} ranks, not {job.ranks:,}; ranks is for one Chakra trace that is the program of all"
+        )
+    return replace(found, processors=job.processors or 0)
 
 
 def refuse(path: Path, data: bytes) -> None:

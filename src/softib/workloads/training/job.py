@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import TrainingStep
     from softib.workloads.patterns import Part
 
-__all__ = ["figures_of", "nodes_of_job", "part_of_job", "step_of"]
+__all__ = ["figures_of", "nodes_of_job", "notes_of", "part_of_job", "step_of"]
 
 
 def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step:
@@ -52,6 +52,19 @@ def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took
         "tokens_per_s": tokens / seconds if seconds > 0 else 0.0, "gpu_hours_per_step": lay.gpus * seconds / 3600,
         "gpu_hours_per_billion_tokens": lay.gpus * seconds / 3600 * 1e9 / tokens,
     }  # fmt: skip
+
+
+def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> list[str]:
+    """What the step takes for granted: collectives of tensor and expert groups that go from node to node are no messages on the fabric."""
+    step = step_of(job, names, rows)
+    lay, machine = step.layout, step.machine
+    groups = (("tensor", lay.tensor, 1, "all-reduces"), ("expert", lay.expert, lay.tensor, "all-to-alls"))
+    rate = f"adapters of {machine.nic_gbps:g} Gb/s"
+    return [
+        f"{kind} groups of {size} GPUs do not fit into a node of {machine.gpus}: their {what} are time, by {rate}, not messages on this fabric"
+        for kind, size, apart, what in groups
+        if size > 1 and size * apart > machine.gpus
+    ]
 
 
 def nodes_of_job(job: TrainingStep, hosts: Hosts) -> tuple[int, np.ndarray]:

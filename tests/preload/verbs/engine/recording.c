@@ -14,7 +14,7 @@ static unsigned events;
 static void *posts(void *number)
 {
     for (unsigned i = 0; i < events; i++) {
-        ve_record_enter();
+        ve_record_enter(true);
         ve_record(SOFTIB_EVENT_POST, (uint16_t)(i & 7), (uint32_t)(uintptr_t)number, i, 64);
         ve_record_leave(i % 3 == 0);
     }

@@ -23,7 +23,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     const struct ve_qp *q = (const struct ve_qp *)qp;
     int error;
 
-    ve_record_enter();
+    ve_record_enter(true);
     error = va_post_send(qp, wr, bad);
     for (; wr && !(error && wr == *bad); wr = wr->next)
         ve_record(SOFTIB_EVENT_POST, (uint16_t)wr->opcode, qp->qp_num,
@@ -44,7 +44,7 @@ static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
     int got;
 
-    ve_record_enter();
+    ve_record_enter(false);
     got = va_poll_cq(cq, n, wc);
     if (got > 0)
         ve_record_taken();
@@ -76,7 +76,7 @@ int va_record_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
     int error;
 
-    ve_record_enter();
+    ve_record_enter(false);
     error = va_start_poll(ex, attr);
     if (!error)
         taken(ex);
@@ -88,7 +88,7 @@ int va_record_next_poll(struct ibv_cq_ex *ex)
 {
     int error;
 
-    ve_record_enter();
+    ve_record_enter(false);
     error = va_next_poll(ex);
     if (!error)
         taken(ex);
@@ -98,7 +98,7 @@ int va_record_next_poll(struct ibv_cq_ex *ex)
 
 void va_record_qp(const struct ve_qp *q)
 {
-    ve_record_enter();
+    ve_record_enter(false);
     ve_record(SOFTIB_EVENT_QP, q->s->type, q->s->qpn, 0, 0);
     ve_record_leave(false);
 }
@@ -107,7 +107,7 @@ VA_EXPORT void softib_record_collective(uint32_t number, uint32_t octets, int be
 {
     if (!ve_recording)
         return;
-    ve_record_enter();
+    ve_record_enter(begins);
     ve_record(begins ? SOFTIB_EVENT_BEGIN : SOFTIB_EVENT_END, 0, number, 0, octets);
     ve_record_leave(false);
 }

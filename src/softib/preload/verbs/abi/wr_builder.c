@@ -264,7 +264,7 @@ static int complete_recorded(struct ibv_qp_ex *ex)
 {
     int error;
 
-    ve_record_enter();
+    ve_record_enter(true);
     error = post_all(ex, true);
     ve_record_leave(false);
     return error;

@@ -29,7 +29,7 @@ struct recorder {
     struct softib_record_event *next, *end, *chunk;
     uint64_t size;              /* of the file */
     int fd;
-    bool idle;
+    bool idle, posted;
     uint64_t now, last, compute;
     uint64_t cpu_ns, cpu_ticks; /* the thread's CPU clock, and when it was read */
     struct recorder *more;      /* of this process */
@@ -230,17 +230,21 @@ static uint64_t cpu_ticks_of(struct recorder *r, uint64_t now)
     return used < gap ? used : gap;
 }
 
-void ve_record_enter(void)
+void ve_record_enter(bool acts)
 {
     struct recorder *r = recorder();
-    uint64_t gap;
+    uint64_t gap, had;
 
     if (!r)
         return;
     r->now = ticks();
     gap = r->now - r->last;
-    if (gap >= long_ticks)
-        gap = cpu_ticks_of(r, r->now);
+    if (gap >= long_ticks) {
+        had = cpu_ticks_of(r, r->now);
+        if (acts && r->posted)
+            r->head->away += gap - had;
+        gap = had;
+    }
     if (!r->idle || gap >= long_ticks)
         r->compute += gap;
     r->last = r->now;
@@ -276,5 +280,6 @@ void ve_record(uint16_t type, uint16_t opcode, uint32_t qpn, uint32_t peer, uint
         r->head->lost++;
         return;
     }
+    r->posted |= type == SOFTIB_EVENT_POST;
     *r->next++ = (struct softib_record_event){ r->now, r->compute, qpn, peer, octets, opcode, type };
 }

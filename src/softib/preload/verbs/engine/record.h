@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SOFTIB_RECORD_VERSION 1
+#define SOFTIB_RECORD_VERSION 2
 
 /*
  * POST: a send request: qpn, peer, octets, opcode (enum ibv_wr_opcode)
@@ -40,6 +40,7 @@ struct softib_record_head {
     uint64_t ticks[2];          /* two moments by the counter */
     uint64_t ns[2];             /* and by CLOCK_MONOTONIC */
     uint64_t lost;              /* events for which there was no room */
+    uint64_t away;              /* ticks without a processor before a call that posts or begins something, the first apart: no wait for a message */
 };
 
 struct softib_record_event {
@@ -57,8 +58,8 @@ extern bool ve_recording;
 void ve_record_begin(void);
 /* A forked child records to files of its own. */
 void ve_record_forget(void);
-/* The program calls the library, and goes on. `idle`: it looked for completions and found none. */
-void ve_record_enter(void);
+/* The program calls the library, and goes on. `acts`: it posts or begins something, so it waited for no message before; `idle`: it looked for completions and found none. */
+void ve_record_enter(bool acts);
 /* It has taken completions: events from here on are of this moment. */
 void ve_record_taken(void);
 void ve_record_leave(bool idle);
