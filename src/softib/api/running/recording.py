@@ -132,7 +132,7 @@ def _write(path: Path, folder: Path) -> str:
         if n
     ]
     rest = f"; left out: {', '.join(left)}" if left else ""
-    processors = len(os.sched_getaffinity(0))
+    processors = os.cpu_count() or 1  # not those of this process: a launcher may have bound each rank to one
     if s.ranks > processors:
         rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
     return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}{_away(threads)}"
