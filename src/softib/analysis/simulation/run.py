@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from softib.analysis.routed import Routed
+    from softib.scenario.failures import FailureRun
     from softib.sim.messages import Messages
+    from softib.sim.outcome import Outcome
     from softib.sim.paths import Laid
     from softib.workloads.workload import Workload
 
@@ -98,14 +100,13 @@ def _failing(
     failures = run_failing(found, like.workload, made, wanted, shown)
     if more := on_other_ports(failures.outcome, wanted):
         failures = run_failing(found, like.workload, made, more, shown)
-    outcome = failures.outcome
-    return replace(
-        like,
-        messages=made,
-        outcome=outcome,
-        notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes],
-        failures=failures,
-    )
+    return _made(like, made, failures.outcome, failures)
+
+
+def _made(like: Simulated, made: Messages, outcome: Outcome, failures: FailureRun | None = None) -> Simulated:
+    """``like`` with what came of ``made``, and with what its tables, its jobs and its layer have to say."""
+    notes = [*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes]
+    return replace(like, messages=made, outcome=outcome, notes=notes, failures=failures)
 
 
 _NOTHING: Any = None
@@ -141,13 +142,7 @@ def run_messages(
     if layer != "packet" and (made.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return replace(
-        like,
-        messages=made,
-        outcome=outcome,
-        notes=[*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes],
-        failures=None,
-    )
+    return _made(like, made, outcome)
 
 
 def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:

@@ -24,9 +24,9 @@ REFUSED = (
     (b"version=", "a DUMPI trace as text"),
     (b"MPI_Init entering at", "a DUMPI trace as text"),
 )
+"""Beginnings of forms that are not read."""
 ARCHIVE = b"\x1f\x8b"
 """Beginning of what gzip wrote."""
-"""Beginnings of forms that are not read."""
 MOST_BYTES = 1 << 32
 
 
