@@ -22,9 +22,10 @@ from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.identity import GUID_BASE, complete, generated_guids
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import port_info_image, speed_codes, switch_info_image
+from softib.iba.catalogue import Switch
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
-from softib.iba.devices import MELLANOX, is_aggregation_node
-from softib.iba.sharp import SharpLimits
+from softib.iba.devices import DEVICES, MELLANOX, is_aggregation_node
+from softib.iba.sharp import OTHER_TREES
 
 __all__ = ["GUID_BASE", "FabricBuilder", "LinkColumns", "NodeColumns"]
 
@@ -233,8 +234,11 @@ def _aggregation_nodes(f: Fabric) -> None:
     has_port = f.node_nports[f.sharp_node] > 0
     peer = np.where(has_port, f.port_peer[np.where(has_port, f.node_base[f.sharp_node] + 1, 0)], -1)
     device = np.where(peer >= 0, f.device_id[f.port_node[peer]], 0)
-    f.sharp_cap[:, 0] = [SharpLimits.TREES.get(d, SharpLimits.OTHER_TREES) for d in device.tolist()]
-    f.sharp_cap[:, 1] = [SharpLimits.STREAMING.get(d, 0) for d in device.tolist()]
+    for row, number in enumerate(device.tolist()):
+        part = DEVICES.get(number)
+        f.sharp_cap[row, :2] = (
+            (part.sharp_trees, part.sharp_streaming_trees) if isinstance(part, Switch) else (OTHER_TREES, 0)
+        )
 
 
 def _write_images(f: Fabric, node_speed: np.ndarray, node_lanes: np.ndarray, link: dict[str, np.ndarray]) -> None:

@@ -1,7 +1,7 @@
 """Link speeds and widths: the one table of them, for Python (:mod:`softib.iba.rates`) and for C.
 
 ``softib.preload.build`` runs this file by its path while the package is being built, and writes a C header from it, so it imports
-the standard library alone. Sources: IBA 5.6 and 14.2.5.6 (codes and rates); latencies are figures of the trade.
+the standard library alone. Sources: IBA 5.6 and 14.2.5.6. Latencies of devices are in :mod:`softib.iba.catalogue`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ class LinkSpeed:
     ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` what is left after encoding.
     ``speed_bit`` is the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in LinkSpeedExt*, ``ext2_bit`` in
     LinkSpeedExt2*, ``mlnx_bit`` in the Mellanox ExtendedPortInfo. ``pam4`` lanes carry two bits a symbol and
-    need forward error correction. ``switch_ns`` is what a switch adds from port to port, by the speed of the link that the
-    packet comes in by; ``adapter_ns`` what a pair of adapters takes from memory to memory: half of it at each end, by the speed of that end's link. ``kernel_rate`` is a lane's rate in 100 Mb/s as
-    Linux rounds it (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
+    need forward error correction. ``kernel_rate`` is a lane's rate in 100 Mb/s as Linux rounds it (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
     """
 
     name: str
@@ -30,8 +28,6 @@ class LinkSpeed:
     ext2_bit: int = 0
     mlnx_bit: int = 0
     pam4: bool = False
-    switch_ns: int = 170
-    adapter_ns: int = 700
     kernel_rate: int = 0
 
 
@@ -41,17 +37,13 @@ SPEEDS: tuple[LinkSpeed, ...] = (
     LinkSpeed("QDR", 3, 10.0, 8.0, speed_bit=4, kernel_rate=100),
     LinkSpeed("FDR10", 4, 10.3125, 10.0, speed_bit=4, mlnx_bit=1, kernel_rate=100),
     LinkSpeed("FDR", 5, 14.0625, 14.0625 * 64 / 66, ext_bit=1, kernel_rate=140),
-    LinkSpeed("EDR", 6, 25.78125, 25.0, ext_bit=2, switch_ns=90, adapter_ns=500, kernel_rate=250),
-    LinkSpeed("HDR", 7, 53.125, 50.0, ext_bit=4, pam4=True, switch_ns=130, adapter_ns=600, kernel_rate=500),
-    LinkSpeed("NDR", 8, 106.25, 100.0, ext_bit=8, pam4=True, switch_ns=200, adapter_ns=600, kernel_rate=1000),
-    LinkSpeed("XDR", 9, 212.5, 200.0, ext2_bit=1, pam4=True, switch_ns=100, adapter_ns=600, kernel_rate=2000),
-    LinkSpeed("GDR", 10, 425.0, 400.0, ext2_bit=2, pam4=True, switch_ns=100, adapter_ns=600, kernel_rate=4000),
+    LinkSpeed("EDR", 6, 25.78125, 25.0, ext_bit=2, kernel_rate=250),
+    LinkSpeed("HDR", 7, 53.125, 50.0, ext_bit=4, pam4=True, kernel_rate=500),
+    LinkSpeed("NDR", 8, 106.25, 100.0, ext_bit=8, pam4=True, kernel_rate=1000),
+    LinkSpeed("XDR", 9, 212.5, 200.0, ext2_bit=1, pam4=True, kernel_rate=2000),
+    LinkSpeed("GDR", 10, 425.0, 400.0, ext2_bit=2, pam4=True, kernel_rate=4000),
 )
-"""Slowest first. ``code`` is our own dense number (0 = unknown): a larger code is a faster lane.
-
-Switches: FDR about 170 ns, EDR about 90, HDR below 130, XDR below 100; for NDR sources say 150 to 400, here 200; older ones as FDR.
-Adapters: FDR 700 ns, EDR 500, HDR and later at most 600.
-"""
+"""Slowest first. ``code`` is softib's dense number (0 = unknown): a larger code is a faster lane."""
 
 WIDTH_BITS = {1: 1, 4: 2, 8: 4, 12: 8, 2: 16}
 """Lanes → bit of PortInfo.LinkWidth* (IBA 14.2.5.6)."""

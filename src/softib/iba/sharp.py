@@ -11,12 +11,11 @@ Class version 1. Data begin at octet 64 of the MAD; octets 24-31 are the key of 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from softib.iba.structure import Structure, array, field, reserved
 
 __all__ = [
     "CHILD_BLOCK",
+    "OTHER_TREES",
     "SHARP_CHILDREN",
     "SHARP_CLASS_VERSION",
     "SHARP_QPS",
@@ -25,7 +24,6 @@ __all__ = [
     "QPAllocation",
     "QPCConfig",
     "QuotaConfig",
-    "SharpLimits",
     "TreeConfig",
 ]
 
@@ -41,14 +39,8 @@ LATENCY, STREAMING = 0, 1
 a switch (SAT)."""
 
 
-class SharpLimits:
-    """Trees, and streaming trees at a time, that an aggregation node holds, by the DeviceID of its switch.
-
-    126 and one of Quantum and 1023 of Quantum-2 are the vendor's; the other figures are softib's own."""
-
-    TREES: ClassVar[dict[int, int]] = {0xCF08: 63, 0xD2F0: 126, 0xD2F2: 1023, 0xD2F4: 1023}
-    STREAMING: ClassVar[dict[int, int]] = {0xD2F0: 1, 0xD2F2: 64, 0xD2F4: 64}
-    OTHER_TREES = 63
+OTHER_TREES = 63
+"""Trees of an aggregation node in a switch that :mod:`softib.iba.catalogue` does not have; assumed."""
 
 
 class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):

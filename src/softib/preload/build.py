@@ -44,7 +44,8 @@ LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 MPI_SOURCES = HERE / "mpi"
 MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
-LINK_SPEEDS, CONSTANTS = HERE.parent / "iba" / "link_speeds.py", HERE.parent / "iba" / "constants.py"
+IBA = HERE.parent / "iba"
+LINK_SPEEDS, CATALOGUE, CONSTANTS = IBA / "link_speeds.py", IBA / "catalogue" / "__init__.py", IBA / "constants.py"
 GENERATED = LIBRARY.with_name("include")
 """Headers that are written from Python's tables."""
 FLAGS = (
@@ -96,18 +97,18 @@ LIBRARIES = ((compile_library, LIBRARY), (compile_verbs, VERBS_LIBRARY), (compil
 
 
 def _link_rates_header() -> str:
-    """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` and the widths, as C has them."""
-    table = runpy.run_path(str(LINK_SPEEDS))
+    """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` with the latencies of each generation's devices, and the widths."""
+    table, catalogue = runpy.run_path(str(LINK_SPEEDS)), runpy.run_path(str(CATALOGUE))
     speeds = [
-        f"    {{ {s.lane_data_gbps!r}, {s.lane_gbps!r}, {s.speed_bit}, {s.ext_bit}, {s.ext2_bit}, {s.mlnx_bit}, {s.switch_ns}, "
-        f"{s.adapter_ns}, {s.kernel_rate} }}, /* {s.name} */\n"
+        f"    {{ {s.lane_data_gbps!r}, {s.lane_gbps!r}, {s.speed_bit}, {s.ext_bit}, {s.ext2_bit}, {s.mlnx_bit}, "
+        f"{catalogue['SWITCH_OF'][s.name].latency_ns}, {catalogue['ADAPTER_OF'][s.name].pair_latency_ns}, {s.kernel_rate} }}, /* {s.name} */\n"
         for s in table["SPEEDS"]
     ]
     widths = [
         f"    [{bit}] = {lanes},\n" for lanes, bit in sorted(table["WIDTH_BITS"].items(), key=lambda item: item[1])
     ]
     return (
-        "/* Written by softib.preload.build from softib/iba/link_speeds.py, which says what the columns are. */\n"
+        "/* Written by softib.preload.build from softib/iba/link_speeds.py and softib/iba/catalogue, which say what the columns are. */\n"
         "static const struct link_speed {\n    double data_gbps, signal_gbps; /* of one lane */\n"
         "    unsigned char speed_bit, ext_bit, ext2_bit, mlnx_bit;\n    unsigned short switch_ns, adapter_ns, kernel_rate;\n"
         f"}} link_speeds[] = {{\n{''.join(speeds)}}};\n\n"

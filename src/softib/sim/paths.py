@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
-from softib.iba.link_speeds import SPEEDS
-from softib.iba.rates import MTU_BYTES
+from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 
+UNKNOWN_SWITCH_NS = SWITCH_OF["FDR"].latency_ns
+"""Of a switch whose link has no known speed."""
 PS_PER_M = 5_000
 """Light in a cable: 5 ns a metre."""
 MAX_HOPS = 64
@@ -165,7 +167,9 @@ class Plane:
     def hop_ps(self) -> np.ndarray:
         """Delay of the link that leaves each port, and of the switch at its other end, which goes by the link's speed (int64[ports])."""
         f = self.fabric
-        switch_ps = np.array([170, *(s.switch_ns for s in SPEEDS)], np.int64)[self._speed] * 1000
+        switch_ps = (
+            np.array([UNKNOWN_SWITCH_NS, *(SWITCH_OF[s.name].latency_ns for s in SPEEDS)], np.int64)[self._speed] * 1000
+        )
         metres = np.zeros(len(f.port_cable))
         known = f.port_cable >= 0
         metres[known] = np.nan_to_num(f.cable_length_m[f.port_cable[known]])
@@ -215,7 +219,10 @@ class Plane:
     @cached_property
     def half_ps(self) -> np.ndarray:
         """Half of what a pair of adapters takes, by end port (int64[ends]); of ports without a known speed the profile's."""
-        halves = np.array([self.profile.adapter_ns, *(s.adapter_ns for s in SPEEDS)], np.int64) * 500
+        halves = (
+            np.array([self.profile.adapter_ns, *(ADAPTER_OF[s.name].pair_latency_ns or 0 for s in SPEEDS)], np.int64)
+            * 500
+        )
         found = np.asarray(halves[self._speed[self.ends]])
         if len(self.inside):  # no adapter: only the time that reducing a packet takes
             found = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, found)

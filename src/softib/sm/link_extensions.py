@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import CapMask2, SmpAttr
-from softib.iba.devices import DEVICES, MELLANOX
+from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.smp import MlnxExtPortInfo, PortInfo, PortInfoExtended
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
@@ -45,7 +45,7 @@ class LinkExtensions:
         """(attribute, ports that have it and of which something is wanted)."""
         db = self.db
         node = db.port_node
-        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(DEVICES))
+        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(MELLANOX_PARTS))
         end = np.where(db.is_switch[node], db.node_base[node], np.arange(db.n_ports))
         extended = PortInfo.cap_mask2.get(db.port_info[end]) & int(CapMask2.PORT_INFO_EXT) > 0
         return [

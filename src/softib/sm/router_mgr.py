@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from softib.iba.constants import NodeType, SmpAttr
-from softib.iba.devices import DEVICES, MELLANOX
+from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.router import ADJACENT_BLOCK, NEXT_HOP_BLOCK, SITE_LOCAL, AdjacentSubnet, NextHop, RouterInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.sm.database import Database
@@ -34,7 +34,7 @@ class RouterTables:
     def ports(self, db: Database) -> np.ndarray:
         """Ports of routers that may know the attributes, and have a link."""
         node = db.port_node
-        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(DEVICES))
+        mellanox = (db.vendor_id[node] == MELLANOX) | np.isin(db.device_id[node], list(MELLANOX_PARTS))
         found: np.ndarray = np.flatnonzero((db.node_type[node] == NodeType.ROUTER) & mellanox & db.has_port_info)
         return found[np.isin(found, db.end_ports())]
 

@@ -59,7 +59,7 @@ def test_the_fabric_as_it_is_stands_first_and_once(compared):
 
 
 def test_a_newer_generation_that_is_slower_has_its_cause():
-    """Small messages wait for switches and adapters; what is said is what the run took (iba.link_speeds)."""
+    """Small messages wait for switches and adapters; what is said is what the run took (iba.catalogue)."""
     found = softib.compare(tree(), "all-to-all:256", networks=["HDR", "NDR"], layer="fluid")
     took = {name: run.simulated_us for name, run in found.runs.items()}
     assert took["EDR"] < took["HDR"] < took["NDR"]

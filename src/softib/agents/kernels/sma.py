@@ -10,14 +10,13 @@ import numpy as np
 from softib.agents.kernels.big_endian import clear, copy, get16, inner, put16, put32, put64, same
 from softib.agents.kernels.notice import DESC_CHANGED, local_change
 from softib.iba import constants as c
-from softib.iba import smp
-from softib.iba.devices import AGGREGATION_NODE_ID, DEVICES
+from softib.iba import devices, smp
 from softib.iba.mad_offsets import DATA_AT
 
 SWITCH = int(c.NodeType.SWITCH)
 OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), int(c.MadStatus.BAD_ATTRIBUTE)
 MELLANOX = 0x2C9
-MELLANOX_PARTS = np.array(sorted({*DEVICES, AGGREGATION_NODE_ID}), np.int64)
+MELLANOX_PARTS = np.array(sorted({*devices.MELLANOX_PARTS, devices.AGGREGATION_NODE_ID}), np.int64)
 S, N, P, X = smp.SwitchInfo, smp.NodeInfo, smp.PortInfo, smp.MlnxExtPortInfo
 LFDB_CAP_AT, MFDB_CAP_AT, LFDB_TOP_AT, MFDB_TOP_AT = (
     S.linear_fdb_cap.byte, S.mcast_fdb_cap.byte, S.linear_fdb_top.byte, S.mcast_fdb_top.byte,

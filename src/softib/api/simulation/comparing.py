@@ -80,6 +80,7 @@ class Comparison(Suggests):
     def _slower(self) -> tuple[str, ...]:
         """Why a newer generation takes longer than an older one, where one does."""
         from softib.iba.rates import SPEED_BY_NAME
+        from softib.sim.packet.profiles import PROFILES
 
         took = {n: r.simulated_us for n, r in self.runs.items() if n in SPEED_BY_NAME and r.good}
         known = sorted(took, key=lambda n: SPEED_BY_NAME[n].code)
@@ -87,11 +88,11 @@ class Comparison(Suggests):
         slower = [n for n in known if SPEED_BY_NAME[n].code > SPEED_BY_NAME[older].code and took[n] > took[older]]
         if not slower:
             return ()
-        named = [SPEED_BY_NAME[n] for n in (older, *slower)]
+        named = [PROFILES[n] for n in (older, *slower)]
         each = lambda values: ", ".join(str(v) for v in values)
-        names = each(s.name for s in named)
+        names = each(p.name for p in named)
         return (
-            SLOWER.format(slower=", ".join(slower), older=older, names=names, switches=each(s.switch_ns for s in named), adapters=each(s.adapter_ns for s in named)),
+            SLOWER.format(slower=", ".join(slower), older=older, names=names, switches=each(p.switch_ns for p in named), adapters=each(p.adapter_ns for p in named)),
         )  # fmt: skip
 
     def _busy(self) -> tuple[str, ...]:

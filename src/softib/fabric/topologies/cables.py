@@ -1,8 +1,7 @@
 """Lengths and media of cables: what a fabric file says, and what a length implies.
 
-Reach of media at NDR (NVIDIA's cable guides for Quantum-2; the trade's figures): passive copper (DAC) 1.5 m, active
-copper (ACC) 3 m, multimode fibre 50 m, single-mode fibre 2 km (FR4). Slower generations reach farther on copper, so the
-choice is on the safe side for them.
+Media reach as far as :mod:`softib.iba.catalogue` says of NDR. Slower generations reach farther on copper, so the choice is on
+the safe side for them.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ import numpy as np
 from softib.errors import InputError, UnknownName
 from softib.fabric.columns import CableMedium
 from softib.fabric.model import Fabric
+from softib.iba.catalogue import CABLES
 
 __all__ = ["REACH_M", "apply_cables", "medium_for_length", "medium_named"]
 
-REACH_M: tuple[tuple[float, int], ...] = (
-    (1.5, CableMedium.DAC),
-    (3.0, CableMedium.ACC),
-    (50.0, CableMedium.MULTIMODE),
-    (2000.0, CableMedium.SINGLEMODE),
+REACH_M: tuple[tuple[float, int], ...] = tuple(
+    (kind.reach_m, CableMedium.NAMES.index(kind.medium)) for kind in CABLES if kind.generation == "NDR"
 )
 """(longest cable in metres, medium), cheapest first."""
 

@@ -15,9 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from softib.fabric.model import Fabric
+from softib.fabric.plugging import supported_speed_codes
+from softib.iba.catalogue import ADAPTER_OF, Adapter
 from softib.iba.constants import NodeType
-from softib.iba.devices import CA_BY_GENERATION
-from softib.iba.smp import PortInfo
+from softib.iba.devices import DEVICES
+from softib.iba.rates import SPEED_BY_NAME, SPEEDS
 
 __all__ = ["PCI_FILES", "pci_folder", "pci_name"]
 
@@ -29,32 +31,26 @@ CLASS_INFINIBAND = 0x020700
 ROOTS = 15
 """Root buses of a domain that have adapters: 10, 20, … f0."""
 
-_SLOTS = (
-    ("XDR", "64.0", 16),
-    ("NDR", "32.0", 16),
-    ("HDR", "16.0", 16),
-    ("EDR", "8.0", 16),
-    ("FDR", "8.0", 8),
-    ("QDR", "5.0", 8),
-)
-"""Generation → GT/s of a PCIe lane and lanes: the instance that its adapters are made for, which carries all that the link does."""
+GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
+"""GT/s of a lane by PCIe generation (PCI Express Base Specification)."""
 
 
-def _generation(f: Fabric, node: int) -> int:
-    """Index in :data:`_SLOTS` of what the node's first port supports."""
-    info = f.port_info[int(f.node_base[node]) + (f.node_type[node] != NodeType.SWITCH)]
-    if int(PortInfo.link_speed_ext2_supported.get(info)):
-        return 0
-    bits = int(PortInfo.link_speed_ext_supported.get(info))
-    return 5 - bits.bit_length()
+def _adapter(f: Fabric, node: int) -> Adapter:
+    """The node's part, or the one that stands for what its first port supports (QDR at least) where the catalogue does not know its interface."""
+    part = DEVICES.get(int(f.device_id[node]))
+    if isinstance(part, Adapter) and part.pcie_generation and part.pcie_lanes:
+        return part
+    port = int(f.node_base[node]) + (f.node_type[node] != NodeType.SWITCH)
+    code = max(int(supported_speed_codes(f, port)), SPEED_BY_NAME["QDR"].code)
+    return next(ADAPTER_OF[s.name] for s in reversed(SPEEDS) if s.code <= code and ADAPTER_OF[s.name].pcie_generation)
 
 
 def _slot_speed(f: Fabric, node: int) -> str:
-    return f"{_SLOTS[_generation(f, node)][1]} GT/s PCIe"
+    return f"{GIGATRANSFERS[_adapter(f, node).pcie_generation or 1]} GT/s PCIe"
 
 
 def _slot_width(f: Fabric, node: int) -> str:
-    return str(_SLOTS[_generation(f, node)][2])
+    return str(_adapter(f, node).pcie_lanes)
 
 
 def _vendor(f: Fabric, node: int) -> int:
@@ -62,7 +58,7 @@ def _vendor(f: Fabric, node: int) -> int:
 
 
 def _device(f: Fabric, node: int) -> int:
-    return int(f.device_id[node]) or CA_BY_GENERATION[_SLOTS[_generation(f, node)][0]]
+    return int(f.device_id[node]) or _adapter(f, node).device_ids[0]
 
 
 def _processors() -> str:

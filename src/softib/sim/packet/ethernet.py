@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.iba.catalogue import ethernet_switch
 from softib.iba.rates import MTU_BYTES
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.tables import min_hops
 from softib.sim.packet import ethernet_tables as e
 from softib.sim.packet import tables as t
 from softib.sim.packet.ethernet_options import EthernetOptions
-from softib.sim.packet.ethernet_profiles import ethernet_profile
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -77,8 +77,8 @@ def ethernet_net(
         gbps *= options.gbps / host
         host = options.gbps
     port[:, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(len(port)), where=linked)).astype(np.int64)
-    profiles = {g: ethernet_profile(g) for g in np.unique(gbps[linked]).tolist()}
-    latency = {g: (options.switch_ns or p.switch_ns) * NS for g, p in profiles.items()}
+    profiles = {g: ethernet_switch(g) for g in np.unique(gbps[linked]).tolist()}
+    latency = {g: (options.switch_ns or p.latency_ns) * NS for g, p in profiles.items()}
     external = port[:, t.KIND] == t.SWITCH_PORT
     switch_ps = np.where(linked, [latency.get(g, 0) for g in gbps.tolist()], 0)
     port[:, t.LATENCY] = np.where(external, switch_ps, port[:, t.LATENCY])
@@ -88,7 +88,7 @@ def ethernet_net(
     opt[t.GAP], opt[t.FCP] = PREAMBLE_AND_GAP, 0
     if network == "tcp":
         opt[t.PLACEMENT], opt[t.CQE] = 1, 0
-    through = ethernet_profile(host).cut_through if options.cut_through is None else options.cut_through
+    through = ethernet_switch(host).cut_through if options.cut_through is None else options.cut_through
     settings = _settings(network, options, mtu, host, through, seed)
     memory = {g: options.buffer_bytes or int(p.buffer_mib * MIB) for g, p in profiles.items()}
     frame = mtu + FRAME_HEADERS + PREAMBLE_AND_GAP

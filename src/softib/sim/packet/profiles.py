@@ -1,7 +1,6 @@
 """Device profiles: what adapters and switches of each generation take and hold, beside their links.
 
-Latencies of switches and pairs of adapters are those of :mod:`softib.iba.link_speeds`, which ``--pace`` uses too. Figures here are
-fitted to published measurements where ``docs/simulate.md`` says so, else of the trade; each can be overridden.
+Figures that differ from one generation to another are those of :mod:`softib.iba.catalogue`, which ``--pace`` uses too; each can be overridden.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from softib.errors import InputError, UnknownName
-from softib.iba.rates import SPEED_BY_NAME, speed_named
+from softib.errors import InputError, SoftibBug, UnknownName
+from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.iba.rates import SPEEDS, speed_named
 
 __all__ = ["PROFILES", "DeviceProfile", "profile_of"]
 
@@ -26,7 +26,7 @@ class DeviceProfile:
     acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between two packets on the wire;
     ``ack_every``: packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a queue pair
     (max_rd_atomic); ``reduce_ns``: what an aggregation node takes to reduce a packet, beside its octets (softib's own figure). ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters takes from memory to
-    memory, are those of :class:`~softib.iba.link_speeds.LinkSpeed`.
+    memory, are those of the generation's devices.
     """
 
     name: str
@@ -59,22 +59,20 @@ class DeviceProfile:
         return replace(self, **changes)
 
 
-PROFILES = {
-    p.name: replace(p, switch_ns=SPEED_BY_NAME[p.name].switch_ns, adapter_ns=SPEED_BY_NAME[p.name].adapter_ns)
-    for p in (
-        DeviceProfile("SDR", 256, 16.0, 500, 400.0, 1.8),
-        DeviceProfile("DDR", 256, 25.5, 500, 250.0, 1.8),
-        DeviceProfile("QDR", 256, 31.0, 660, 183.0, 1.4, program_ns=60),
-        DeviceProfile("FDR10", 256, 52.0, 450, 150.0, 1.2),
-        DeviceProfile("FDR", 256, 54.5, 450, 30.0, 1.2),
-        DeviceProfile("EDR", 512, 104.0, 280, 7.0, 0.6),
-        DeviceProfile("HDR", 768, 210.0, 400, 5.0, 0.6, ramp_gbps=107.0, ramp_bytes=16384),
-        DeviceProfile("NDR", 1024, 440.0, 400, 3.3, 0.6),
-        DeviceProfile("XDR", 2048, 880.0, 400, 3.3, 0.6),
-        DeviceProfile("GDR", 2048, 1760.0, 400, 3.3, 0.6),
-    )
-}
-"""By generation. Message rates: 5.47 M/s measured on QDR ConnectX, 150 M/s (EDR), 200 M/s (HDR, NDR) as vendors state for one port."""
+def _profile(name: str) -> DeviceProfile:
+    """The profile of a generation: figures of the adapter and the switch that stand for it in the catalogue."""
+    adapter, switch = ADAPTER_OF[name], SWITCH_OF[name]
+    figures = {
+        "vl_blocks": adapter.vl_blocks, "pcie_gbps": adapter.host_gbps, "fetch_ns": adapter.fetch_ns, "message_gap_ns": adapter.message_gap_ns,
+        "inline_ns": adapter.inline_ns_per_byte, "program_ns": adapter.program_ns, "adapter_ns": adapter.pair_latency_ns, "switch_ns": switch.latency_ns,
+    }  # fmt: skip
+    if unknown := [figure for figure, value in figures.items() if value is None]:
+        raise SoftibBug(f"the catalogue has no {', '.join(unknown)} of {adapter.name}, which stands for {name}")
+    return DeviceProfile(name, **figures, ramp_gbps=adapter.ramp_gbps or 0.0, ramp_bytes=adapter.ramp_bytes or 0)  # type: ignore[arg-type]
+
+
+PROFILES = {s.name: _profile(s.name) for s in SPEEDS}
+"""By generation."""
 
 
 def profile_of(name: str) -> DeviceProfile:

@@ -1,0 +1,214 @@
+"""The catalogue of devices: adapters, switches, Ethernet switches and cables, with a source for every figure.
+
+The rows are in the TOML files beside this one: ``figure = [value, "source"]``. Checks, simulation, the agents' firmware, the PCI
+tree of ``softib run`` and planning read them; ``docs/devices.md`` lists them and counts what is unknown. A figure that is absent is
+unknown and reads None. The source of a figure that softib needs and no one publishes begins with ``assumed``; a figure that was
+chosen by measurements names their dataset after ``fitted``.
+
+Standard library only: the package's build reads the catalogue before NumPy is installed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+__all__ = [
+    "ADAPTERS",
+    "ADAPTER_OF",
+    "CABLES",
+    "ETHERNET_SWITCHES",
+    "PART_BY_ID",
+    "SWITCHES",
+    "SWITCH_OF",
+    "Adapter",
+    "Cable",
+    "EthernetSwitch",
+    "Part",
+    "Switch",
+    "cable",
+    "ethernet_switch",
+]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A row of the catalogue. ``sources`` maps each figure that is known to its source; ``FIGURES`` names all figures with their meaning."""
+
+    FIGURES: ClassVar[Mapping[str, str]] = {}
+
+    name: str
+    sources: Mapping[str, str]
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of the figures that have no source."""
+        return tuple(name for name in self.FIGURES if name not in self.sources)
+
+
+@dataclass(frozen=True)
+class Adapter(Part):
+    """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port; ``vendor``: today's name of the company; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the
+    generations that this row stands for where a source names no device."""
+
+    FIGURES: ClassVar = {
+        "ports": "ports of a node (NodeInfo.NumPorts); a port of ConnectX-4 and later is a node of its own",
+        "pcie_generation": "generation of the host interface",
+        "pcie_lanes": "lanes of the host interface of a standard card",
+        "host_gbps": "Gb/s of payload that the adapter reads from or writes to memory",
+        "ramp_gbps": "the same for the first ramp_bytes of a message",
+        "ramp_bytes": "bytes",
+        "fetch_ns": "ns from the doorbell until payload that is not inline begins to arrive",
+        "inline_ns_per_byte": "ns for each byte of inline payload",
+        "message_gap_ns": "ns between two requests of a port: the inverse of the message rate",
+        "program_ns": "ns that a program takes to see a message and to post the next one",
+        "pair_latency_ns": "ns of a pair of adapters from memory to memory, without cables and switches",
+        "vl_blocks": "receive buffer of a data VL in credits of 64 bytes, at most 2048 (IBA 7.9.4)",
+        "perf_capability": "CapabilityMask of PerfMgt ClassPortInfo (IBA 16.1.3.1)",
+        "perf_capability2": "CapabilityMask2 of the same",
+        "power_w": "W of a card with passive cables, typical",
+    }
+    kind: ClassVar = "ca"
+
+    generation: str
+    vendor: str = "NVIDIA"
+    device_ids: tuple[int, ...] = ()
+    typical_of: tuple[str, ...] = ()
+    ports: int = 1
+    pcie_generation: int | None = None
+    pcie_lanes: int | None = None
+    host_gbps: float | None = None
+    ramp_gbps: float | None = None
+    ramp_bytes: int | None = None
+    fetch_ns: int | None = None
+    inline_ns_per_byte: float | None = None
+    message_gap_ns: float | None = None
+    program_ns: int | None = None
+    pair_latency_ns: int | None = None
+    vl_blocks: int | None = None
+    perf_capability: int = 0
+    perf_capability2: int = 0
+    power_w: float | None = None
+
+
+@dataclass(frozen=True)
+class Switch(Part):
+    """A switch chip. ``systems``: products built of it; the other fields as of :class:`Adapter`."""
+
+    FIGURES: ClassVar = {
+        "radix": "external ports at the full speed",
+        "latency_ns": "ns from port to port, without load",
+        "packets_mps": "millions of packets a second",
+        "adaptive_routing": "does it route adaptively?",
+        "sharp_trees": "aggregation trees (SHARP); 0: none",
+        "sharp_streaming_trees": "those of them that stream",
+        "planes": "chips that carry a part of every port",
+        "perf_capability": "CapabilityMask of PerfMgt ClassPortInfo (IBA 16.1.3.1)",
+        "perf_capability2": "CapabilityMask2 of the same",
+        "power_w": "W of a system with passive cables, typical",
+    }
+    kind: ClassVar = "switch"
+
+    generation: str
+    vendor: str = "NVIDIA"
+    systems: tuple[str, ...] = ()
+    device_ids: tuple[int, ...] = ()
+    typical_of: tuple[str, ...] = ()
+    radix: int = 0
+    latency_ns: int = 0
+    packets_mps: float | None = None
+    adaptive_routing: bool = False
+    sharp_trees: int = 0
+    sharp_streaming_trees: int = 0
+    planes: int | None = None
+    perf_capability: int = 0
+    perf_capability2: int = 0
+    power_w: float | None = None
+
+    @property
+    def ports(self) -> int:
+        """External ports."""
+        return self.radix
+
+
+@dataclass(frozen=True)
+class EthernetSwitch(Part):
+    """An Ethernet switch whose fastest ports run at ``gbps``."""
+
+    FIGURES: ClassVar = {
+        "latency_ns": "ns from port to port, without load",
+        "buffer_mib": "MiB of packet memory that radix ports of this speed share",
+        "radix": "ports of this speed",
+        "cut_through": "does it send before it has the whole frame?",
+    }
+
+    gbps: float
+    latency_ns: int
+    buffer_mib: float
+    radix: int
+    cut_through: bool
+
+
+@dataclass(frozen=True)
+class Cable(Part):
+    """A kind of cable: ``medium`` as :class:`softib.fabric.columns.CableMedium` names it, at a ``generation``."""
+
+    FIGURES: ClassVar = {"reach_m": "longest cable in metres", "power_w": "W at each end"}
+
+    medium: str
+    generation: str
+    reach_m: float
+    power_w: float | None = None
+
+
+P = TypeVar("P", bound=Part)
+
+
+def _rows(kind: type[P], file: str) -> tuple[P, ...]:
+    """The rows of ``file``. Raises ValueError for a figure without a source, or a field that ``kind`` does not have."""
+    rows = tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))["part"]
+    return tuple(_row(kind, file, row) for row in rows)
+
+
+def _row(kind: type[P], file: str, row: dict[str, Any]) -> P:
+    names = {field.name for field in fields(kind)} - {"sources"}
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for key, value in row.items():
+        match value:
+            case [figure, str(source)] if key in kind.FIGURES:
+                values[key], sources[key] = figure, source
+            case _ if key in names and key not in kind.FIGURES:
+                values[key] = tuple(value) if isinstance(value, list) else value
+            case _:
+                raise ValueError(f"{file}: {row.get('name')}: {key} = {value}; a figure is [value, source]")
+    return kind(sources=sources, **values)
+
+
+ADAPTERS = _rows(Adapter, "adapters.toml")
+SWITCHES = _rows(Switch, "switches.toml")
+ETHERNET_SWITCHES = _rows(EthernetSwitch, "ethernet_switches.toml")
+CABLES = _rows(Cable, "cables.toml")
+
+PART_BY_ID: dict[int, Adapter | Switch] = {
+    **{number: part for part in ADAPTERS for number in part.device_ids},
+    **{number: part for part in SWITCHES for number in part.device_ids},
+}
+"""NodeInfo.DeviceID → adapter or switch."""
+ADAPTER_OF = {generation: part for part in ADAPTERS for generation in part.typical_of}
+"""Generation → the adapter that stands for it."""
+SWITCH_OF = {generation: part for part in SWITCHES for generation in part.typical_of}
+"""Generation → the switch that stands for it."""
+
+
+def ethernet_switch(gbps: float) -> EthernetSwitch:
+    """Return the first switch as fast as ``gbps`` (within 2 %); the fastest one for more."""
+    return next((p for p in ETHERNET_SWITCHES if p.gbps * 1.02 >= gbps), ETHERNET_SWITCHES[-1])
+
+
+def cable(medium: str, generation: str) -> Cable | None:
+    """Return the row of a medium at a generation, or None where there is none."""
+    return next((c for c in CABLES if (c.medium, c.generation) == (medium, generation)), None)
