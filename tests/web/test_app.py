@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import nullcontext
 
 import pytest
 
@@ -66,7 +67,7 @@ def test_filters(ask):
 
 @pytest.mark.parametrize(("path", "status", "says"), [
     ("nodes?limit=1001", 422, "1000"), ("nodes?offset=-1", 422, "0"), ("nodes?type=toaster", 422, "switch"),
-    ("ports?node=laef-1", 404, "leaf-1"), ("path?a=host-1&b=host-2", 409, "no forwarding tables"), ("search?q=", 422, "1"),
+    ("ports?node=laef-1", 404, "leaf-1"), ("search?q=", 422, "1"),
     ("history?node=leaf-1&portnum=99", 404, "no port 99"), ("values?by=colour", 422, "load"), ("values?by=jobs&job=x", 200, None), ("values?at=-1", 422, "0"), ("history?node=leaf-1&portnum=1&since=later", 422, "number"),
     ("nothing", 404, "Not Found"),
 ])  # fmt: skip
@@ -148,13 +149,12 @@ def test_every_operation_is_in_openapi_and_is_a_get(served):
 
 
 def test_a_path_is_the_one_that_the_tables_have():
-    """Hop by hop the forwarding tables of the fabric, walked here; a name that is not there is 404 with the near ones, and a file without tables 409."""
-    from softib.api.web import _explain, _no_sl
+    """Hop by hop the forwarding tables of the fabric, walked here; a name that is not there is 404 with the near ones."""
+    from softib.api.web import _explain_at_rest
 
     routed = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2)).fabric
     f = result_of(routed).fabric
-    f.source.records |= {"lfts", "lids", "states"}
-    client = Client(app_of(Served("routed", lambda: _copy(result_of(routed)), explain=_explain("", _no_sl))))
+    client = Client(app_of(Served("routed", lambda: _copy(result_of(routed)), explain=_explain_at_rest(routed))))
     names = [n for n, switch in zip(f.node_names(), f.is_switch, strict=True) if not switch]
     code, told = client.get(f"/api/v1/path?a={names[0]}&b={names[-1]}")
     assert code == 200, told
@@ -169,6 +169,14 @@ def test_a_path_is_the_one_that_the_tables_have():
     assert client.get(f"/api/v1/path?a={names[0]}&b=nobody")[0] == 404
 
 
-def test_a_file_without_tables_has_no_path(ask, fabric):
-    names = fabric.nodes["name"].to_list()
-    assert "no forwarding tables" in ask(f"path?a={names[-1]}&b={names[-2]}", status=409)["detail"]
+def test_a_file_is_routed_when_a_path_is_asked_for(fabric):
+    """The page of a file answers as ``softib path`` does."""
+    from softib.api.web import _served
+
+    served = _served(fabric, 1.0, lambda text: None, lambda phase: nullcontext())
+    client = Client(app_of(served))
+    names = sorted(fabric.nodes["name"].to_list())
+    code, told = client.get(f"/api/v1/path?a={names[0]}&b={names[1]}")
+    assert code == 200 and not told["ended"] and client.get("/api/v1/fabric")[1]["paths"]
+    found = softib.route(fabric).path(names[0], names[1])
+    assert [h["out_port"] for h in told["hops"]] == [h.out_port for h in found.hops]

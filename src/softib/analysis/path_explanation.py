@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.errors import SoftibError
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 
-__all__ = ["Alternative", "Explanation", "Hop", "explain"]
+if TYPE_CHECKING:
+    from softib.analysis.routed import Routed
+
+__all__ = ["Alternative", "Explanation", "Hop", "explain", "explain_routed"]
 
 MOST_HOPS = 64
 
@@ -62,7 +66,7 @@ class Explanation:
     changes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``softib sm explain --json`` prints it below its schema."""
+        """As ``softib path --json`` and ``softib sm explain --json`` print it below their schema."""
         from dataclasses import asdict
 
         return asdict(self)
@@ -79,6 +83,43 @@ def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str 
     _walk(f, graph, distance, found, a, b)
     _judge(f, found)
     return found
+
+
+def explain_routed(found: Routed, a: int, b: int) -> Explanation:
+    """The path from port row ``a`` to port row ``b`` by tables that were judged, with the SL of the path record where softib's subnet
+    administration, or that of a running fabric, states one."""
+    f = found.fabric
+    engine = found.part.tables or found.part.engine
+    sl, source, refused = _stated_sl(found, a, b)
+    explained = explain(f, a, b, engine, sl, source)
+    if refused and not explained.ended:
+        explained.ended = refused
+    return explained
+
+
+def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
+    """SL, where it comes from, and why no path record exists (empty where one does)."""
+    from softib.scenario.path_records import NO_RECORD, path_record_sls
+
+    f, ports = found.fabric, (np.array([a]), np.array([b]))
+    if not (f.lid[a] and f.lid[b]):
+        return 0, "assumed: a port has no LID", ""
+    if found.subnet is not None:
+        sl, source = int(path_record_sls(found.subnet, *ports)[0]), "stated by softib's subnet administration"
+    elif found.ask_sls is not None:
+        try:
+            sl, source = int(found.ask_sls(f.lid[ports[0]], f.lid[ports[1]])[0]), "stated by the subnet administration"
+        except SoftibError as error:
+            return 0, f"assumed: {error}", ""
+    else:
+        return 0, "assumed: tables from a file state no SL", ""
+    if sl == NO_RECORD:
+        return (
+            0,
+            source,
+            "the subnet administration has no path record: the ports share no partition of which one is a full member, or no route leads there",
+        )
+    return sl, source, ""
 
 
 def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:

@@ -35,11 +35,13 @@ def counts_of(result: ReadResult) -> Counts:
 
 
 def checked(
-    source: str, result: ReadResult, *, plan: Sequence[str] | str = (),
+    source: str, result: ReadResult, *, plan: Sequence[str] | str = (), engine: str | None = None, lfts: str | None = None,
     guid_files: Mapping[str, str | None] | None = None, steps: Steps = quietly,
 ) -> Report:  # fmt: skip
     """Findings only: what ``softib check`` says."""
-    return build(source, result, plan=plan, guid_files=guid_files, steps=steps, predicted=False)
+    return build(
+        source, result, plan=plan, engine=engine, lfts=lfts, guid_files=guid_files, steps=steps, predicted=False
+    )
 
 
 def build(

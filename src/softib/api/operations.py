@@ -128,13 +128,15 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
 
 
 def check(
-    source: Source, *, plan: Plan = (), guid_files: GuidFiles = None, severity: str = "info", ignore: Sequence[str] = (),
-    baseline: str | os.PathLike[str] | None = None, jobs: Jobs | None = None, steps: Steps = unwatched,
+    source: Source, *, plan: Plan = (), engine: str | None = None, lfts: str | os.PathLike[str] | None = None, guid_files: GuidFiles = None,
+    severity: str = "info", ignore: Sequence[str] = (), baseline: str | os.PathLike[str] | None = None, jobs: Jobs | None = None,
+    steps: Steps = unwatched,
 ) -> Findings:  # fmt: skip
     """What is wrong with the fabric: cabling (also against ``plan``: cabling lists, a fabric.yaml), identities, speeds,
     addresses, counters, routing.
 
-    What is less than ``severity``, has a code of ``ignore``, or is known to the file ``baseline``
+    The routing that is checked is the one that ``engine`` makes, the tables in the dump ``lfts``, those of a running fabric, or else
+    the default engine's. What is less than ``severity``, has a code of ``ignore``, or is known to the file ``baseline``
     (:meth:`Findings.save_baseline`) is left out. ``jobs`` (:func:`jobs_on`): findings say which jobs cross the cable.
 
     >>> import softib
@@ -142,8 +144,11 @@ def check(
     True
     """
     from softib.analysis.pipeline import checked
+    from softib.analysis.routed import check_choice
     from softib.api.findings import checked_codes, severity_named
 
+    path = None if lfts is None else os.fspath(lfts)
+    check_choice(engine, path, guid_files)
     severity_named(severity)
     checked_codes(ignore)
     if baseline is not None:
@@ -151,7 +156,15 @@ def check(
 
         read_baseline(os.fspath(baseline))  # fail before the work
     fabric = as_fabric(source)
-    report = checked(fabric.source, result_of(fabric), plan=_paths(plan), guid_files=guid_files, steps=steps)
+    report = checked(
+        fabric.source,
+        result_of(fabric),
+        plan=_paths(plan),
+        engine=engine,
+        lfts=path,
+        guid_files=guid_files,
+        steps=steps,
+    )
     if jobs is not None:
         from softib.diags.cable_rules.judge import with_jobs
 

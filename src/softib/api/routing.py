@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import polars
 
     from softib.analysis import routed
+    from softib.analysis.path_explanation import Explanation
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
     from softib.fabric.formats.base import Problem
@@ -89,6 +90,21 @@ class Routing(Suggests):
         """What the subnet manager did to write them: MADs sent, writes, timeouts …; empty for tables from elsewhere."""
         up = self._found.bring_up
         return {} if up is None else dict(up.numbers)
+
+    def path(self, a: str, b: str) -> Explanation:
+        """The path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and VLs, what else was possible, what would change
+        it. A port is ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; a host's name alone means its first cabled port. Raises :class:`UnknownName`.
+
+        >>> import softib
+        >>> found = softib.route(softib.generate("fat-tree", radix=4, levels=2)).path("host-0001", "host-0008")
+        >>> [hop.node.split()[0] for hop in found.hops]
+        ['host-0001', 'leaf-1', 'spine-2', 'leaf-4']
+        """
+        from softib.analysis.path_explanation import explain_routed
+        from softib.fabric.node_finder import NodeFinder
+
+        finder = NodeFinder(self._found.fabric)
+        return explain_routed(self._found, finder.port(a), finder.port(b))
 
     def table(self) -> polars.DataFrame:
         """The tables as rows: switch, LID, egress port, and the host or switch that owns the LID."""

@@ -100,14 +100,32 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
 
     if isinstance(source, Fabric):
         result, name = result_of(source), source.name
-        return Served(name, lambda: _copy(result), explain=_explain("", _no_sl))
+        return Served(name, lambda: _copy(result), explain=_explain_at_rest(source))
     name = os.fspath(source)
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
         collector = Collector(name, lambda: open_source(name))
         explain = _explain(name, _sl_of(name), collector)
         return Served(name, collector=collector, every_s=every, explain=explain, steps=steps)
     result = load(name, [], None, notice=notice)
-    return Served(result.fabric.name or os.path.basename(name), lambda: _copy(result), explain=_explain("", _no_sl))
+    explain = _explain_at_rest(Fabric(result, name))
+    return Served(result.fabric.name or os.path.basename(name), lambda: _copy(result), explain=explain)
+
+
+def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:
+    """Paths by the tables that the fabric has, or that the default engine makes at the first question."""
+    import threading
+
+    from softib.api.operations import route
+
+    lock, routing = threading.Lock(), None
+
+    def explained(_: Any, a: str, b: str) -> dict[str, object]:
+        nonlocal routing
+        with lock:
+            routing = routing or route(fabric)
+        return routing.path(a, b).to_json()
+
+    return explained
 
 
 Sl = Callable[[int, int], tuple[int, str]]

@@ -8,7 +8,15 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import Steps, print_json, print_notice, print_problems, show_progress, source_options
+from softib.cli.output import (
+    Steps,
+    print_json,
+    print_notice,
+    print_problems,
+    show_progress,
+    source_options,
+    table_options,
+)
 
 if TYPE_CHECKING:
     from softib import Fabric, Findings
@@ -44,11 +52,12 @@ UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
               help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
+@table_options
 @source_options
 @guid_file_options
 def command(
     source: str, plans: tuple[str, ...], every: bool, severity: str, ignored: tuple[str, ...], baseline: str | None,
-    write_baseline: str | None, jobs_file: str | None, form: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    write_baseline: str | None, jobs_file: str | None, form: str, as_json: bool, engine: str | None, lfts: str | None, ibnl: tuple[str, ...], node_name_map: str | None,
     guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Check SOURCE ("-": stdin) and print what was found.
@@ -67,7 +76,7 @@ def command(
     _print_unjudged(source, fabric)
     jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
     found = softib.check(
-        fabric, plan=plans, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, jobs=jobs, steps=steps
+        fabric, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, severity=severity, ignore=ignored, baseline=baseline, jobs=jobs, steps=steps
     )  # fmt: skip
     if write_baseline is not None:
         found.save_baseline(write_baseline)

@@ -28,6 +28,7 @@ VERBS: dict[str, str] = {
     "generate": "a fabric.yaml of a topology: fat tree, rail-optimized, dragonfly, torus, ...",
     "convert": "from one fabric format to another",
     "diff": "what changed between two fabrics",
+    "path": "which way packets take from one node to another, and why",
     "route": "routing tables, deadlock proof and quality",
     "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
     "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",

@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -32,6 +33,7 @@ __all__ = [
     "show_line",
     "show_progress",
     "source_options",
+    "table_options",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,6 +53,28 @@ def source_options(function: F) -> F:
                             help="Directory of IBNL system descriptions for .topo files (repeatable).")(function)  # fmt: skip
     return click.option("--node-name-map", metavar="F", type=click.Path(),
                         help="Names of nodes by GUID, as infiniband-diags read them.")(function)  # fmt: skip
+
+
+def table_options(function: F) -> F:
+    """``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage error for both, and for GUID files with ``--lfts``."""
+    from softib.cli import completing
+
+    @wraps(function)
+    def one_choice(*args: Any, engine: str | None, lfts: str | None, **options: Any) -> Any:
+        if lfts is not None and engine is not None:
+            raise click.UsageError("--engine computes tables and --lfts reads them; give one of the two")
+        if lfts is not None and any(v is not None for v in options.get("guid_files", {}).values()):
+            raise click.UsageError(
+                "GUID files are for an engine, and --lfts reads tables that are there; give one of the two"
+            )
+        return function(*args, engine=engine, lfts=lfts, **options)
+
+    with_lfts = click.option(
+        "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead."
+    )(one_choice)
+    return click.option("--engine", metavar="E", callback=checked_engines, shell_complete=completing.engines,
+                        help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, "
+                        "torus-2QoS, file, chain. Default ftree,updn: updn where the fabric is no tree.")(cast("F", with_lfts))  # fmt: skip
 
 
 def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

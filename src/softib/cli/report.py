@@ -11,12 +11,12 @@ from softib.cli.guid_files import guid_file_options
 from softib.cli.output import (
     Steps,
     check_writable,
-    checked_engines,
     print_json,
     print_notice,
     print_problems,
     show_progress,
     source_options,
+    table_options,
 )
 
 if TYPE_CHECKING:
@@ -37,16 +37,7 @@ if TYPE_CHECKING:
     help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists (--plan A "
     "--plan B) make one plan.",
 )
-@click.option(
-    "--engine",
-    metavar="E",
-    callback=checked_engines,
-    shell_complete=completing.engines,
-    help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file, chain. Default ftree,updn: updn where the fabric is no tree.",
-)
-@click.option(
-    "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead of a bring-up."
-)
+@table_options
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random traffic patterns."
 )

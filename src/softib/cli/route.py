@@ -10,12 +10,12 @@ from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
 from softib.cli.output import (
     Steps,
-    checked_engines,
     print_json,
     print_notice,
     print_problems,
     show_progress,
     source_options,
+    table_options,
 )
 
 if TYPE_CHECKING:
@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.option(
-    "--engine",
-    metavar="E",
-    callback=checked_engines,
-    shell_complete=completing.engines,
-    help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file, chain. Default ftree,updn: updn where the fabric is no tree.",
-)
-@click.option("--lfts", metavar="F", type=click.Path(), help="Judge these forwarding tables (a dump) instead.")
+@table_options
 @click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")
 @click.option(
     "--guid-files", "write_to", metavar="DIR", type=click.Path(),
@@ -51,12 +44,6 @@ def command(
     """
     import softib
 
-    if lfts is not None and engine is not None:
-        raise click.UsageError("--engine computes tables and --lfts reads them; give one of the two")
-    if lfts is not None and any(v is not None for v in guid_files.values()):
-        raise click.UsageError(
-            "GUID files are for an engine, and --lfts reads tables that are there; give one of the two"
-        )
     steps = Steps()
     fabric = softib.load(
         source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress

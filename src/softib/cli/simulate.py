@@ -12,13 +12,13 @@ from softib.cli.output import (
     SHOW_S,
     Steps,
     check_writable,
-    checked_engines,
     print_json,
     print_notice,
     print_problems,
     show_line,
     show_progress,
     source_options,
+    table_options,
 )
 from softib.cli.sweep import swept
 
@@ -34,14 +34,7 @@ SMS = ("internal", "off")
 @click.argument("workload", shell_complete=completing.files)
 @click.option("--layer", type=click.Choice(LAYERS), default="fluid", show_default=True,
               help="packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links; loggops: traces, without congestion.")  # fmt: skip
-@click.option(
-    "--engine",
-    metavar="E",
-    callback=checked_engines,
-    shell_complete=completing.engines,
-    help="Routing engine by OpenSM's name, or a list of them, for a fabric without tables.",
-)
-@click.option("--lfts", metavar="F", type=click.Path(), help="Take these forwarding tables (a dump) instead.")
+@table_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of random draws.")
 @click.option("--what-if", "what_if", metavar="CHANGES", multiple=True,
               help="Run it once more with something changed: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, or several with commas. Repeatable.")  # fmt: skip

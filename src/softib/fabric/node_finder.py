@@ -16,13 +16,19 @@ from softib.fabric.default_port import default_port, port_on
 from softib.fabric.hosts import host_of
 from softib.fabric.model import Fabric
 
-__all__ = ["PORT_SUFFIX", "NodeFinder", "port_named"]
+__all__ = ["NodeFinder", "port_named", "split_port"]
 
 GUID = re.compile(r"(?:[HSR]-|0x)?([0-9a-f]{1,16})", re.IGNORECASE)
-PORT_SUFFIX = re.compile(r"(.+):(\d{1,3})")
+_PORT = re.compile(r"(.+?)(?:\[(\d{1,3})\]|[:/](\d{1,3}))", re.ASCII | re.DOTALL)
 CUT = 31
 """Bytes of a name in ibsim's protocol (``struct sim_client_info``, less the end)."""
 SHOWN = 3
+
+
+def split_port(place: str) -> tuple[str, int] | None:
+    """Return the node and the port number of ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; None where ``place`` names no port."""
+    hit = _PORT.fullmatch(place.strip())
+    return None if hit is None else (hit[1], int(hit[2] or hit[3]))
 
 
 class NodeFinder:
@@ -85,14 +91,14 @@ class NodeFinder:
         return InputError(f"{name!r} means {len(rows)} nodes ({some}{more}); write one of them in full, or its GUID")
 
     def port(self, place: str) -> int:
-        """Port row of ``place``: empty (the default host), a name or GUID, or either with ``:port``. Raises as
-        :meth:`adapter`, and :class:`InputError` for a port that there is none of."""
+        """Port row of ``place``: empty (the default host), a name or GUID, or either with a port (:func:`split_port`). Raises as
+        :meth:`adapter`, and :class:`InputError` if the port does not exist."""
         if not place:
             return default_port(self.fabric)
-        hit = PORT_SUFFIX.fullmatch(place)
-        if hit is None or place in self._names():
+        split = split_port(place)
+        if split is None or place in self._names() or place in self._hosts:
             return self.port_on(self.adapter(place))
-        return self.port_on(self.adapter(hit[1]), int(hit[2]))
+        return self.port_on(self.adapter(split[0]), split[1])
 
     def port_on(self, node: int, portnum: int | None = None) -> int:
         """As :func:`softib.fabric.default_port.port_on`."""

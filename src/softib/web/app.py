@@ -76,7 +76,7 @@ def _fabric_document(served: Served) -> dict[str, Any]:
         "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
         "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
         "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,
-        "paths": served.explain is not None and "lfts" in f.source.records,
+        "paths": served.knows_paths,
     }  # fmt: skip
 
 
@@ -149,13 +149,11 @@ def _answers(app: FastAPI, served: Served) -> None:
 
     @app.get("/api/v1/path")
     def path(a: NodeName, b: NodeName) -> dict[str, Any]:
-        """Why packets from ``a`` to ``b`` take the path they take (``softib sm explain``), by the tables that were read."""
+        """Why packets from ``a`` to ``b`` take the path they take (``softib path``): by the tables that were read, or those that the default engine makes for a file."""
         now = served.now
-        if served.explain is None or "lfts" not in now.fabric.source.records:
-            raise HTTPException(
-                409, f"{served.name} has no forwarding tables: nobody programmed them, or the file does not tell"
-            )
         explain = served.explain
+        if explain is None or not served.knows_paths:
+            raise HTTPException(409, f"{served.name} has no forwarding tables: no subnet manager has written them yet")
         return _or_404(lambda: explain(now.fabric, a, b))
 
     @app.get("/api/v1/search")

@@ -97,7 +97,7 @@ class Now:
 class Served:
     """``read`` reads a source that does not change; ``collector`` one that does (one of both is there). :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` answers why a path of a fabric is as it is (None: it has no tables); ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none). ``steps`` wraps each phase of
+    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none). ``steps`` wraps each phase of
     the first reading, which takes a while of a large fabric.
     """
 
@@ -133,6 +133,11 @@ class Served:
             self.refresh()
         assert self._now is not None
         return self._now
+
+    @property
+    def knows_paths(self) -> bool:
+        """Can :attr:`explain` answer? A file's fabric is routed when it is asked; a running one needs tables in its switches."""
+        return self.explain is not None and (self.collector is None or "lfts" in self.now.fabric.source.records)
 
     def fabric(self) -> Fabric | None:
         """The fabric as it was read last; None before."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import split_port
 from softib.iba.constants import NodeType
 
 __all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
@@ -32,14 +33,13 @@ def node_at(fabric: Fabric, name: Target) -> int:
 
 
 def port_at(fabric: Fabric, place: Target) -> int:
-    """Port by ``node[portnum]``; port 0 is a switch's management port. Raises :class:`InputError`."""
+    """Port by ``node[portnum]``, ``node:portnum`` or ``node/portnum``; port 0 is a switch's management port. Raises :class:`InputError`."""
     if not isinstance(place, str):
         return int(place)
-    name, bracket, rest = place.strip().rpartition("[")
-    digits = rest.removesuffix("]")
-    if not bracket or not rest.endswith("]") or not digits.isascii() or not digits.isdigit():
-        raise InputError(f"{place!r} names no port; write node[portnum], such as leaf-3[40]")
-    node, portnum = node_at(fabric, name), int(digits)
+    split = split_port(place)
+    if split is None:
+        raise InputError(f"{place!r} names no port; use node[port], for example leaf-3[40]")
+    node, portnum = node_at(fabric, split[0]), split[1]
     first = 0 if fabric.node_type[node] == NodeType.SWITCH else 1
     if not first <= portnum <= fabric.node_nports[node]:
         raise InputError(

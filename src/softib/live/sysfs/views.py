@@ -14,7 +14,7 @@ from pathlib import Path
 
 from softib.fabric.hosts import device_name, host_of
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import PORT_SUFFIX
+from softib.fabric.node_finder import split_port
 from softib.live.sysfs.files import DEVICE_FILES, FIRMWARE, PORT_FILES, table_files
 from softib.live.sysfs.pci import PCI_FILES, pci_folder, pci_name
 
@@ -237,7 +237,7 @@ class Views:
         node = int(self.fabric.port_node[port])
         if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):
             return self.of_host(node)
-        if alone or PORT_SUFFIX.fullmatch(named):
+        if alone or split_port(named):
             return self.of_port(port)
         return self.of_node(node)
 

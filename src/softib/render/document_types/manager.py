@@ -95,10 +95,10 @@ class Hop(TypedDict):
     """A neighbour is nearer to the destination than the next hop."""
 
 
-class SmExplain(TypedDict):
-    """softib sm explain --json"""
+class Path(TypedDict):
+    """softib path --json, softib sm explain --json"""
 
-    schema: Literal["softib/sm-explain/1"]
+    schema: Literal["softib/path/1", "softib/sm-explain/1"]
     a: str
     b: str
     slid: int
@@ -129,4 +129,9 @@ class SmJob(TypedDict):
     """The one of each host, in their order."""
 
 
-MANAGER_DOCUMENTS: dict[str, Any] = {"sm-run": SmRun | SmDryRun | SmRunPorts, "sm-explain": SmExplain, "sm-job": SmJob}
+MANAGER_DOCUMENTS: dict[str, Any] = {
+    "sm-run": SmRun | SmDryRun | SmRunPorts,
+    "path": Path,
+    "sm-explain": Path,
+    "sm-job": SmJob,
+}

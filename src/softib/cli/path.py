@@ -1,0 +1,74 @@
+"""``softib path``: which way packets take from one node to another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from softib.cli import completing
+from softib.cli.guid_files import guid_file_options
+from softib.cli.output import (
+    Steps,
+    print_document,
+    print_notice,
+    print_problems,
+    printable,
+    show_progress,
+    source_options,
+    table_options,
+)
+
+if TYPE_CHECKING:
+    from softib import Explanation
+
+
+@click.command()
+@click.argument("source", shell_complete=completing.sources)
+@click.argument("a", shell_complete=completing.nodes)
+@click.argument("b", shell_complete=completing.nodes)
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+@table_options
+@source_options
+@guid_file_options
+def command(
+    source: str, a: str, b: str, as_json: bool, engine: str | None, lfts: str | None, ibnl: tuple[str, ...], node_name_map: str | None,
+    guid_files: dict[str, str | None],
+) -> int:  # fmt: skip
+    """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and why it is this one.
+
+    A and B are nodes or ports (leaf-3[40], leaf-3:40 or leaf-3/40). The tables are those of a running fabric, of a dump (--lfts), or
+    those that an engine makes. Exit 1 where no path leads there.
+    """
+    import softib
+
+    steps = Steps()
+    fabric = softib.load(
+        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
+    )
+    if lfts is not None:
+        routing = softib.verify(fabric, lfts, steps=steps)
+    else:
+        routing = softib.route(fabric, engine, guid_files=guid_files, steps=steps)
+    found = routing.path(a, b)
+    if as_json:
+        print_document("path", **found.to_json())
+    else:
+        print_problems(routing.problems)
+        print_path(found)
+    return 1 if found.ended else 0
+
+
+def print_path(found: Explanation) -> None:
+    """Hops, why this path, and what would change it, on stdout."""
+    lines = [
+        f"{found.a} (LID {found.slid}) to {found.b} (LID {found.dlid}); engine {found.engine}; SL {found.sl} ({found.sl_source})"
+    ]
+    for hop in found.hops:
+        came = "" if hop.in_port is None else f"in {hop.in_port}, "
+        lines.append(f"  {hop.node}: {came}out {hop.out_port} -> {hop.to}[{hop.to_port}], VL {hop.vl}")
+    lines += [f"  {found.ended}"] if found.ended else []
+    lines += ["why", *(f"  {r}" for r in found.reasons)] if found.reasons else []
+    lines += ["what would change it", *(f"  {c}" for c in found.changes)] if found.changes else []
+    for line in lines:
+        click.echo(printable(line))

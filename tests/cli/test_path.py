@@ -1,0 +1,85 @@
+"""``softib path``. Oracles: a walk through a dump of the tables, the fat tree's construction, OpenSM's tables in a file, a partition of limited members."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import softib
+from tests.cli.documents import check
+from tests.cli.run import one_line
+from tests.cli.run import softib as command
+
+TREE = "topology: {kind: fat-tree, radix: 4, levels: 2}\n"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    path = tmp_path / "tree.yaml"
+    path.write_text(TREE)
+    return path
+
+
+def test_hops_are_those_of_the_dumped_tables(tree, tmp_path):
+    """Each switch of the path sends the destination's LID where its block of the dump says."""
+    dump = tmp_path / "t.lft"
+    command("route", tree, "--engine", "minhop", "--dump", dump)
+    document = check("path", command("path", tree, "host-0001", "host-0008", "--engine", "minhop", "--json").json())
+    blocks = re.split(r"^Unicast lids", dump.read_text(), flags=re.M)[1:]
+    for hop in document["hops"][1:]:
+        block = next(b for b in blocks if f"({hop['node']})" in b.split("\n")[0])
+        entry = re.search(rf"^0x{document['dlid']:04x} (\d+)", block, re.M)
+        assert int(entry[1]) == hop["out_port"]
+    assert [h["node"].split("-")[0] for h in document["hops"]] == ["host", "leaf", "spine", "leaf"]
+    again = command("path", tree, "host-0001", "host-0008", "--lfts", dump, "--json").json()
+    assert again["hops"] == document["hops"] and again["engine"] == "file" and "no SL" in again["sl_source"]
+
+
+def test_text_names_every_hop_and_the_three_notations_mean_one_port(tree):
+    said = {command("path", tree, "host-0001", f"host-0008{port}").out for port in ("", "[1]", ":1", "/1")}
+    assert len(said) == 1
+    assert re.search(r"leaf-1: in 1, out \d -> spine-\d\[1\], VL 0", said.pop())
+
+
+def test_a_path_that_does_not_arrive_is_exit_1(tmp_path):
+    """Two limited members of a partition: no path record; and a table without the entry."""
+    conf, source = tmp_path / "p.conf", tmp_path / "f.yaml"
+    conf.write_text("Default=0x7fff: ALL=limited, SELF=full;\n")
+    source.write_text(TREE + "sm: {partitions: p.conf}\n")
+    said = command("path", source, "host-0002", "host-0008")
+    assert said.code == 1 and "share no partition" in said.out
+    dump = tmp_path / "t.lft"
+    command("route", source, "--dump", dump)
+    lid = command("path", source, "host-0001", "host-0008", "--json").json()["dlid"]
+    dump.write_text(
+        re.sub(rf"^0x{lid:04x} .*\n", "", dump.read_text(), count=1, flags=re.M)
+    )  # the first table is leaf-1's
+    said = command("path", source, "host-0001", "host-0008", "--lfts", dump)
+    assert said.code == 1 and f"leaf-1 has no route to LID {lid}" in said.out
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    (
+        (("host-0001", "host-08"), "did you mean host-0008"),
+        (("host-0001", "host-0008[2]"), "has no port 2"),
+        (("host-0001", "host-0008", "--engine", "mihop"), "did you mean minhop"),
+        (("host-0001", "host-0008", "--engine", "minhop", "--lfts", "x"), "give one of the two"),
+    ),
+)
+def test_wrong_arguments_are_one_line(tree, args, words):
+    assert words in one_line(command("path", tree, *args))
+
+
+def test_check_judges_the_tables_it_is_given(tmp_path):
+    """A ring's tables by minhop have a credit loop, those of updn none: the finding follows the engine and the dump, not the default."""
+    ring, dump = tmp_path / "ring.yaml", tmp_path / "minhop.lft"
+    ring.write_text("topology: {kind: ring, switches: 6}\n")
+    codes = lambda found: {f.code for f in found}
+    loop = codes(softib.check(ring, engine="minhop")) - codes(softib.check(ring, engine="updn"))
+    assert any("loop" in code for code in loop)
+    command("route", ring, "--engine", "minhop", "--dump", dump)
+    assert loop & codes(softib.check(ring, lfts=dump))
+    assert command("check", ring, "--lfts", dump).code == 1
+    assert command("check", ring, "--engine", "updn", "--severity", "error").code == 0
