@@ -18,7 +18,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 __all__ = [
     "InputError",
@@ -33,8 +34,22 @@ __all__ = [
     "UnknownFormat",
     "UnknownName",
     "UnreadableFile",
+    "broken_rule",
     "nearest",
+    "wrong_value",
 ]
+
+_RULES = {
+    "int": "must be a whole number", "float": "must be a number", "bool": "must be true or false", "string": "must be text",
+    "dict": "must be a mapping (key: value)", "mapping": "must be a mapping (key: value)", "model": "must be a mapping (key: value)",
+    "list": "must be a list", "tuple": "must be a list", "set": "must be a list", "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}", "less_than": "must be less than {lt}", "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}", "enum": "must be {expected}", "finite_number": "must be a finite number",
+    "string_pattern_mismatch": "must match {pattern}", "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters", "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries", "missing": "is missing",
+}  # fmt: skip
+"""Type of a pydantic error, or the part of it in front of ``_type``, ``_parsing`` and ``_from_float`` → the rule that is broken."""
 
 
 class SoftibError(Exception):
@@ -95,6 +110,22 @@ class SoftibBug(SoftibError):
     """A broken invariant: our own fault."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h
+
+
+def broken_rule(error: Mapping[str, Any]) -> str:
+    """Return the rule of a pydantic error, for people: ``must be at most 7``. The text of a check of softib's own stays as it is."""
+    kind = str(error["type"])
+    rule = _RULES.get(kind) or _RULES.get(re.sub(r"_(type|parsing|from_float|attributes_type|parsing_size)$", "", kind))
+    if rule is not None:
+        limits = error.get("ctx") or {}
+        return rule.format(**{k: f"{v:g}" if isinstance(v, float) else v for k, v in limits.items()})
+    said = str(error["msg"]).removeprefix("Value error, ")
+    return f"{said[:1].lower()}{said[1:]}"
+
+
+def wrong_value(key: str, error: Mapping[str, Any]) -> str:
+    """Return what is wrong with ``key``: ``sm.lmc: 9: must be at most 7``."""
+    return f"{key}: {error['input']!r}: {broken_rule(error)}"
 
 
 def nearest(name: str, known: Iterable[str], n: int = 3) -> list[str]:

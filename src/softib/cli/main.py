@@ -22,34 +22,55 @@ from softib.errors import SoftibBug, SoftibError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-VERBS: dict[str, str] = {
-    "report": "read a fabric, bring it up, check it, predict its traffic, print the findings",
-    "check": "findings only; exit 1 when there are findings or unreadable records",
-    "generate": "a fabric.yaml of a topology: fat tree, rail-optimized, dragonfly, torus, ...",
-    "convert": "from one fabric format to another",
-    "diff": "what changed between two fabrics",
-    "path": "which way packets take from one node to another, and why",
-    "route": "routing tables, deadlock proof and quality",
-    "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
-    "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",
-    "up": "run a fabric: stock tools manage it",
-    "status": "what runs, and how it is",
-    "down": "stop a running fabric",
-    "run": "a program on a node of a running fabric",
-    "shell": "a shell on a node of a running fabric",
-    "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
-    "baseline": "keep how a fabric was accepted, and say what has changed since",
-    "diagnose": "which cable is bad, by counters over time",
-    "exporter": "the counters of a fabric as metrics for Prometheus",
-    "top": "busiest, most waiting and erring ports of a fabric, full-screen",
-    "fault": "break and mend a running fabric",
-    "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
-    "sm": "our subnet manager on any umad device; sweep, reload, explain",
-    "compile": "compile all kernels now, so that no command waits for them",
-    "completion": "what makes a shell complete verbs, options, files, fabrics and nodes",
-    "doctor": "what of this machine can run what, and what would mend it",
+GROUPS: dict[str, dict[str, str]] = {
+    "Look": {
+        "report": "read a fabric, bring it up, check it, predict its traffic, print the findings",
+        "check": "findings only; exit 1 when there are findings or unreadable records",
+        "path": "which way packets take from one node to another, and why",
+        "diff": "what changed between two fabrics",
+        "convert": "from one fabric format to another",
+        "generate": "a fabric.yaml of a topology: fat tree, rail-optimized, dragonfly, torus, ...",
+        "route": "routing tables, deadlock proof and quality",
+    },
+    "Predict": {
+        "simulate": "traffic in virtual time: how long a workload takes, and what limits it",
+        "compare": "a workload over generations of InfiniBand, RoCE and TCP, side by side",
+    },
+    "Run": {
+        "up": "run a fabric: stock tools manage it",
+        "down": "stop a running fabric",
+        "status": "running fabrics and their state",
+        "run": "a program on a node of a running fabric",
+        "shell": "a shell on a node of a running fabric",
+        "fault": "inject faults into a running fabric, and clear them",
+    },
+    "Watch": {
+        "exporter": "the counters of a fabric as metrics for Prometheus",
+        "top": "busiest, most waiting and erring ports of a fabric, full-screen",
+        "serve": "a fabric in a browser: map, loads, findings, paths; and as REST",
+        "diagnose": "which cable is bad, by counters over time",
+        "accept": "bandwidth and latency between all hosts, and which host or cable is slow",
+        "baseline": "keep how a fabric was accepted, and say what has changed since",
+    },
+    "Manage": {
+        "sm": "softib's subnet manager on any umad device; sweep, reload, explain",
+    },
+    "softib itself": {
+        "doctor": "what this machine can run, and how to fix what it cannot",
+        "compile": "compile all kernels now, so that no command waits for them",
+        "completion": "shell completion of verbs, options, files, fabrics and nodes",
+    },
 }
-"""Verb → its line in ``softib --help``. Each is ``softib.cli.<verb>:command``."""
+"""Group → verb → its line in ``softib --help``. Each verb is ``softib.cli.<verb>:command``."""
+VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
+SYNONYMS = {
+    "start": "up", "stop": "down", "kill": "down", "ls": "status", "list": "status", "ps": "status", "exec": "run", "attach": "run", "ssh": "shell",
+    "verify": "check", "validate": "check", "lint": "check", "analyze": "report", "analyse": "report", "explain": "path", "trace": "path",
+    "ibtracert": "path", "tracert": "path", "sim": "simulate", "predict": "simulate", "import": "convert", "export": "convert",
+    "topology": "generate", "create": "generate", "new": "generate", "opensm": "sm", "break": "fault", "inject": "fault", "web": "serve", "ui": "serve",
+    "metrics": "exporter", "prometheus": "exporter", "burn-in": "accept", "test": "accept", "version": "--version",
+}  # fmt: skip
+"""What users of other tools type → the verb that does it; it is named, not run."""
 
 
 COMPLETE = "_SOFTIB_COMPLETE"
@@ -72,9 +93,10 @@ class VerbGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        """List the verbs in their groups, without importing them."""
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl(list(verbs.items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Verbs with their lines, without importing them."""
@@ -86,13 +108,18 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A misspelt verb names the near ones."""
+        """``help VERB`` is ``VERB --help``; a misspelt verb, or another tool's, names the right ones."""
         from softib.errors import nearest
 
+        if args and args[0] == "help":
+            args = [*args[1:], "--help"]
+            if len(args) == 1:
+                click.echo(ctx.get_help())
+                ctx.exit()
         if args and args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            similar = nearest(args[0], VERBS)
-            hint = f"; did you mean {', '.join(similar)}?" if similar else f"; there are {', '.join(VERBS)}"
-            raise click.UsageError(f"no command {args[0]!r}{hint}")
+            similar = [SYNONYMS[args[0]]] if args[0] in SYNONYMS else nearest(args[0], VERBS)
+            hint = f"did you mean {', '.join(similar)}?" if similar else "run 'softib --help' for all"
+            raise click.UsageError(f"no command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
 
@@ -103,9 +130,10 @@ def cli() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Entry point: every error is one line on stderr; a bug of ours leaves its traceback in a file."""
+    """Entry point: every error is one line on stderr; a bug in softib leaves its traceback in a file."""
     from softib.cli.plain_text import speak_plainly
 
+    _open_closed_streams()
     speak_plainly()
     try:
         code = _run(argv)
@@ -120,16 +148,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _open_closed_streams() -> None:
+    """Replace a standard stream that the caller closed (``>&-``) by /dev/null, before a file or socket of ours gets its number."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
 def _run(argv: Sequence[str] | None) -> int:
     """The exit code of one call."""
     try:
         args = list(argv) if argv is not None else None
         code = cli.main(args, prog_name="softib", complete_var=COMPLETE, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return 2
     except click.ClickException as error:
-        message = error.format_message()
-        if not isinstance(error, click.exceptions.NoArgsIsHelpError):
-            message = " ".join(message.split())  # Click lists choices a line each
-        print(f"softib: {message}", file=sys.stderr)
+        from softib.cli.usage_errors import usage_text
+
+        print(f"softib: {usage_text(error)}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130

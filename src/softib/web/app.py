@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from softib import __version__
 from softib.analysis import columns
-from softib.errors import SoftibError
+from softib.errors import SoftibError, broken_rule
 from softib.web.access import policy_of
 from softib.web.jobs_on_map import colour_of
 from softib.web.map_json import By, down_document, map_document, values_document
@@ -60,7 +60,7 @@ class Refusal(BaseModel):
 async def _one_line(request: Request, error: Exception) -> JSONResponse:
     """A parameter that cannot be: its name and what would be right, in ``detail`` as everything else that is wrong; what was sent is not sent back."""
     assert isinstance(error, RequestValidationError)
-    wrong = "; ".join(f"{e['loc'][-1]}: {e['msg']}" for e in error.errors())
+    wrong = "; ".join(f"{e['loc'][-1]}: {broken_rule(e)}" for e in error.errors())
     return JSONResponse({"detail": wrong}, 422)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from softib.errors import InputError, UnknownName
+from softib.errors import InputError, UnknownName, wrong_value
 from softib.workloads.quantities import Time
 
 __all__ = [
@@ -143,8 +143,7 @@ def message_of_management(error: Any) -> str:
     key = str(error["loc"][-1])
     if error["type"] == "extra_forbidden":
         return str(UnknownName("key of management", key, Management.model_fields))
-    what = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {error['input']!r}: {what[:1].lower()}{what[1:]}"
+    return wrong_value(key, error)
 
 
 def _fields(text: str) -> dict[str, Any]:
@@ -172,5 +171,4 @@ def message_of_fault(error: Any, loc: tuple[Any, ...]) -> str:
         return str(UnknownName(f"option of {loc[0]}", key, kind.model_fields))
     if error["type"] == "missing" and kind is not None:
         return f"{key} is missing: {kind.model_fields[key].description}"
-    what = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {error['input']!r}: {what[:1].lower()}{what[1:]}"
+    return wrong_value(key, error)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.errors import InputError, LimitError, UnknownName
+from softib.errors import InputError, LimitError, UnknownName, wrong_value
 from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.workloads.hosts import Hosts
 from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
@@ -185,8 +185,7 @@ def message_of(error: Any, kind: type[Job] | None) -> str:
         return str(UnknownName(f"option of {kind.model_fields['pattern'].default}", key, names))
     if error["type"] == "missing":
         return f"{key} is missing"
-    what = error["msg"].removeprefix("Value error, ")
-    return f"{key}: {error['input']!r}: {what[:1].lower()}{what[1:]}"
+    return wrong_value(key, error)
 
 
 def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile
+from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile, wrong_value
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.formats.files import head, shown_name, stem, uncompressed_name
 from softib.fabric.model import Fabric
@@ -145,7 +145,8 @@ def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
     except ValidationError as invalid:
         errors = sorted(invalid.errors(), key=lambda e: (lines.of(_path_of(e)), e["type"] == "missing"))
         first = errors[0]
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        rest = len({_where(e) for e in errors}) - 1
+        more = f"; {rest} more {'error' if rest == 1 else 'errors'} in this file" if rest else ""
         raise InputError(f"{file}:{lines.of(_path_of(first))}: {_message(first)}{more}") from None
 
 
@@ -165,17 +166,21 @@ def _path_of(error: Any) -> tuple[str | int, ...]:
     return tuple(error["loc"])
 
 
+def _where(error: Any) -> str:
+    """The place of an error as people write it; pydantic puts the member of a union behind it."""
+    return ".".join(str(p) for p in _path_of(error) if not str(p).startswith(("float", "dict[", "constrained")))
+
+
 def _message(error: Any) -> str:
     from softib.fabric.topologies.spec_models import PARTS
 
-    path = _path_of(error)
-    where = ".".join(str(p) for p in path if not str(p).startswith(("float", "dict[", "constrained")))
+    path, where = _path_of(error), _where(error)
     if error["type"] == "extra_forbidden":
         known = [*PARTS[tuple(str(p) for p in path[:-1])].model_fields, *([] if path[:-1] else ["import"])]
         return str(UnknownName(f"key of {'.'.join(map(str, path[:-1])) or 'a fabric file'}", str(path[-1]), known))
     if error["type"] == "missing":
         return f"{where} is missing; write such as topology: {{kind: fat-tree, radix: 36, hosts: 648}}, or import: FILE"
-    return f"{where}: {error['input']!r}: {error['msg'][0].lower()}{error['msg'][1:]}"
+    return wrong_value(where, error)
 
 
 def _topology(
