@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, printable
+from softib.cli.output import print_document
+from softib.foreign_text import shown
 
 if TYPE_CHECKING:
     from softib import Explanation
@@ -45,4 +46,4 @@ def _print(found: Explanation) -> None:
     lines += ["why", *(f"  {r}" for r in found.reasons)] if found.reasons else []
     lines += ["what would change it", *(f"  {c}" for c in found.changes)] if found.changes else []
     for line in lines:
-        click.echo(printable(line))
+        click.echo(shown(line))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
+from softib.foreign_text import NAME, shown
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
 
@@ -186,7 +187,7 @@ class Fabric:
     def node_name(self, node: int) -> str:
         """NodeDescription as text, or the GUID where there is none."""
         raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
-        return raw or f"{int(self.node_guid[node]):#018x}"
+        return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
 
     def node_names(self) -> list[str]:
         """:meth:`node_name` of every node."""

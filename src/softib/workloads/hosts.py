@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Hosts", "hosts_of", "rows_of"]
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
+from softib.plain_values import whole_number
 
 __all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
 
@@ -36,10 +37,10 @@ def port_at(fabric: Fabric, place: Target) -> int:
     if not isinstance(place, str):
         return int(place)
     name, bracket, rest = place.strip().rpartition("[")
-    digits = rest.removesuffix("]")
-    if not bracket or not rest.endswith("]") or not digits.isascii() or not digits.isdigit():
+    portnum = whole_number(rest.removesuffix("]"))
+    if not bracket or not rest.endswith("]") or portnum is None:
         raise InputError(f"{place!r} names no port; write node[portnum], such as leaf-3[40]")
-    node, portnum = node_at(fabric, name), int(digits)
+    node = node_at(fabric, name)
     first = 0 if fabric.node_type[node] == NodeType.SWITCH else 1
     if not first <= portnum <= fabric.node_nports[node]:
         raise InputError(

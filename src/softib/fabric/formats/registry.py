@@ -18,9 +18,9 @@ from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.files import head, shown_name
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
+from softib.input_files import head, shown_name
 
 __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
 
