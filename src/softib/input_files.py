@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
 import stat
 import sys
 import zlib
@@ -103,38 +104,38 @@ _streams: dict[str, tuple[Any, bytes]] = {}
 """Bytes of standard input and FIFOs by path, with what identifies the stream (another one may come under the same path)."""
 
 
-def is_stdin(path: str | Path) -> bool:
+def is_stdin(path: str | os.PathLike[str]) -> bool:
     """True for ``-``."""
     return str(path) == STDIN
 
 
-def shown_name(path: str | Path) -> str:
+def shown_name(path: str | os.PathLike[str]) -> str:
     """How messages and results call the file: ``stdin`` for ``-``."""
     return "stdin" if is_stdin(path) else str(path)
 
 
-def release(path: str | Path) -> None:
+def release(path: str | os.PathLike[str]) -> None:
     """Give back the memory of a stream that was read. Standard input is at its end then; a FIFO waits for another writer."""
     _streams.pop(str(path), None)
 
 
-def stem(path: str | Path) -> str:
+def stem(path: str | os.PathLike[str]) -> str:
     """Name of a file without its suffix, nor that of its compression; ``stdin`` for standard input."""
     return "stdin" if is_stdin(path) else uncompressed_name(path).stem
 
 
-def uncompressed_name(path: str | Path) -> Path:
+def uncompressed_name(path: str | os.PathLike[str]) -> Path:
     """The path without the suffix of a compression: ``pod.yaml`` of ``pod.yaml.gz``."""
     path = Path(path)
     return path.with_suffix("") if path.suffix.lower() in _SUFFIXES else path
 
 
-def head(path: str | Path, most: int) -> bytes:
+def head(path: str | os.PathLike[str], most: int) -> bytes:
     """The first ``most`` octets, unpacked. Raises :class:`UnreadableFile` with the system's reason."""
     return small_content(path, most).data
 
 
-def content(path: str | Path, most: int | None = None, what: str = "fabric file") -> Content:
+def content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
     """All of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file has (default :data:`FILE_LIMIT`).
 
     Raises :class:`UnreadableFile`: the system gives no bytes, it is no regular file, larger than ``most``, or
@@ -148,7 +149,7 @@ def content(path: str | Path, most: int | None = None, what: str = "fabric file"
     return got
 
 
-def read_text(path: str | Path, what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
+def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
     """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for :meth:`bytes.decode`.
 
     Raises :class:`UnreadableFile` as :func:`content` does, and where the file is cut or not UTF-8.
@@ -162,7 +163,7 @@ def read_text(path: str | Path, what: str, most: int = TEXT_LIMIT, errors: str =
         raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {what}") from None
 
 
-def json_document(path: str | Path, what: str, hint: str, most: int = 256 << 20) -> Any:
+def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int = 256 << 20) -> Any:
     """The document in a JSON file. ``hint``: what to do where the file is not JSON.
 
     Raises :class:`UnreadableFile` as :func:`read_text` does.
@@ -173,7 +174,7 @@ def json_document(path: str | Path, what: str, hint: str, most: int = 256 << 20)
         raise UnreadableFile(f"{shown_name(path)}: not JSON; {hint}") from None
 
 
-def small_content(path: str | Path, most: int) -> Content:
+def small_content(path: str | os.PathLike[str], most: int) -> Content:
     """At most ``most`` bytes of it, unpacked; ``flaw`` only where the damage comes before. Raises as :func:`content`."""
     path = Path(path)
     name = shown_name(path)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.iba.constants import NodeType
+
 
 @dataclass(frozen=True)
 class Device:
@@ -71,6 +73,12 @@ AGGREGATION_NODE_DESC = "Mellanox Technologies Aggregation Node"
 AGGREGATION_NODE = b"Aggregation Node"
 """Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind its last external
 one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program."""
+
+
+def is_host(node_type: np.ndarray, node_desc: np.ndarray) -> np.ndarray:
+    """bool[nodes]: nodes on which programs run, and nothing else is a host anywhere in softib: channel adapters, without SHARP
+    aggregation nodes (firmware inside a switch) and without routers (which forward between subnets)."""
+    return (node_type == NodeType.CA) & ~is_aggregation_node(node_desc)
 
 
 def is_aggregation_node(node_desc: np.ndarray) -> np.ndarray:
