@@ -115,6 +115,10 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     start, name = sniff(Path(path)), shown_name(path)
     if not start.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{name}: the file is empty")
+    if b"\0" in start.rstrip(b"\0"):
+        raise UnknownFormat(
+            f"{name}: binary data (a NUL byte), and fabric files are text; give the text that a tool printed"
+        )
     kinds = tuple(among)
     for row in FORMATS:
         if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), start, re.MULTILINE):
@@ -138,9 +142,21 @@ def read(
     if row.kind != "fabric":
         raise UnknownFormat(f"{shown_name(path)}: this is {row.what}, not a fabric; {_USE[row.kind]}")
     result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
+    _refuse_noise(path, row, result)
     for more in counters:
         result.problems += load(_HERE + "counters_text:read_counters")(more, result.fabric)
     return result
+
+
+def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
+    """Raise :class:`UnknownFormat` where more of the file's lines failed than nodes and cables were read: it is no such file."""
+    failed = len({p.line for p in result.problems if p.line})
+    read = result.fabric.sizes.nodes + result.fabric.sizes.cables
+    if failed > read:
+        first = min((p for p in result.problems if p.line), key=lambda p: p.line)
+        raise UnknownFormat(
+            f"{shown_name(path)}: looked like {row.what}, but {failed:,} lines cannot be read and {read:,} nodes and cables can; line {first.line}: {first.reason}"
+        )
 
 
 def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[str]:
