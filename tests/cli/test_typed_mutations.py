@@ -79,6 +79,16 @@ LST = (
     "{ SW Ports:24 SystemGUID:0000000000000001 NodeGUID:0000000000000001 PortGUID:0000000000000001 VenID:000002C9 DevID:0000C738 Rev:00000000 {leaf} LID:0001 PN:01 } "
     "PHY=4x LOG=ACT SPD=10\n"
 )
+LINKS = """CA: host:
+      0x0000000000000011      2    1[  ] ==( 4X        25.78125 Gbps Active/  LinkUp)==>       1    1[  ] "leaf" ( )
+Switch: 0x0000000000000001 leaf:
+           1    1[  ] ==( 4X        25.78125 Gbps Active/  LinkUp)==>       2    1[  ] "host" ( )
+           1    2[  ] ==(                Down/ Polling)==>             [  ] "" ( )
+"""
+NET_DUMP = """"leaf", Mellanox, 0x0000000000000001, LID 1
+  #          : IB# : Sta  : PhysSta    : MTU : LWA     : LSA     : FEC mode            : Retran : Neighbor Guid      : N#         : NLID : Neighbor Description
+  1/1/1      : 1   : ACT  : LINK UP    : 5   : 4x      : 100     : RS_FEC_544_514      : NO-RTR : 0x0000000000000011 : B184D0F0/0/0/1 : 2  : "host"
+"""
 TOPO = "MTS3600 leaf\n   P1 -4x-10G-> HCA host P1\n   P2 -> HCA other P1\n"
 IBNL = "TOPSYSTEM A,B\n\nNODE SW 24 MT47396 U1\n1 -4x-5G-> P1\n2 -> P2\n"
 LFTS = "Unicast lids [0x0-0x2] of switch Lid 1 guid 0x0000000000000001 (leaf):\n  Lid  Out   Destination\n       Port     Info\n0x0002 001 : (Channel Adapter portguid 0x0000000000000011: 'host')\n1 valid lids dumped\n"
@@ -125,6 +135,8 @@ PLAN = "StartDevice,StartPort,EndDevice,EndPort,Length\nleaf,Port 1,host,Port 1,
 
 
 NAMES = [
+    "iblinkinfo",
+    "net_dump",
     "ibnetdiscover",
     "db_csv",
     "lst",
@@ -204,7 +216,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     record[accepted_baseline.KEY] = record.pop("softib_fabric_baseline")
     return {
         "ibnetdiscover": (NET, net), "db_csv": (DB_CSV, net), "lst": (LST, net), "topo": (TOPO, net), "ibnl": (IBNL, read_ibnl),
-        "ibsim": ('Switch 4 "leaf"\n[1] "host"[1]\n\nHca 1 "host"\n[1] "leaf"[1]\n', net), "lfts": (LFTS, lambda p: dump.read_lfts(p, f)),
+        "iblinkinfo": (LINKS, net), "net_dump": (NET_DUMP, net), "ibsim": ('Switch 4 "leaf"\n[1] "host"[1]\n\nHca 1 "host"\n[1] "leaf"[1]\n', net), "lfts": (LFTS, lambda p: dump.read_lfts(p, f)),
         "hcas": ("host/1 7\n", lambda p: omnet.read_hcas(p, f)), "names": ('0x1 "leaf"\n', node_name_map.read),
         "counters": (COUNTERS, lambda p: counters_text.read_counters(p, f)), "pm": (PM, lambda p: counters_text.read_counters(p, f)),
         "plan": (PLAN, read_plan), "fabric.yaml": (FABRIC_YAML, load_fabric_yaml), "workload": (WORKLOAD, lambda p: workload.read(str(p))),

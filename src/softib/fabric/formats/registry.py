@@ -18,6 +18,7 @@ from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
+from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
 from softib.input_files import head, shown_name
@@ -55,6 +56,8 @@ FORMATS: tuple[Format, ...] = (
            _HERE + "ibdiagnet.db_csv:read"),
     Format("lst", "fabric", "an ibdiagnet .lst", r"^[ \t]*\{[ \t]*(?:CA|SW|RT)(?:-\w+)?[ \t]+Ports:[0-9A-Fa-f]+[ \t]",
            _HERE + "ibdiagnet.lst:read"),
+    Format("iblinkinfo", "fabric", "what iblinkinfo prints", r"^[^\n]{0,200}\d{1,3}\[[^\]\n]{0,6}\] ==\(", _HERE + "iblinkinfo:read"),
+    Format("net_dump", "fabric", "an ibdiagnet2.net_dump", r"(?i)^[ \t#:\w]{0,200}: *Neighbor Guid *:", _HERE + "ibdiagnet.net_dump:read"),
     Format("lfts", "lfts", "a dump of forwarding tables",
            r"^(?:Unicast lids \[|osm_ucast_mgr_dump_ucast_routes: Switch|[^\n]{0,80}Switch 0x[0-9a-fA-F]{1,16}[ \t]*\r?\nLID[ \t]*:"
            r"|\d{1,6}:(?:[ \t]+\d{1,3}){3})",
@@ -123,6 +126,8 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     for row in FORMATS:
         if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), start, re.MULTILINE):
             return row
+    if other := named_dump(start):
+        raise UnknownFormat(f"{name}: this is {other.what}, {other.lacks}; {other.instead}")
     known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
     raise UnknownFormat(f"{name}: no known format in its content; softib reads {known}")
 
