@@ -12,7 +12,7 @@
     │   └── MadTimeout        … or did not answer
     └── SoftibBug             our own fault; please report
 
-``str(error)`` is always one line: what is wrong, where, what would be right.
+``str(error)`` is always one printable line of bounded length: what is wrong, where, what would be right.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from softib.foreign_text import shown
 
 __all__ = [
     "InputError",
@@ -56,6 +58,9 @@ class SoftibError(Exception):
     """Root of everything softib raises on purpose. ``exit_code`` is what the command line returns."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return shown(super().__str__())
 
 
 class SoftibWarning(UserWarning):

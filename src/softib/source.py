@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softib.errors import InputError, SoftibWarning, UnreadableFile
-from softib.fabric.formats.files import is_stdin, release, shown_name
+from softib.input_files import is_stdin, release, shown_name
 
 if TYPE_CHECKING:
     from softib.fabric.formats.base import ReadResult

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from softib import input_files as files
 from softib.errors import SoftibWarning
-from softib.fabric.formats import files
 from softib.source import load
 from tests.cli.run import one_line, softib
 

@@ -31,7 +31,7 @@ def test_nobody_sits_on_an_aggregation_node_while_there_is_a_host():
     assert NodeFinder(f).port("") == default_port(f), "softib run without --node"
     assert bring_up(f).port == default_port(f), "the manager of report, check and route"
     alone = fabric(cabled_host=False)
-    assert "Aggregation Node" in alone.port_name(default_port(alone))
+    assert alone.port_name(default_port(alone)) == "leaf[0]"
 
 
 def test_without_adapters_it_is_a_switch():

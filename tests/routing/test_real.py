@@ -6,6 +6,7 @@ import pytest
 from softib.fabric.formats.lft.dump import read_lfts
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
+from softib.iba.constants import NodeType
 from softib.routing.engine import ENGINES, NEEDS, route
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.verify import verify
@@ -38,7 +39,7 @@ def graph_of(f: Fabric, number_lids: bool) -> SwitchGraph:
             port_lid=lid,
             port_lmc=f.lmc,
             sys_guid=f.sys_guid,
-            is_aggregator=sharp,
+            is_host=(f.node_type == NodeType.CA) & ~sharp,
         )
     )
 

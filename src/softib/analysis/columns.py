@@ -10,6 +10,7 @@ from softib.fabric.columns import CableMedium
 from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
+from softib.foreign_text import NAME, shown
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
@@ -118,4 +119,4 @@ def _hex(guids: np.ndarray) -> list[str]:
 
 
 def _text(row: Any) -> str:
-    return bytes(row).split(b"\0")[0].decode("utf-8", "replace")
+    return shown(bytes(row).split(b"\0")[0].decode("utf-8", "replace"), NAME)

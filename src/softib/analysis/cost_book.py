@@ -6,13 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from softib.errors import InputError
 from softib.fabric.sharp_trees import inside_switches
+from softib.input_files import read_text
+from softib.plain_yaml import load_plain_yaml
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -72,27 +74,13 @@ class Price:
 
 def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
     """The book at ``path``, or softib's own. Raises :class:`InputError`, one line: what is wrong where."""
-    import yaml
-
     if path is None:
-        where, text = (
-            "prices.yaml",
-            resources.files("softib.analysis").joinpath("prices.yaml").read_text(encoding="utf-8"),
-        )
+        where = "prices.yaml"
+        content = resources.files("softib.analysis").joinpath("prices.yaml").read_text(encoding="utf-8")
     else:
         where = os.fspath(path)
-        try:
-            with open(where, encoding="utf-8") as file:
-                text = file.read()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{where}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
-    try:
-        data: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise InputError(
-            f"{where}{f':{mark.line + 1}' if mark else ''}: no YAML: {getattr(error, 'problem', error)}"
-        ) from None
+        content = read_text(where, "file of prices")
+    data = load_plain_yaml(content, where, "file of prices")
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: prices are a mapping with currency, date, adapters, switch_ports and cables")
     try:

@@ -9,7 +9,6 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
-from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["Endpoints", "endpoints_of"]
@@ -37,9 +36,8 @@ class Endpoints:
 
 
 def endpoints_of(fabric: Fabric, graph: SwitchGraph) -> Endpoints:
-    """Every CA port with a LID except SHARP aggregation nodes."""
-    sharp = is_aggregation_node(fabric.node_desc)
-    rows = np.flatnonzero(~graph.end_is_switch & ~sharp[graph.end_node])
+    """Every port of a host with a LID."""
+    rows = np.flatnonzero(graph.end_is_compute)
     names = [fabric.node_name(int(n)) for n in graph.end_node[rows]]
     kept = [
         (natural_key(name), int(graph.end_portnum[row]), int(graph.end_lid[row]), int(row), name)

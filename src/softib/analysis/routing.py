@@ -9,7 +9,6 @@ import numpy as np
 from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
 from softib.fabric.model import Fabric
-from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
 from softib.routing.quality import Balance, balance
 from softib.routing.verify import Pairs, Proof, verify
@@ -36,9 +35,8 @@ def judge(
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Cabled ports of channel adapters that the tables know no address of, SHARP aggregation nodes apart."""
-    hosts = ~fabric.is_switch & ~is_aggregation_node(fabric.node_desc)
-    ports = np.flatnonzero(fabric.linked & hosts[fabric.port_node])
+    """Cabled ports of hosts that the tables know no address of."""
+    ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     known = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     return int((~np.isin(ports, known)).sum())
 

@@ -84,8 +84,8 @@ class Fabric(Suggests):
 
     @property
     def hosts(self) -> int:
-        """How many channel adapters it has."""
-        return len(self._result.fabric.cas)
+        """How many adapters of hosts it has: channel adapters without SHARP aggregation nodes."""
+        return int(self._result.fabric.is_host.sum())
 
     @property
     def cables(self) -> int:

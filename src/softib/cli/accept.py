@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from softib.cli import completing
-from softib.cli.output import Steps, print_json, print_notice, print_problems, printable, show_line
+from softib.cli.output import Steps, print_json, print_notice, print_problems, show_line
+from softib.foreign_text import shown
 
 SHOW_S = 10.0
 
@@ -80,7 +81,7 @@ def command(source: str, rounds: int, as_json: bool, **options: Any) -> int:
     else:
         print_problems(found.findings.problems)
         for line in found.lines():
-            click.echo(printable(line))
+            click.echo(shown(line))
         found.findings.print()
     return 0 if found.good else 1
 

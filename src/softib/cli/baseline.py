@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from softib.cli import completing
-from softib.cli.output import Steps, print_document, print_problems, printable, show_line
+from softib.cli.output import Steps, print_document, print_problems, show_line
+from softib.foreign_text import shown
 
 
 @click.group()
@@ -48,7 +49,7 @@ def record(file: str, source: str, accepted: str | None, rounds: int | None, eve
     """
     made = _made(source, accepted, rounds, every)
     made.save(file)
-    click.echo(printable(f"{file}: {repr(made).strip('<>')}"))
+    click.echo(shown(f"{file}: {repr(made).strip('<>')}"))
     return 0
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_json, print_notice, print_problems, printable, show_progress, source_options
+from softib.cli.output import print_json, print_notice, print_problems, show_progress, source_options
+from softib.foreign_text import shown
 
 
 @click.command()
@@ -27,7 +28,7 @@ def command(a: str, b: str, as_json: bool, ibnl: tuple[str, ...], node_name_map:
         return 1 if changes else 0
     print_problems([*before.problems, *after.problems])
     for change in changes:
-        click.echo(printable(str(change)))
+        click.echo(shown(str(change)))
     kinds = Counter(c.kind for c in changes)
     click.echo(", ".join(f"{n} {kind}" for kind, n in kinds.items()) if kinds else "no difference")
     return 1 if changes else 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from softib.cli.output import print_document, printable
+from softib.cli.output import print_document
+from softib.foreign_text import shown
 
 MARKS = {"ok": "ok     ", "absent": "absent ", "missing": "MISSING"}
 
@@ -25,5 +26,5 @@ def command(as_json: bool) -> int:
         width = max(len(one.name) for one in found)
         for one in found:
             mend = f"; {one.mend}" if one.mend else ""
-            click.echo(printable(f"{MARKS[one.state]}  {one.name:{width}}  {one.what}{mend}"))
+            click.echo(shown(f"{MARKS[one.state]}  {one.name:{width}}  {one.what}{mend}"))
     return int(any(one.state == "missing" for one in found))

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, printable
+from softib.cli.output import print_document
+from softib.foreign_text import shown
 
 _KINDS = (
     "link-down", "link-up", "flap", "ber", "attenuation", "weak-laser", "hot-module", "downgrade", "slow-port", "flow-control", "switch-down", "switch-up", "sys-guid", "list", "clear",
@@ -72,7 +73,7 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
         print_document("fault", **reply)
         return 0
     for line in _lines(kind, reply):
-        click.echo(printable(line), err=kind != "list")
+        click.echo(shown(line), err=kind != "list")
     return 0
 
 

@@ -18,6 +18,7 @@ import click
 
 from softib import __version__
 from softib.errors import SoftibBug, SoftibError
+from softib.foreign_text import shown
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -142,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = _reader_left()
     except OSError as error:
         # Inputs and DEST have been named already: what is left is stdout, e.g. on a full disk.
-        print(f"softib: {error.filename or 'stdout'}: {error.strerror or error}", file=sys.stderr)
+        print(shown(f"softib: {error.filename or 'stdout'}: {error.strerror or error}"), file=sys.stderr)
         _drop_stdout()
         code = 2
     sys.exit(code)
@@ -170,7 +171,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except click.ClickException as error:
         from softib.cli.usage_errors import usage_text
 
-        print(f"softib: {usage_text(error)}", file=sys.stderr)
+        print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -197,7 +198,7 @@ def _bug(error: Exception) -> int:
     import traceback
 
     kind = f"{type(error).__name__}: " if not isinstance(error, SoftibError) else ""
-    line = f"softib: this is a bug in softib: {kind}{' '.join(str(error).split())}"
+    line = shown(f"softib: this is a bug in softib: {kind}{error}")
     if "please report" in line:  # the daemon's, which has the traceback in its log
         print(line, file=sys.stderr)
         return SoftibBug.exit_code

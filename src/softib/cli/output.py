@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from softib.foreign_text import shown
+
 if TYPE_CHECKING:
     from softib import Problem
 
@@ -126,14 +128,14 @@ def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> 
     """Unreadable records on stderr, at most ``limit`` of them and how many more there are."""
     every = list(problems)
     for problem in every[:limit]:
-        click.echo(printable(f"softib: {problem}"), err=True)
+        click.echo(shown(f"softib: {problem}"), err=True)
     if len(every) > limit:
         click.echo(f"softib: … and {len(every) - limit} more records with problems (--json lists all)", err=True)
 
 
 def print_notice(text: str) -> None:
     """A line for people on stderr; what :func:`softib.load` takes as ``notice``."""
-    click.echo(printable(f"softib: {text}"), err=True)
+    click.echo(shown(f"softib: {text}"), err=True)
 
 
 def check_writable(path: str, makes_folder: bool = False) -> None:
@@ -153,11 +155,6 @@ def check_writable(path: str, makes_folder: bool = False) -> None:
         raise InputError(f"{path}: there is no folder {folder}; make it, or name another")
     if not os.access(folder, os.W_OK):
         raise InputError(f"{path}: cannot write there: {os.strerror(errno.EACCES)}")
-
-
-def printable(text: str) -> str:
-    """One line without control characters: names come from files, and a terminal obeys escape sequences."""
-    return "".join(c if c.isprintable() else "�" for c in text)
 
 
 class Steps:
@@ -225,7 +222,7 @@ class Compiling:
 def show_line(text: str) -> None:
     """On a terminal, the same line again and again; nothing elsewhere."""
     if sys.stderr.isatty():
-        click.echo(f"\r\033[Ksoftib: {printable(text)}", nl=False, err=True)
+        click.echo(f"\r\033[Ksoftib: {shown(text)}", nl=False, err=True)
 
 
 _shown_s = 0.0
@@ -241,4 +238,4 @@ def show_progress(text: str) -> None:
     if live:
         show_line(text)
     elif not first:
-        click.echo(f"softib: {printable(text)}", err=True)
+        click.echo(f"softib: {shown(text)}", err=True)

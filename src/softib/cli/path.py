@@ -13,11 +13,11 @@ from softib.cli.output import (
     print_document,
     print_notice,
     print_problems,
-    printable,
     show_progress,
     source_options,
     table_options,
 )
+from softib.foreign_text import shown
 
 if TYPE_CHECKING:
     from softib import Explanation
@@ -71,4 +71,4 @@ def print_path(found: Explanation) -> None:
     lines += ["why", *(f"  {r}" for r in found.reasons)] if found.reasons else []
     lines += ["what would change it", *(f"  {c}" for c in found.changes)] if found.changes else []
     for line in lines:
-        click.echo(printable(line))
+        click.echo(shown(line))

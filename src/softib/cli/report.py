@@ -55,7 +55,7 @@ def command(
 ) -> int:  # fmt: skip
     """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
 
-    SOURCE is a file of any known format (ibnetdiscover, ibsim, .topo, .lst, .db_csv) or a fabric.yaml. Findings do not
+    SOURCE is a file of any known format (ibnetdiscover, iblinkinfo, ibsim, .topo, .lst, .db_csv, .net_dump) or a fabric.yaml. Findings do not
     change the exit code; ``softib check`` is for that.
     """
     import softib

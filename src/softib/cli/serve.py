@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
 import click
 
 from softib.cli import completing
 from softib.cli.output import Steps, print_notice
-from softib.errors import InputError, UnreadableFile
+from softib.errors import InputError
+from softib.input_files import read_text
 
 
 @click.command()
@@ -54,10 +54,7 @@ def command(
     steps = Steps()
     token = None
     if token_file is not None:
-        try:
-            token = (Path(token_file).read_text(encoding="utf-8").splitlines() or [""])[0].strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UnreadableFile(f"{token_file}: no file of a token: {error}") from None
+        token = (read_text(token_file, "file of a token").splitlines() or [""])[0].strip()
         if not token:
             raise InputError(f"{token_file}: no token in its first line; write one of 16 characters or more there")
     with contextlib.suppress(KeyboardInterrupt):

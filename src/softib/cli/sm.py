@@ -7,7 +7,8 @@ import importlib
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, printable
+from softib.cli.output import print_document
+from softib.foreign_text import shown
 
 LAZY = {
     "run": "run our subnet manager on a umad device: hardware, softib run, ibsim",
@@ -68,6 +69,6 @@ def _sweep(name: str | None, as_json: bool, reload: bool) -> int:
         print_document("sm", **manager)
     else:
         for problem in manager["problems"]:
-            click.echo(printable(f"softib: {problem}"), err=True)
+            click.echo(shown(f"softib: {problem}"), err=True)
         click.echo(f"softib: {fabric.name}: {manager['sweeps']} sweeps, {manager['state']}", err=True)
     return 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, printable
+from softib.cli.output import print_document
+from softib.foreign_text import shown
 
 
 @click.command()
@@ -26,7 +27,7 @@ def command(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json
         print_document("sm-job", **job)
         return 0
     kind = "streaming " if job["streaming"] else ""
-    click.echo(printable(f"{kind}tree {job['tree']}; all ways meet in {job['top']}"))
+    click.echo(shown(f"{kind}tree {job['tree']}; all ways meet in {job['top']}"))
     for host, node in zip(hosts, job["hosts"], strict=True):
-        click.echo(printable(f"  {host}: {node}"))
+        click.echo(shown(f"  {host}: {node}"))
     return 0

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli.manager_options import given_settings, manager_options
-from softib.cli.output import Compiling, print_json, print_notice, printable, show_line
+from softib.cli.output import Compiling, print_json, print_notice, show_line
+from softib.foreign_text import shown
 
 if TYPE_CHECKING:
     from softib import AttributeChange, PlannedChanges, UmadManager, UmadManagers
@@ -123,7 +124,7 @@ def _show_several(many: UmadManagers, planned: list[PlannedChanges], once: bool,
     else:
         for i, one in enumerate(many):
             if planned:
-                click.echo(printable(one.port))
+                click.echo(shown(one.port))
             _show(one, planned[i] if planned else None, once, False)
     for why in many.failed:
         print_notice(why)
@@ -190,9 +191,9 @@ def _show_changes(planned: PlannedChanges) -> None:
     for change in planned:
         lines.setdefault((change.name, change.guid), []).extend(_lines(change))
     for (name, guid), rows in lines.items():
-        click.echo(printable(f"{name} ({guid:#018x})"))
+        click.echo(shown(f"{name} ({guid:#018x})"))
         for row in rows[:SHOWN_ROWS]:
-            click.echo(printable(row))
+            click.echo(shown(row))
         if len(rows) > SHOWN_ROWS:
             click.echo(f"    … and {len(rows) - SHOWN_ROWS} more lines (--json has all)")
     for problem in planned.problems:

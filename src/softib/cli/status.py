@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, printable
+from softib.cli.output import print_document
+from softib.foreign_text import shown
 
 
 @click.command()
@@ -46,7 +47,7 @@ def _print(one: dict[str, Any]) -> None:
     for c in one["clients"]:
         lines.append(f"    {c['node']}[{c['portnum']}]  pid {c['pid']}" + ("  subnet manager" if c["sm"] else ""))
     for line in lines:
-        click.echo(printable(line))
+        click.echo(shown(line))
 
 
 def _engine(sm: dict[str, Any]) -> str:

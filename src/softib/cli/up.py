@@ -15,11 +15,11 @@ from softib.cli.output import (
     given_options,
     print_notice,
     print_problems,
-    printable,
     show_line,
     show_progress,
     source_options,
 )
+from softib.foreign_text import shown
 
 if TYPE_CHECKING:
     from softib import Server, Starter
@@ -101,7 +101,7 @@ class Line:
             clear = "\r\033[K" if self.live else ""
             click.echo(clear, nl=False, err=True)
             print_fallback(server.status()["sm"])
-            click.echo(f"softib: {printable(text)}", err=True)
+            click.echo(f"softib: {shown(text)}", err=True)
             self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:

@@ -12,17 +12,16 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from softib.diags.finding import Finding
 from softib.errors import InputError
+from softib.input_files import json_document
 from softib.whole_files import write_text
 
 __all__ = ["VERSION", "fingerprint", "new_findings", "read_baseline", "write_baseline"]
 
 VERSION = 1
 KEY = "softib_baseline"
-MAX_BYTES = 256 << 20
 
 
 def fingerprint(finding: Finding) -> str:
@@ -48,16 +47,9 @@ def write_baseline(findings: Sequence[Finding], path: str | Path) -> None:
 def read_baseline(path: str | Path) -> Counter[str]:
     """How often each fingerprint is known. Raises :class:`InputError` where the file is none that
     :func:`write_baseline` wrote."""
-    try:
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: larger than {MAX_BYTES >> 20} MB; this is no baseline")
-        data: Any = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"{path}: {error.strerror or error}; 'softib check --write-baseline {path}' makes it"
-        ) from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: not JSON; give a file that 'softib check --write-baseline' wrote") from None
+    if not Path(path).exists():
+        raise InputError(f"{path}: No such file or directory; 'softib check --write-baseline {path}' makes it")
+    data = json_document(path, "baseline", "give a file that 'softib check --write-baseline' wrote")
     rows = data.get("findings") if isinstance(data, dict) and KEY in data else None
     if not isinstance(rows, list):
         raise InputError(f"{path}: no baseline of softib; give a file that 'softib check --write-baseline' wrote")

@@ -15,7 +15,6 @@ from softib.diags.finding import Location
 from softib.diags.host_descriptions import HostDescription, host_descriptions
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
-from softib.iba.constants import NodeType
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
@@ -55,7 +54,7 @@ class FabricView:
         self.names: list[str] = fabric.node_names()
         self.is_switch: np.ndarray = fabric.is_switch
         self.is_sharp = is_aggregation_node(fabric.node_desc) & ~fabric.is_switch
-        self.is_host = (fabric.node_type == NodeType.CA) & ~self.is_sharp
+        self.is_host = fabric.is_host
         ends = fabric.cable_port
         self.cable = np.flatnonzero((ends >= 0).all(axis=1)) if len(ends) else np.zeros(0, np.int64)
         self.port_a, self.port_b = ends[self.cable, 0], ends[self.cable, 1]

@@ -10,7 +10,6 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.iba.devices import is_aggregation_node
 
 __all__ = ["default_port", "port_on"]
 
@@ -18,21 +17,19 @@ __all__ = ["default_port", "port_on"]
 def default_port(fabric: Fabric) -> int:
     """Row of the port that is taken where no node is named: the first cabled port of a host.
 
-    A SHARP aggregation node is firmware inside a switch, where nobody can start a program: it comes after every host.
-    Where no adapter has a cable it is port 0 of the first cabled switch, then the first adapter, then the first node.
+    Where no host has a cable it is port 0 of the first cabled switch, then the first cabled port, then the first adapter or node.
     Raises :class:`InputError` on a fabric without nodes.
     """
     if not fabric.sizes.nodes:
         raise InputError("the fabric has no node that a program or a subnet manager could sit on")
     owner = fabric.port_node
     cabled = np.flatnonzero(fabric.linked)
-    on_switch = fabric.is_switch[owner[cabled]]
-    adapters = cabled[~on_switch]
-    if len(adapters):
-        hosts = adapters[~is_aggregation_node(fabric.node_desc[owner[adapters]])]
-        return int(hosts[0] if len(hosts) else adapters[0])
+    hosts = cabled[fabric.is_host[owner[cabled]]]
+    if len(hosts):
+        return int(hosts[0])
     if len(cabled):
-        return port_on(fabric, int(owner[cabled[0]]))
+        switches = cabled[fabric.is_switch[owner[cabled]]]
+        return port_on(fabric, int(owner[(switches if len(switches) else cabled)[0]]))
     return port_on(fabric, int(fabric.cas[0]) if len(fabric.cas) else 0)
 
 

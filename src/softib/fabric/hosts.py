@@ -22,13 +22,14 @@ def device_name(fabric: Fabric, node: int) -> str:
 
 def host_of(fabric: Fabric, node: int) -> list[int]:
     """The CAs of the host that ``node`` is in: those whose description begins with the same host name, or that have its
-    SystemImageGUID. A switch is alone."""
+    SystemImageGUID. A switch, a router and a SHARP aggregation node are alone."""
     f = fabric
-    if f.is_switch[node]:
+    hosts = f.is_host
+    if not hosts[node]:
         return [node]
-    same = np.flatnonzero((f.sys_guid == f.sys_guid[node]) & ~f.is_switch).tolist() if f.sys_guid[node] else [node]
+    same = np.flatnonzero((f.sys_guid == f.sys_guid[node]) & hosts).tolist() if f.sys_guid[node] else [node]
     if device_name(f, node):
         prefix = np.frombuffer(f"{f.node_name(node).split(' ')[0]} ".encode(), np.uint8)
-        named = np.flatnonzero((f.node_desc[:, : len(prefix)] == prefix).all(axis=1) & ~f.is_switch).tolist()
+        named = np.flatnonzero((f.node_desc[:, : len(prefix)] == prefix).all(axis=1) & hosts).tolist()
         same = sorted({*same, *(n for n in named if device_name(f, n))})
     return [int(n) for n in same]

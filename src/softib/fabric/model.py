@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Arrays, Sizes
+from softib.foreign_text import NAME, shown
 from softib.iba.constants import NodeType
+from softib.iba.devices import is_host
 from softib.iba.smp import PortInfo
 
 __all__ = ["Fabric", "Reported", "Source"]
@@ -179,14 +181,19 @@ class Fabric:
         return self.node_type == NodeType.SWITCH
 
     @property
+    def is_host(self) -> np.ndarray:
+        """bool[nodes], as :func:`softib.iba.devices.is_host` defines it."""
+        return is_host(self.node_type, self.node_desc)
+
+    @property
     def cas(self) -> np.ndarray:
-        """Nodes that are channel adapters."""
+        """Nodes that are channel adapters, SHARP aggregation nodes among them."""
         return np.flatnonzero(self.node_type == NodeType.CA)
 
     def node_name(self, node: int) -> str:
         """NodeDescription as text, or the GUID where there is none."""
         raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
-        return raw or f"{int(self.node_guid[node]):#018x}"
+        return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
 
     def node_names(self) -> list[str]:
         """:meth:`node_name` of every node."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
-from softib.iba.constants import DEFAULT_PKEY, CapMask2, NodeType, PortState
+from softib.iba.constants import DEFAULT_PKEY, CapMask2, PortState
 from softib.iba.smp import PortInfo
 from softib.iba.vports import VPORT_GUIDS, VPORT_PKEYS, VirtualizationInfo, VNodeInfo, VPortInfo
 
@@ -42,7 +42,7 @@ def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarr
     """(functions int64[ports], whether they require LIDs bool[ports]) of a file's ``virtual_ports``: by name of a host, ``*`` and ``?`` fit any; the last
     line that fits counts. Raises :class:`InputError` for a name that fits no host; its ``parameter`` is the name."""
     functions, lids = np.zeros(fabric.sizes.ports, np.int64), np.zeros(fabric.sizes.ports, bool)
-    hosts = np.flatnonzero(fabric.node_type == NodeType.CA)
+    hosts = np.flatnonzero(fabric.is_host)
     names = [fabric.node_name(int(node)) for node in hosts]
     for pattern, given in wanted.items():
         fits = [int(node) for node, name in zip(hosts, names, strict=True) if fnmatchcase(name, pattern)]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.catalogue import ADAPTER_OF, PART_BY_ID, SWITCH_OF, SWITCHES
+from softib.iba.constants import NodeType
 
 DEVICES = PART_BY_ID
 """DeviceID → part; ``generation`` is its fastest 4x speed, ``kind`` ``ca`` or ``switch``, ``ports`` physical ports."""
@@ -36,6 +37,12 @@ AGGREGATION_NODE_DESC = "Mellanox Technologies Aggregation Node"
 AGGREGATION_NODE = b"Aggregation Node"
 """Part of the NodeDescription of a SHARP aggregation node: a CA inside a switch, on the port behind its last external
 one (41 of Quantum, 65 of Quantum-2). It computes for others and runs no program."""
+
+
+def is_host(node_type: np.ndarray, node_desc: np.ndarray) -> np.ndarray:
+    """bool[nodes]: nodes on which programs run, and nothing else is a host anywhere in softib: channel adapters, without SHARP
+    aggregation nodes (firmware inside a switch) and without routers (which forward between subnets)."""
+    return (node_type == NodeType.CA) & ~is_aggregation_node(node_desc)
 
 
 def is_aggregation_node(node_desc: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from softib.monitor.exporter.names import PORT_COUNTERS, SOFTIB_COUNTERS
 from softib.monitor.ranking import ERRORS
 from softib.monitor.scrapes import Key, Scrapes, target_of
 from softib.monitor.series import observations_of
+from softib.plain_values import whole_number
 from softib.source import load
 
 __all__ = ["ask", "ask_range", "error_metrics", "key_of", "observations_of_server", "ports_at"]
@@ -162,7 +163,7 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         remote = key_of({"guid": labels.get("uplink_guid", ""), "port": labels.get("uplink_port", "")})
         if remote in row:
             peer[at] = row[remote]
-            lid[row[remote]] = int(labels["uplink_lid"]) if labels.get("uplink_lid", "").isdigit() else 0
+            lid[row[remote]] = whole_number(labels.get("uplink_lid", "")) or 0
     for one in ask(url, RATES, time_s):
         labels = one["metric"]
         of = (key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")}) or (0, 0))[0]

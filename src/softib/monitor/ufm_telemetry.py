@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,8 @@ from typing import Any
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
 from softib.fabric.formats.text import read_lines
+from softib.input_files import head
+from softib.plain_values import load_json
 
 __all__ = ["Sample", "is_telemetry", "read_telemetry"]
 
@@ -65,13 +66,12 @@ class Sample:
 def is_telemetry(file: str) -> bool:
     """Does the file begin as one of the two does?"""
     try:
-        with open(file, "rb") as opened:
-            head = opened.read(4096).decode("utf-8", "replace")
-    except OSError:
+        start = head(file, 4096).decode("utf-8", "replace").lstrip("\ufeff \r\n")
+    except UnreadableFile:
         return False
-    first = head.lstrip("\ufeff \r\n").split("\n", 1)[0]
+    first = start.split("\n", 1)[0]
     as_csv = any(n in first.split(",") for n in _GUID) and any(n in first.split(",") for n in _PORT)
-    return as_csv or (head.lstrip("\ufeff \r\n")[:1] in ("{", "[") and '"values"' in head and '"node_guid"' in head)
+    return as_csv or (start[:1] in ("{", "[") and '"values"' in start and '"node_guid"' in start)
 
 
 def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
@@ -93,7 +93,7 @@ def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
         yield from csv.DictReader(io.StringIO(text))
         return
     try:
-        got = json.loads(text)
+        got = load_json(text)
     except ValueError as error:
         raise UnreadableFile(f"{file}: no UFM telemetry: {error}") from None
     for message in got if isinstance(got, list) else [got]:

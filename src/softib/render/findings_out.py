@@ -20,6 +20,7 @@ from softib.diags.baseline import fingerprint
 from softib.diags.check import CODES
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.base import Problem
+from softib.foreign_text import shown_lines
 from softib.render.documents import plain
 
 __all__ = ["FORMATS", "to_csv", "to_junit", "to_sarif"]
@@ -49,13 +50,8 @@ def _where(f: Finding) -> str:
     return "; ".join(str(p) for p in f.where)
 
 
-def _clean(text: str) -> str:
-    """Without control characters and lone surrogates."""
-    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
-
-
 def _cell(text: str) -> str:
-    text = _clean(text)
+    text = shown_lines(text)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
@@ -84,7 +80,7 @@ def _rule(code: str) -> dict[str, Any]:
 
 def _result(report: Report, f: Finding, rule: int) -> dict[str, Any]:
     logical = [
-        {"name": _clean(str(p)), "fullyQualifiedName": f"{p.guid:#018x}{'' if p.portnum is None else f'/{p.portnum}'}",
+        {"name": shown_lines(str(p)), "fullyQualifiedName": f"{p.guid:#018x}{'' if p.portnum is None else f'/{p.portnum}'}",
          "kind": "node" if p.portnum is None else "port"}
         for p in f.where
     ]  # fmt: skip
@@ -93,7 +89,7 @@ def _result(report: Report, f: Finding, rule: int) -> dict[str, Any]:
     if logical:
         location["logicalLocations"] = logical
     return {
-        "ruleId": f.code, "ruleIndex": rule, "level": LEVELS[f.severity], "message": {"text": _clean(f.message)},
+        "ruleId": f.code, "ruleIndex": rule, "level": LEVELS[f.severity], "message": {"text": shown_lines(f.message)},
         "locations": [location], "partialFingerprints": {"softib/v1": fingerprint(f)},
         "properties": {"advice": f.advice, "evidence": plain(f.evidence)},
     }  # fmt: skip
@@ -103,7 +99,7 @@ def _notification(p: Problem) -> dict[str, Any]:
     where: dict[str, Any] = {"artifactLocation": {"uri": _uri(p.file)}}
     if p.line > 0:
         where["region"] = {"startLine": p.line}
-    text = {"text": _clean(p.reason)}
+    text = {"text": shown_lines(p.reason)}
     return {"level": "warning", "message": text, "locations": [{"physicalLocation": where}]}
 
 
@@ -119,14 +115,14 @@ def to_junit(report: Report) -> str:
     failed = sum(f.severity >= Severity.WARNING for f in found)
     counts = {"tests": str(max(len(found), 1)), "failures": str(failed), "errors": "0"}
     root = ElementTree.Element("testsuites", {"name": "softib check", **counts})
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(report.name), "skipped": "0", **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": shown_lines(report.name), "skipped": "0", **counts})
     for f in found:
         case = ElementTree.SubElement(
-            suite, "testcase", {"classname": f"softib.{f.code}", "name": _clean(_where(f) or f.message)}
+            suite, "testcase", {"classname": f"softib.{f.code}", "name": shown_lines(_where(f) or f.message)}
         )
-        text = _clean(f"{f.message}\n{f.advice}".strip())
+        text = shown_lines(f"{f.message}\n{f.advice}".strip())
         if f.severity >= Severity.WARNING:
-            attributes = {"type": f.severity.name.lower(), "message": _clean(f.message)}
+            attributes = {"type": f.severity.name.lower(), "message": shown_lines(f.message)}
             ElementTree.SubElement(case, "failure", attributes).text = text
         else:
             ElementTree.SubElement(case, "system-out").text = text

@@ -19,6 +19,7 @@ from softib.diags.finding import Severity
 from softib.diags.registry import Code
 from softib.diags.structure import recognise
 from softib.diags.tiers import TREES
+from softib.foreign_text import shown_lines
 from softib.render import charts
 from softib.render.bundles import LOAD_STEPS, Bundle, bundles, ghosts
 from softib.render.drawing import draw
@@ -54,7 +55,7 @@ def to_html(report: Report, live: str = "") -> str:
         evidence=_evidence,
         capitalize_first=lambda t: t[:1].upper() + t[1:],
     )
-    return environment.get_template("report.html.j2").render(r=report, live=live, **_context(report))
+    return shown_lines(environment.get_template("report.html.j2").render(r=report, live=live, **_context(report)))
 
 
 def drawing_svg(report: Report) -> str:

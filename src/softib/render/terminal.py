@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from softib.analysis.model import Report, RoutingPart
 from softib.diags.finding import Severity
+from softib.foreign_text import shown_lines
 from softib.render.phrases import (
     bytes_text,
     engine_hint,
@@ -129,7 +130,7 @@ def text(value: str, style: str = "") -> Text:
     """``value`` as plain text: no markup, no control characters."""
     from rich.text import Text
 
-    return Text("".join(c if c.isprintable() or c == "\n" else "�" for c in value), style=style)
+    return Text(shown_lines(value), style=style)
 
 
 def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:

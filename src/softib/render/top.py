@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from softib.analysis.jobs.files import ScheduledJob
+from softib.foreign_text import shown
 from softib.monitor.job_rates import JobRow, job_rows
 from softib.monitor.ranking import ORDERS, PortRow, ranked
 from softib.monitor.watch import Watch
@@ -53,7 +54,7 @@ def top_screen(
 
 
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+    return Text(shown(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _body(watch: Watch, order: str, most: int, width: int, jobs: Sequence[ScheduledJob] | None) -> RenderableType:

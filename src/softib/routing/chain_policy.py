@@ -169,7 +169,7 @@ def _name(text: str) -> str:
 def _number(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         value = int(text, 0)
-        if value < least:
+        if not least <= value < 1 << 32:
             raise ValueError
         return value
 

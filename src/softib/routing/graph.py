@@ -22,8 +22,8 @@ class PortColumns:
     """What a graph is made from, named as in the fabric: ``node_*`` by node, ``port_*`` by port.
 
     ``port_peer`` is -1 where no usable link is. ``sys_guid`` (SystemImageGUIDs) only matters with LMC > 0; without it every
-    switch is a system of its own. ``is_aggregator`` bool[nodes] marks SHARP aggregation nodes: CAs that hang on spines
-    too, so they say nothing about which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
+    switch is a system of its own. ``is_host`` bool[nodes] marks hosts (default: every CA): routers and SHARP aggregation
+    nodes hang on spines too, so they say nothing about which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) only matters
     to engine ``chain``, whose groups may name nodes.
     """
 
@@ -37,7 +37,7 @@ class PortColumns:
     port_lid: Any
     port_lmc: Any
     sys_guid: Any = None
-    is_aggregator: Any = None
+    is_host: Any = None
     node_desc: Any = None
 
 
@@ -74,7 +74,7 @@ class SwitchGraph:
     end_portnum: np.ndarray  # uint8[ends]
     max_lid: int
     switch_system: np.ndarray  # int32[n_switches] switches of one chassis (SystemImageGUID) share a number
-    end_is_compute: np.ndarray  # bool[ends] a CA or router port that is no SHARP aggregation node
+    end_is_compute: np.ndarray  # bool[ends] a port of a host
     node_desc: np.ndarray | None = None  # uint8[nodes, 64] NodeDescriptions by the caller's node
 
     @property
@@ -127,7 +127,7 @@ class SwitchGraph:
             end_is_switch=port_num[ends] == 0, end_guid=np.asarray(c.port_guid)[ends].astype(np.uint64),
             end_node=port_node[ends].astype(np.int32), end_portnum=port_num[ends].astype(np.uint8), max_lid=max_lid,
             end_is_compute=(port_num[ends] != 0)
-            & ~np.broadcast_to(False if c.is_aggregator is None else c.is_aggregator, len(node_type))[port_node[ends]],
+            & np.asarray(node_type == NodeType.CA if c.is_host is None else c.is_host)[port_node[ends]],
             node_desc=c.node_desc,
             switch_system=_systems(c.node_guid if c.sys_guid is None else c.sys_guid, switch_node),
         )  # fmt: skip

@@ -7,7 +7,6 @@ import numpy as np
 from softib.fabric.lids import unmanaged_ends
 from softib.fabric.model import Fabric
 from softib.iba.constants import LID_PERMISSIVE, PhysState
-from softib.iba.devices import is_aggregation_node
 from softib.iba.smp import PortInfo
 from softib.iba.virtual_lanes import DATA_VLS
 from softib.routing.graph import PortColumns, SwitchGraph
@@ -38,7 +37,7 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
             port_lid=np.where(_absent(fabric), 0, fabric.lid),
             port_lmc=fabric.lmc,
             sys_guid=fabric.sys_guid,
-            is_aggregator=is_aggregation_node(fabric.node_desc),
+            is_host=fabric.is_host,
             node_desc=fabric.node_desc,
         )
     )

@@ -46,7 +46,7 @@ class Network:
     ) -> Network:
         """Make the channels of ``graph`` routed by ``lft`` (uint8[switches, LIDs], 255 = no route).
 
-        ``hosts`` are rows of ``graph.end_*`` (default: every CA port, ascending by LID). ``link_gbps`` is a rate, or one
+        ``hosts`` are rows of ``graph.end_*`` (default: every port of a host, ascending by LID). ``link_gbps`` is a rate, or one
         per row of the graph's links; ``host_gbps`` a rate, or one per row of ``end_*``. Raises :class:`InputError` where
         the table does not cover the LIDs.
         """
@@ -55,7 +55,7 @@ class Network:
                 f"a forwarding table of {lft.shape[0]} switches × {lft.shape[1]} LIDs cannot route "
                 f"{graph.n_switches} switches and LIDs up to {graph.max_lid}"
             )
-        chosen = np.flatnonzero(~graph.end_is_switch) if hosts is None else np.asarray(hosts)
+        chosen = np.flatnonzero(graph.end_is_compute) if hosts is None else np.asarray(hosts)
         chosen = chosen.astype(np.int32)
         links, n = len(graph.peer), len(chosen)
         chan_at = np.full((max(graph.n_switches, 1), 256), -1, np.int32)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.foreign_text import NAME, shown
 from softib.iba.constants import NodeType
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import Routes
@@ -198,7 +199,7 @@ class Database:
     def name(self, node: int) -> str:
         """NodeDescription, or the GUID."""
         raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
-        return raw or f"{int(self.node_guid[node]):#018x}"
+        return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
 
     def port_name(self, port: int) -> str:
         """``leaf-3[40]``"""

@@ -217,8 +217,8 @@ def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, 
     if key.lower() not in _FLAGS:
         raise InputError(f"{where}: {key!r} is not known; a partition has indx0, ipoib, defmember, {', '.join(_FLAGS)}")
     name, most = _FLAGS[key.lower()]
-    if name == "mtu" and value.isdigit() and int(value) in MTU_BYTES.values():
-        value = str(next(code for code, octets in MTU_BYTES.items() if octets == int(value)))
+    if name == "mtu":
+        value = {str(octets): str(int(code)) for code, octets in MTU_BYTES.items()}.get(value, value)
     number = _number(value, most, f"{where}: {key}")
     if name in ("scope", "mtu", "rate") and not number:
         raise InputError(f"{where}: {key}={value} is not possible; the least is 1")

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE, SmpAttr
-from softib.iba.devices import is_aggregation_node
+from softib.iba.devices import is_host
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import RouteOptions, Routing, route
@@ -75,7 +75,7 @@ def graph_from(db: Database) -> SwitchGraph:
             port_lid=db.port_lid,
             port_lmc=db.port_lmc,
             sys_guid=db.sys_guid[order],
-            is_aggregator=is_aggregation_node(db.node_desc)[order],
+            is_host=is_host(db.node_type, db.node_desc)[order],
             node_desc=db.node_desc,
         )
     )

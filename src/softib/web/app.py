@@ -72,7 +72,7 @@ def _fabric_document(served: Served) -> dict[str, Any]:
         for m in list(watch.manager.managers.values())
     ]  # fmt: skip
     return {
-        "name": served.name, "switches": f.sizes.switches, "hosts": len(f.cas), "cables": f.sizes.cables, "time": now.time_s, "version": now.version,
+        "name": served.name, "switches": f.sizes.switches, "hosts": int(f.is_host.sum()), "cables": f.sizes.cables, "time": now.time_s, "version": now.version,
         "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
         "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
         "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,

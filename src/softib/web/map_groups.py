@@ -75,10 +75,10 @@ def _groups(f: Fabric, drawn: Map, switch: np.ndarray, names: list[str], rank: n
     order = order[np.argsort(rank[order], kind="stable")]
     first, last = np.zeros(k, np.int64), np.zeros(k, np.int64)
     first[of[order[::-1]]], last[of[order]] = order[::-1], order
-    hosts = np.bincount(of[~f.is_switch], minlength=k)
+    hosts = np.bincount(of[f.is_host], minlength=k)
     return Groups(of.astype(np.int32), x, y, count, tuple(
         _name(names[a], names[b], int(s), int(h))
-        for a, b, s, h in zip(first.tolist(), last.tolist(), (count - hosts).tolist(), hosts.tolist(), strict=True)
+        for a, b, s, h in zip(first.tolist(), last.tolist(), np.bincount(of[f.is_switch], minlength=k).tolist(), hosts.tolist(), strict=True)
     ))  # fmt: skip
 
 

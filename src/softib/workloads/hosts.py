@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Hosts", "hosts_of", "rows_of"]
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """CA ports with a LID that are no SHARP aggregation nodes: ``end`` (rows of :func:`softib.sim.ends.end_ports`), ``name``, ``switch`` (the
+    """Ports of hosts with a LID: ``end`` (rows of :func:`softib.sim.ends.end_ports`), ``name``, ``switch`` (the
     node at the other end of the cable), and ``gbps``: data rate of each one's link (float64, 0: not known; empty: of none)."""
 
     end: np.ndarray
@@ -72,13 +72,12 @@ def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
 
 def hosts_of(fabric: Fabric) -> Hosts:
     """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has ``name[port]`` for each."""
-    from softib.iba.devices import is_aggregation_node
     from softib.sim.ends import end_ports
     from softib.sim.static_network import port_gbps
 
     ends = end_ports(fabric)
     node = fabric.port_node[ends]
-    rows = np.flatnonzero((fabric.port_num[ends] > 0) & ~is_aggregation_node(fabric.node_desc)[node])
+    rows = np.flatnonzero((fabric.port_num[ends] > 0) & fabric.is_host[node])
     names = [fabric.node_name(int(n)) for n in node[rows]]
     several = {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else set()
     names = [fabric.port_name(int(ends[r])) if n in several else n for r, n in zip(rows, names, strict=True)]

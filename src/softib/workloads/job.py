@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from softib.foreign_text import NAME, shown
 from softib.workloads.quantities import Rate, Size, Time
 
-__all__ = ["HostName", "Job", "Number", "Repeated", "Yes"]
+__all__ = ["HostName", "Job", "Number", "Repeated", "ShownName", "Yes"]
 
 Number = Annotated[int, Field(ge=1, le=100_000_000)]
 HostName = str | int
+ShownName = Annotated[str, AfterValidator(lambda v: shown(v, NAME))]
+"""A name that people give, as all outputs show it."""
 Yes = Annotated[
     bool, BeforeValidator(lambda v: {"yes": True, "no": False, "true": True, "false": False}.get(str(v).lower(), v))
 ]
@@ -21,7 +24,7 @@ class Job(BaseModel):
     """What all patterns take."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str | None = Field(None, description="name of the job in results; default: its pattern")
+    name: ShownName | None = Field(None, description="name of the job in results; default: its pattern")
     size: Size = Field(1_000_000, description="bytes of a message, at most 2 GiB")
     hosts: list[HostName] | HostName | None = Field(
         None, description="which hosts: names, patterns (node-1*), ranges (0-15); default all"

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from softib.workloads.faults import AnyFault, Management
-from softib.workloads.job import HostName, Job, Number, Repeated, Yes
+from softib.workloads.job import HostName, Job, Number, Repeated, ShownName, Yes
 from softib.workloads.mpi_jobs import (
     MPI,
     MpiAllgather,
@@ -216,7 +216,7 @@ class WorkloadFile(BaseModel):
     """A workload file: jobs that run together."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str | None = Field(None, description="the workload's name; default: the file's")
+    name: ShownName | None = Field(None, description="the workload's name; default: the file's")
     jobs: Annotated[list[AnyJob], Field(min_length=1)]
     fabrics: dict[str, OtherFabric] = Field({}, description="other fabrics that jobs run on, by name")
     faults: list[AnyFault] = Field([], description="what fails at which time (packet layer)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from softib.errors import InputError, nearest
+from softib.input_files import FILE_LIMIT, read_text
 from softib.workloads.units import size_of
 
 __all__ = ["TrafficMatrix", "matrix_of", "read_rows"]
-
-MAX_BYTES = 1 << 30
-"""Text of a matrix: 30 million rows."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +52,7 @@ def read_rows(path: str | Path) -> Rows:
     Raises :class:`InputError` where the file cannot be read, or has no row.
     """
     path = Path(path)
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-        if raw[:2] == b"\x1f\x8b":
-            with gzip.open(path) as packed:
-                raw = packed.read(MAX_BYTES + 1)
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise InputError(f"{path}: larger than {MAX_BYTES >> 30} GiB")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (octet {error.start})") from None
-    lines = text.splitlines()
+    lines = read_text(path, "traffic matrix", FILE_LIMIT).splitlines()
     head = next((one for one in lines if one.strip() and not one.startswith("#")), "")
     comma = max(",;\t", key=head.count)
     found: Rows = []

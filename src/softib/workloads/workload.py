@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError, UnknownName, wrong_value
+from softib.input_files import head
 from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.workloads.hosts import Hosts
 from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
@@ -125,8 +125,7 @@ def _refuse_traces(path: Path) -> None:
     """Raise :class:`InputError` for a trace of a form that is not read, which would be no YAML."""
     from softib.workloads.traces.forms import refuse
 
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        refuse(path, file.read(64))
+    refuse(path, head(path, 64))
 
 
 def parse(text: str) -> Workload:

@@ -18,9 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from softib import input_files as files
 from softib.errors import UnreadableFile
 from softib.fabric.columns import COLUMNS
-from softib.fabric.formats import files, node_name_map, registry
+from softib.fabric.formats import node_name_map, registry
 from softib.fabric.formats.cabling.plan import read_plan
 from softib.fabric.formats.lft import dump
 from softib.fabric.topologies.spec import is_fabric_yaml, load_fabric_yaml
@@ -148,3 +149,26 @@ def test_a_pipe_of_a_shell(tmp_path: Path) -> None:
         [sys.executable, "-c", program], input=gzip.compress(PAIR.encode()), capture_output=True, timeout=60
     )
     assert b"ibnetdiscover" in done.stdout, (done.stderr, time.monotonic() - start)
+
+
+def test_a_bomb_of_a_real_size_takes_little_memory(tmp_path: Path) -> None:
+    """1.5 MB that unpack to 1.5 GB behind a valid head. The law is the kernel's count of this process's memory."""
+    member = gzip.compress(b"\n" * (16 << 20))
+    (tmp_path / "x.gz").write_bytes(gzip.compress(PAIR.encode()) + member * 96)
+    program = (
+        "import re, sys\nfrom softib.errors import UnreadableFile\nfrom softib.fabric.formats import registry\n"
+        "try:\n    registry.read(sys.argv[1])\nexcept UnreadableFile as error:\n    print(error)\n"
+        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "x.gz"], capture_output=True, text=True, timeout=60
+    )
+    refusal, peak_kb = done.stdout.splitlines()
+    assert "times its size" in refusal and int(peak_kb) < 500_000
+
+
+def test_lines_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("softib.fabric.formats.text.MOST_LINES", 1000)
+    (tmp_path / "x").write_text(PAIR + "\n" * 1001)
+    with pytest.raises(UnreadableFile, match="more than 1,000 lines"):
+        registry.read(tmp_path / "x")

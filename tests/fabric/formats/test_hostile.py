@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -162,3 +163,26 @@ def test_a_log_of_one_dump_many_times_is_one_fabric(path: Path) -> None:
     path.write_text((PAIR + "\n") * 50_000)
     result = registry.read(path)
     assert result.counts["switches"] == 1 and len(result.problems) >= 50_000
+
+
+TOPO_LINE = "MTS3600 leaf\n   P1 -4x-10G-> HCA host P1\n"
+
+
+def test_a_program_is_no_fabric(tmp_path: Path) -> None:
+    """An ELF file one line of which looks like a cable; this interpreter, and the same without its NUL bytes."""
+    elf = Path(sys.executable).read_bytes()[: 1 << 20]
+    for name, content in (
+        ("elf", elf), ("with a cable", elf[:5000] + b"\n" + TOPO_LINE.encode() + elf[5000:]),
+        ("without NULs", elf.replace(b"\0", b"\n").replace(b"\x1b", b"") + b"\n" + TOPO_LINE.encode()),
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(UnknownFormat):
+            registry.read(path)
+
+
+def test_prose_with_one_cable_is_no_fabric(tmp_path: Path) -> None:
+    """One line of the format in 2,000; the reason names the first that is none."""
+    (tmp_path / "x").write_text("The quick brown fox jumps over the lazy dog.\n" * 2000 + TOPO_LINE)
+    with pytest.raises(UnknownFormat, match=r"looked like an ibdm .topo, but 2,001 lines cannot be read .* line 1: "):
+        registry.read(tmp_path / "x")

@@ -147,7 +147,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("[" * 5000, 0, "nested too deeply"),
         (b"\xff\xfe\x00", 0, "not UTF-8"),
         ("name: \x07\n", 0, "not text"),
-        (b"#" * (1 << 20), 0, "larger than 256 KB"),
+        (b"#" * (1 << 20), 0, "more than 256 KiB"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_with_file_and_line(tmp_path, text, line, says):

@@ -229,5 +229,5 @@ def test_what_a_user_gives(shared_data, tmp_path):
             read_trace(shared_data / name)
         with pytest.raises(InputError, match="convert it to GOAL"):
             read(str(shared_data / name)).messages(small)  # as a command names it: no trace: before it
-    with pytest.raises(InputError, match="cannot read: No such file"):
+    with pytest.raises(InputError, match="No such file"):
         read_trace(tmp_path / "none.goal")

@@ -16,6 +16,7 @@ from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import UnreadableFile
 from softib.fabric.formats import registry
 from softib.fabric.model import Fabric
+from softib.input_files import json_document
 from softib.whole_files import write_text
 
 __all__ = ["ERROR_COUNTERS", "KEY", "MODULE_KEYS", "BaselineRecord", "read_baseline", "record_of", "write_baseline"]
@@ -115,14 +116,9 @@ def _text_of(fabric: Fabric) -> str:
 def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
     """Raises :class:`UnreadableFile` for what :func:`write_baseline` did not write."""
     shown = os.fspath(path)
-    try:
-        if Path(path).stat().st_size > MAX_BYTES:
-            raise UnreadableFile(f"{shown}: larger than {MAX_BYTES >> 30} GB; this is no baseline")
-        stated: Any = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise UnreadableFile(f"{shown}: {error.strerror or error}; softib baseline record makes one") from None
-    except (ValueError, RecursionError):
-        raise UnreadableFile(f"{shown}: no JSON; give a file that softib baseline record wrote") from None
+    if not Path(path).exists():
+        raise UnreadableFile(f"{shown}: No such file or directory; softib baseline record makes one")
+    stated = json_document(path, "baseline", "give a file that softib baseline record wrote", MAX_BYTES)
     if not isinstance(stated, dict) or KEY not in stated:
         raise UnreadableFile(f"{shown}: no baseline; give a file that softib baseline record wrote")
     if stated[KEY] != VERSION:

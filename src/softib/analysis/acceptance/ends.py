@@ -14,7 +14,6 @@ from softib.diags.structure import Structure, recognise
 from softib.errors import UnknownName
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
-from softib.iba.devices import is_aggregation_node
 from softib.routing.graph import SwitchGraph
 from softib.routing.parts import components
 from softib.sim.ends import end_ports
@@ -36,13 +35,13 @@ class FabricEnds:
 
 
 def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | None = None) -> FabricEnds:
-    """The ports of all channel adapters with a LID, in natural order of their names; of ``hosts`` alone where given.
+    """The ports of all hosts with a LID, in natural order of their names; of ``hosts`` alone where given.
 
     Raises :class:`UnknownName` for a host that the fabric has not.
     """
     all_ends = end_ports(fabric)
     node = fabric.port_node[all_ends]
-    rows = np.flatnonzero((fabric.port_num[all_ends] > 0) & ~is_aggregation_node(fabric.node_desc)[node])
+    rows = np.flatnonzero((fabric.port_num[all_ends] > 0) & fabric.is_host[node])
     names = [fabric.node_name(int(n)) for n in node[rows]]
     split = [_split(name) for name in names]
     many: dict[str, int] = {}

@@ -5,22 +5,24 @@ YAML is a mapping from a job's name to its hosts (``train: [node-1, node-2]`` or
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import yaml
-
 from softib.analysis.jobs.times import pod_span, ran_at, slurm_span
-from softib.errors import InputError, LimitError, UnreadableFile
+from softib.errors import InputError, LimitError
+from softib.foreign_text import NAME, shown
+from softib.input_files import read_text
+from softib.plain_values import load_json
+from softib.plain_yaml import load_plain_yaml
 
 __all__ = ["ScheduledJob", "expand_hostlist", "read_jobs"]
 
+MOST_BYTES = 256 << 20
+"""``squeue --json`` writes about 8 KB a job."""
 MOST_HOSTS, MOST_IN_ALL = 200_000, 4_000_000
 DIGITS = 18
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
@@ -31,7 +33,6 @@ OWNER_LABELS = (
     "ray.io/cluster", "app.kubernetes.io/instance",
 )  # fmt: skip
 """Labels of pods that say which job a pod is a part of, the most telling first."""
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 
 
@@ -42,6 +43,10 @@ class ScheduledJob:
     name: str
     hosts: tuple[str, ...]
     user: str = ""
+
+    def __post_init__(self) -> None:
+        for field in ("name", "user"):
+            object.__setattr__(self, field, shown(getattr(self, field), NAME))
 
 
 def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | None = None) -> list[ScheduledJob]:
@@ -71,14 +76,12 @@ def _complain(stated: Mapping[str, Any], of: str) -> None:
 
 
 def _parsed(path: str | os.PathLike[str]) -> Any:
+    shown = os.fspath(path)
+    content = read_text(shown, "file of jobs", MOST_BYTES)
     try:
-        text = Path(path).read_text("utf-8-sig")
-        try:
-            return json.loads(text)
-        except ValueError:
-            return yaml.load(text, Loader=LOADER)
-    except (OSError, UnicodeDecodeError, RecursionError, ValueError, yaml.YAMLError) as error:
-        raise UnreadableFile(f"{os.fspath(path)}: no file of jobs: {str(error).splitlines()[0]}") from None
+        return load_json(content)
+    except ValueError:
+        return load_plain_yaml(content, shown, "file of jobs")
 
 
 def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJob]:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from softib.analysis.jobs.files import expand_hostlist
 from softib.errors import InputError, UnreadableFile
+from softib.input_files import read_text
 
 __all__ = ["read_hosts"]
-
-MOST_BYTES = 16 << 20
 
 
 def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
@@ -37,13 +36,5 @@ def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UnreadableFile(f"{path}: larger than {MOST_BYTES >> 20} MB; this is no list of hosts")
-        lines = path.read_text("utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise UnreadableFile(f"{path}: not text; give a fabric, or a host a line") from None
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
-    first = [line.partition("#")[0].split() for line in lines]
+    first = [line.partition("#")[0].split() for line in read_text(path, "list of hosts").splitlines()]
     return [fields[0].partition(":")[0] for fields in first if fields]

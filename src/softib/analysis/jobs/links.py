@@ -158,7 +158,7 @@ def place_jobs(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, jobs: Sequen
     A host is found by the name of a node, or the part before the adapter (``node-1`` of ``node-1 mlx5_0``), with or without domain.
     """
     links = fabric.port(graph.switch_node[graph.link_switch], graph.out_port.astype(np.int64))
-    chosen = np.flatnonzero(~graph.end_is_switch)
+    chosen = np.flatnonzero(graph.end_is_compute)
     eject = fabric.port(graph.switch_node[graph.end_switch], graph.end_port.astype(np.int64))
     all_rates = port_gbps(fabric)
     network = Network.build(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.faults.targets import port_at
 from softib.iba.perf import PortCounters
+from softib.plain_values import whole_number
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.simulated import Simulated
@@ -24,7 +25,7 @@ WIDTH = 33
 def named_port(fabric: Fabric, place: str) -> int:
     """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there."""
     node, colon, number = place.rpartition(":")
-    return port_at(fabric, f"{node}[{number}]" if colon and number.isdigit() else place)
+    return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
 
 
 def port_counters(run: Simulated, place: str) -> dict[str, int]:

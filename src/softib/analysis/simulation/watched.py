@@ -9,6 +9,7 @@ import numpy as np
 
 from softib.analysis.simulation.simulated import names_of
 from softib.errors import InputError, UnknownName
+from softib.plain_values import whole_number
 from softib.sim.paths import Plane, Scale
 from softib.workloads.hosts import Hosts
 
@@ -38,13 +39,14 @@ class Ask:
 def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     """The row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``. Raises :class:`InputError`, one line."""
     word = str(text).strip()
-    if word.isdigit():
-        if int(word) >= len(m):
-            raise InputError(f"there is no message {int(word):,}: the workload has {len(m):,}, numbered from 0")
-        return int(word)
+    row = whole_number(word)
+    if row is not None:
+        if row >= len(m):
+            raise InputError(f"there is no message {row:,}: the workload has {len(m):,}, numbered from 0")
+        return row
     ends, _, number = word.partition("#")
     source, arrow, target = (part.strip() for part in ends.partition("->"))
-    if not arrow or (number and not number.isdigit()):
+    if not arrow or (number and whole_number(number) is None):
         raise InputError(
             f"{word!r} is no message: write its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 for the second one"
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,6 +14,7 @@ from softib.api.monitor.observing import Observed, observe
 from softib.api.progress import Steps, unwatched
 from softib.api.shown import Suggests
 from softib.errors import InputError, UnreadableFile
+from softib.input_files import FILE_LIMIT, content, head, json_document
 
 if TYPE_CHECKING:
     import polars
@@ -151,17 +151,12 @@ def _kind_of(source: Any) -> str:
 
     if not isinstance(source, str | os.PathLike) or not os.path.isfile(source):
         return "fabric"
-    try:
-        with open(source, "rb") as file:
-            head = file.read(HEAD).lstrip()
-            if not head.startswith(b"{"):
-                return "fabric"
-            text = head + file.read()
-    except OSError as error:
-        raise UnreadableFile(f"{os.fspath(source)}: {error.strerror or error}") from None
-    if f'"{JOURNAL}"'.encode() in head or b'"softib/accept/' in head:
+    start = head(source, HEAD).lstrip()
+    if not start.startswith(b"{"):
+        return "fabric"
+    if f'"{JOURNAL}"'.encode() in start or b'"softib/accept/' in start:
         return "accepted"
-    return "baseline" if f'"{KEY}"'.encode() in text else "fabric"
+    return "baseline" if f'"{KEY}"'.encode() in content(source, what="baseline").data else "fabric"
 
 
 def _pairs_of(accepted: Acceptance | str | os.PathLike[str]) -> Pairs:
@@ -179,12 +174,11 @@ def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[d
     """(about, measurements by name) of a journal or of a --json document."""
     from softib.live.acceptance.journal import KEY, read_journal
 
-    text = open(path, "rb").read()  # noqa: SIM115
-    if f'"{KEY}"'.encode() not in text[:HEAD]:
+    if f'"{KEY}"'.encode() not in head(path, HEAD):
+        document = json_document(path, "result of softib accept", "run softib accept again with --json", FILE_LIMIT)
         try:
-            document = json.loads(text)
             return document, list(document["measurements"])
-        except (ValueError, KeyError, TypeError):
+        except (KeyError, TypeError):
             raise UnreadableFile(
                 f"{os.fspath(path)}: a damaged result of softib accept; run it again with --json"
             ) from None

@@ -74,7 +74,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
 def _start(command: list[str], log: Path, source: str, progress: Callable[[str], None]) -> int | None:
     """Start ``command`` in a session of its own; None when the fabric is ready, else the code with which it ended."""
-    from softib.fabric.formats.files import STDIN
+    from softib.input_files import STDIN
 
     read, write = os.pipe()
     with open(log, "wb") as output:

@@ -19,6 +19,7 @@ __all__ = ["Grid", "Point", "read_grid", "workload_at"]
 MAX_POINTS = 1_000_000
 OF_RUNS = ("layer", "engine", "network", "generation", "ar", "cc", "vl")
 """Parameters of a run; all others are options of the workload's jobs."""
+MOST_SEEDS = 1_000_000
 KEYS = ("parameters", "seeds")
 Value = str | int | float | bool
 
@@ -98,7 +99,8 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
             raise InputError(f"{line(('parameters', name))}: {name}: a value stands twice")
         found[str(name)] = values
     seeds = data.get("seeds", 1)
-    seeds = list(range(seeds)) if isinstance(seeds, int) and not isinstance(seeds, bool) else seeds
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds <= MOST_SEEDS:
+        seeds = list(range(seeds))
     whole = isinstance(seeds, list) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in seeds)
     if not whole or not seeds or len(set(seeds)) < len(seeds):
         raise InputError(

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError, SoftibError
+from softib.input_files import FILE_LIMIT, read_text
+from softib.plain_values import load_json
 
 if TYPE_CHECKING:
     from softib.api.fabric import Fabric
@@ -89,14 +91,11 @@ class Journal:
         found: dict[str, dict[str, Any]] = {}
         if self.path is None or not self.path.exists():
             return found
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{self.path}: cannot read: {error}") from None
-        lines = text.split("\n")
+        kept = read_text(self.path, "list of finished rows", FILE_LIMIT)
+        lines = kept.split("\n")
         for number, line in enumerate(lines, 1):
             try:
-                entry = json.loads(line) if line else None
+                entry = load_json(line) if line else None
                 if entry is not None:
                     key, row = entry
                     found[key] = dict(row)
@@ -105,7 +104,7 @@ class Journal:
                     raise InputError(
                         f"{self.path}:{number}: no row of a sweep; remove the file to begin anew"
                     ) from None
-                self._cut(len(text.encode()) - len(line.encode()))
+                self._cut(len(kept.encode()) - len(line.encode()))
                 break
         return found
 

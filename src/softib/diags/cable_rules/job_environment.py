@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from softib.plain_values import whole_number
+
 __all__ = ["VARIABLES", "JobProcess", "explained", "ipoib_named", "off_hcas"]
 
 VERBS_TLS = frozenset({
@@ -44,7 +46,7 @@ def _items(value: str) -> list[str]:
 
 def _number(env: Mapping[str, str], name: str) -> bool:
     value = env.get(name, "").strip()
-    return value.isdigit() and int(value) != 0
+    return whole_number(value) not in (None, 0)
 
 
 def _positive(env: Mapping[str, str], name: str) -> list[str]:

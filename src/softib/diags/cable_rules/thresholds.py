@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 import yaml
 
 from softib.errors import InputError, UnknownName, UnreadableFile
+from softib.input_files import read_text
+from softib.plain_yaml import load_plain_yaml
 
 __all__ = ["Threshold", "Thresholds", "load_thresholds", "shipped"]
 
@@ -68,9 +69,6 @@ def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = N
         if name not in entries:
             raise UnknownName(f"threshold of {of}", str(name), entries)
         value = entry.get("value") if isinstance(entry, Mapping) else entry
-        if isinstance(value, str):  # YAML 1.1 reads 1e-12 as text
-            with suppress(ValueError):
-                value = float(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
             raise InputError(
                 f"{of}: {name}: {value!r} is no threshold; it is a number of {base.of(name).unit}, not below 0"
@@ -81,11 +79,7 @@ def load_thresholds(given: str | os.PathLike[str] | Mapping[str, Any] | None = N
 
 
 def _read(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    try:
-        found = yaml.safe_load(Path(path).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = str(error).splitlines()[0]
-        raise UnreadableFile(f"{os.fspath(path)}: no file of thresholds: {reason}") from None
+    found = load_plain_yaml(read_text(os.fspath(path), "file of thresholds"), os.fspath(path), "file of thresholds")
     if found is None:
         return {}
     if not isinstance(found, dict):

@@ -14,7 +14,6 @@ import numpy as np
 from softib.errors import InputError, UnknownName
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import supported_speed_codes
-from softib.iba.constants import NodeType
 from softib.iba.rates import SPEED_BY_CODE
 
 __all__ = ["cable", "dangling", "end", "hca", "loop", "move", "rails", "slow", "swap", "switch", "twins", "two_cables"]
@@ -98,8 +97,7 @@ def move(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
 
 def hca(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:
     """An adapter's port with a cable."""
-    ca = (fabric.node_type == NodeType.CA)[fabric.port_node]
-    return {"port": _pick(rng, np.flatnonzero(ca & fabric.linked), "linked adapter")}
+    return {"port": _pick(rng, np.flatnonzero(fabric.is_host[fabric.port_node] & fabric.linked), "linked adapter")}
 
 
 def rails(fabric: Fabric, rng: np.random.Generator) -> dict[str, Any]:

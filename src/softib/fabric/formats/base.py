@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from softib.fabric.formats.files import shown_name
 from softib.fabric.model import Fabric
+from softib.foreign_text import shown
+from softib.input_files import shown_name
 
 __all__ = ["Problem", "Problems", "ReadResult"]
 
@@ -18,6 +19,9 @@ class Problem:
     file: str
     line: int
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", shown(self.reason))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.reason}" if self.line else f"{self.file}: {self.reason}"

@@ -15,8 +15,8 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.files import content, shown_name
 from softib.fabric.model import Fabric
+from softib.input_files import content, shown_name
 
 __all__ = ["NameMap", "apply", "parse", "read"]
 

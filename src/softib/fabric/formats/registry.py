@@ -18,9 +18,10 @@ from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.files import head, shown_name
+from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
+from softib.input_files import head, shown_name
 
 __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
 
@@ -55,6 +56,8 @@ FORMATS: tuple[Format, ...] = (
            _HERE + "ibdiagnet.db_csv:read"),
     Format("lst", "fabric", "an ibdiagnet .lst", r"^[ \t]*\{[ \t]*(?:CA|SW|RT)(?:-\w+)?[ \t]+Ports:[0-9A-Fa-f]+[ \t]",
            _HERE + "ibdiagnet.lst:read"),
+    Format("iblinkinfo", "fabric", "what iblinkinfo prints", r"^[^\n]{0,200}\d{1,3}\[[^\]\n]{0,6}\] ==\(", _HERE + "iblinkinfo:read"),
+    Format("net_dump", "fabric", "an ibdiagnet2.net_dump", r"(?i)^[ \t#:\w]{0,200}: *Neighbor Guid *:", _HERE + "ibdiagnet.net_dump:read"),
     Format("lfts", "lfts", "a dump of forwarding tables",
            r"^(?:Unicast lids \[|osm_ucast_mgr_dump_ucast_routes: Switch|[^\n]{0,80}Switch 0x[0-9a-fA-F]{1,16}[ \t]*\r?\nLID[ \t]*:"
            r"|\d{1,6}:(?:[ \t]+\d{1,3}){3})",
@@ -115,10 +118,16 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     start, name = sniff(Path(path)), shown_name(path)
     if not start.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{name}: the file is empty")
+    if b"\0" in start.rstrip(b"\0"):
+        raise UnknownFormat(
+            f"{name}: binary data (a NUL byte), and fabric files are text; give the text that a tool printed"
+        )
     kinds = tuple(among)
     for row in FORMATS:
         if (not kinds or row.kind in kinds) and re.search(row.signature.encode(), start, re.MULTILINE):
             return row
+    if other := named_dump(start):
+        raise UnknownFormat(f"{name}: this is {other.what}, {other.lacks}; {other.instead}")
     known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
     raise UnknownFormat(f"{name}: no known format in its content; softib reads {known}")
 
@@ -138,9 +147,21 @@ def read(
     if row.kind != "fabric":
         raise UnknownFormat(f"{shown_name(path)}: this is {row.what}, not a fabric; {_USE[row.kind]}")
     result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
+    _refuse_noise(path, row, result)
     for more in counters:
         result.problems += load(_HERE + "counters_text:read_counters")(more, result.fabric)
     return result
+
+
+def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
+    """Raise :class:`UnknownFormat` where more of the file's lines failed than nodes and cables were read: it is no such file."""
+    failed = len({p.line for p in result.problems if p.line})
+    read = result.fabric.sizes.nodes + result.fabric.sizes.cables
+    if failed > read:
+        first = min((p for p in result.problems if p.line), key=lambda p: p.line)
+        raise UnknownFormat(
+            f"{shown_name(path)}: looked like {row.what}, but {failed:,} lines cannot be read and {read:,} nodes and cables can; line {first.line}: {first.reason}"
+        )
 
 
 def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[str]:

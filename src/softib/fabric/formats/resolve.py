@@ -17,7 +17,6 @@ from softib.fabric.builder import FabricBuilder
 from softib.fabric.fec import ADVERTISED_FROM, advertise_fec
 from softib.fabric.formats import node_name_map as node_name_map_module
 from softib.fabric.formats.base import Problems, ReadResult
-from softib.fabric.formats.files import shown_name, stem
 from softib.fabric.formats.pairing import Cables, pair
 from softib.fabric.formats.records import UNKNOWN, Records
 from softib.fabric.formats.same_key import merge_repeated_nodes
@@ -28,6 +27,7 @@ from softib.iba.constants import NodeType, PhysState
 from softib.iba.devices import DEVICES, is_aggregation_node
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.input_files import shown_name, stem
 
 __all__ = ["named", "to_fabric"]
 

@@ -28,7 +28,6 @@ import numpy as np
 from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
-from softib.iba.devices import is_aggregation_node
 from softib.whole_files import write_text
 
 __all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
@@ -119,8 +118,7 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
     """Leaf switch → hosts under it."""
     at: dict[str, list[tuple[str, int]]] = {}
     often = Counter(fabric.node_names())
-    sharp = is_aggregation_node(fabric.node_desc)
-    for node in fabric.cas[~sharp[fabric.cas]].tolist():
+    for node in np.flatnonzero(fabric.is_host).tolist():
         desc = fabric.node_name(node)
         host = next(iter(spoken_names(desc)), "")
         if not host:

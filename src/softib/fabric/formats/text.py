@@ -10,13 +10,17 @@ import codecs
 import re
 from pathlib import Path
 
+from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problems
-from softib.fabric.formats.files import content
+from softib.foreign_text import shown as on_one_line
+from softib.input_files import content
 
 __all__ = ["LINE_LIMIT", "Junk", "complain_if_not_closed", "decoded", "octets", "read_lines", "shown"]
 
 LINE_LIMIT = 16 << 10
-"""Longest line in octets: the longest record of any format (a .db_csv PM row) has about 2,000."""
+"""Longest line in characters: the longest record of any format (a .db_csv PM row) has about 2,000."""
+MOST_LINES = 10_000_000
+"""Most lines of one file: an ibnetdiscover dump of 50,000 hosts has 500,000."""
 
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -41,13 +45,13 @@ def read_lines(path: Path, problems: Problems) -> list[str]:
     A line that is too long is an empty string and a problem.
     """
     got = content(path)
-    lines = decoded(got.data).split(b"\n")
-    out = []
-    for number, line in enumerate(lines, 1):
-        if len(line) > LINE_LIMIT:
-            problems.add(number, f"line of {len(line)} characters is no record: {shown(line[:80])}")
-            line = b""
-        out.append(line.decode("utf-8", "surrogateescape"))
+    data = decoded(got.data)
+    if data.count(b"\n") > MOST_LINES:
+        raise UnreadableFile(f"{problems.file}: more than {MOST_LINES:,} lines; a fabric file has at most that")
+    out = data.decode("utf-8", "surrogateescape").split("\n")
+    for at in [i for i, line in enumerate(out) if len(line) > LINE_LIMIT]:
+        problems.add(at + 1, f"line of {len(out[at])} characters is no record: {shown(out[at][:80])}")
+        out[at] = ""
     if got.flaw:
         problems.add(len(out), got.flaw)
     return out
@@ -61,8 +65,7 @@ def octets(text: str) -> bytes:
 def shown(value: str | bytes, width: int = 60) -> str:
     """``value`` quoted for a message: printable, one line, at most ``width`` characters."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else octets(value).decode("utf-8", "replace")
-    text = "".join(c if c.isprintable() else "?" for c in text.strip())
-    return repr(text if len(text) <= width else text[: width - 1] + "…")
+    return repr(on_one_line(text.strip(), width))
 
 
 class Junk:

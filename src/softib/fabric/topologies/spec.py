@@ -21,8 +21,8 @@ import numpy as np
 
 from softib.errors import InputError, SoftibError, UnknownName, UnreadableFile, wrong_value
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.files import head, shown_name, stem, uncompressed_name
 from softib.fabric.model import Fabric
+from softib.input_files import head, shown_name, stem, uncompressed_name
 
 __all__ = ["FORMAT", "count", "is_fabric_yaml", "load_fabric_yaml"]
 

@@ -6,14 +6,14 @@ are text. A key given twice, anchors and aliases are errors: a fabric file is sm
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from softib.errors import InputError, UnreadableFile
-from softib.fabric.formats.files import shown_name, small_content
+from softib.input_files import read_text, shown_name
+from softib.plain_yaml import CORE, CoreSchema, one_line
 
 __all__ = ["Lines", "load_yaml"]
 
@@ -34,22 +34,9 @@ class Lines(dict[Path_, int]):
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader with the core schema of YAML 1.2 for plain scalars."""
+    """The core schema, with the lines of keys: PyYAML's own parser, whose nodes hold them for plain scalars too."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}
-
-
-_CORE = (
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", list("-+0123456789")),
-    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
-     list("-+0123456789.")),
-)  # fmt: skip
-_VALID = {f"tag:yaml.org,2002:{tag}": re.compile(pattern) for tag, pattern, _ in _CORE}
-_PLAIN = {*_VALID, *(f"tag:yaml.org,2002:{tag}" for tag in ("str", "map", "seq"))}
-for _tag, _pattern, _first in _CORE:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
+    yaml_implicit_resolvers = CoreSchema.yaml_implicit_resolvers
 
 
 def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topology:") -> tuple[dict[str, Any], Lines]:
@@ -57,16 +44,8 @@ def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topo
 
     Raises :class:`UnreadableFile` (no file, not text) or :class:`InputError` (not YAML, not a mapping), with the line.
     """
-    got = small_content(path, MAX_BYTES + 1)
-    raw, path = got.data, Path(shown_name(path))
-    if got.flaw:
-        raise UnreadableFile(f"{path}: {got.flaw}")
-    if len(raw) > MAX_BYTES:
-        raise UnreadableFile(f"{path}: larger than {MAX_BYTES >> 10} KB; a {what} is a few lines of YAML")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{path}: not UTF-8 text (octet {error.start}); a {what} is a few lines of YAML") from None
+    text = read_text(path, what, MAX_BYTES)
+    path = Path(shown_name(path))
     loader = None
     try:
         loader = _Loader(text)
@@ -80,14 +59,14 @@ def load_yaml(path: Path, what: str = "fabric file", keys: str = "name: and topo
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         raise InputError(
-            f"{path}:{line}: not YAML: {_one_line(error.problem or error.context or 'unreadable')}"
+            f"{path}:{line}: not YAML: {one_line(error.problem or error.context or 'unreadable')}"
         ) from None
     except yaml.YAMLError as error:
-        raise UnreadableFile(f"{path}: not text: {_one_line(str(error))}") from None
+        raise UnreadableFile(f"{path}: not text: {one_line(str(error))}") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply for a {what}") from None
     except ValueError as error:  # an explicit tag on a scalar that it does not fit
-        raise InputError(f"{path}: {_one_line(str(error))}") from None
+        raise InputError(f"{path}: {one_line(str(error))}") from None
     finally:
         if loader is not None:
             loader.dispose()
@@ -123,14 +102,8 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
 
 def _check_tag(path: Path, node: yaml.Node) -> None:
     """Only the tags that plain values have: an explicit one may not fit its value, or make objects."""
-    pattern = _VALID.get(node.tag)
-    if node.tag not in _PLAIN or (
-        pattern and not (isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value))
-    ):
+    pattern = CORE.get(node.tag)
+    if node.tag not in CORE or (pattern and not (isinstance(node, yaml.ScalarNode) and pattern.fullmatch(node.value))):
         raise InputError(
-            f"{path}:{node.start_mark.line + 1}: a fabric file has no tags such as {_one_line(node.tag)}; write the value alone"
+            f"{path}:{node.start_mark.line + 1}: a fabric file has no tags such as {one_line(node.tag)}; write the value alone"
         )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:200]

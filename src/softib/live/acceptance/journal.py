@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError, UnreadableFile
+from softib.input_files import FILE_LIMIT, read_text
+from softib.plain_values import load_json
 
 __all__ = ["KEY", "Journal", "read_journal"]
 
@@ -18,11 +20,7 @@ VERSION = 1
 
 def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """(plan, entries). A last line that was cut off is left out. Raises :class:`UnreadableFile` for what is no journal."""
-    try:
-        lines = Path(path).read_text("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise UnreadableFile(f"{os.fspath(path)}: {error.strerror or error}") from None
-    rows = list(_parsed(lines))
+    rows = list(_parsed(read_text(path, "journal", FILE_LIMIT, "replace").splitlines()))
     if not rows or not isinstance(rows[0], dict) or rows[0].get(KEY) != VERSION:
         raise UnreadableFile(f"{os.fspath(path)}: no journal of softib accept; name the file that a run wrote")
     return rows[0], [r for r in rows[1:] if isinstance(r, dict)]
@@ -31,7 +29,7 @@ def read_journal(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[dic
 def _parsed(lines: list[str]) -> Iterator[Any]:
     for line in lines:
         try:
-            yield json.loads(line)
+            yield load_json(line)
         except ValueError:
             return  # cut off: the run ended while it wrote
 

@@ -11,7 +11,9 @@ import contextlib
 import os
 from pathlib import Path
 
+from softib.errors import UnreadableFile
 from softib.iba.constants import LID_UCAST_MAX
+from softib.input_files import read_text
 from softib.sm.lid_mgr import Lids
 
 __all__ = ["read_lids", "write_lids"]
@@ -23,8 +25,8 @@ def read_lids(path: Path) -> Lids:
     found: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        lines = read_text(path, "file of LIDs and keys", errors="replace").splitlines()
+    except UnreadableFile:
         return found
     for line in lines:
         try:

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from softib.errors import UnreadableFile
+from softib.input_files import read_text
 from softib.sm.mkeys import End, MKeys
 
 __all__ = ["read_keys", "write_keys"]
@@ -52,8 +54,8 @@ def _neighbour_file(lids: Path, what: str) -> Path:
 
 def _pairs(path: Path) -> Iterable[tuple[str, str]]:
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        lines = read_text(path, "file of LIDs and keys", errors="replace").splitlines()
+    except UnreadableFile:
         return
     for line in lines:
         fields = line.split()

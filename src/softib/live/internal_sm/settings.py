@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from softib.errors import UnreadableFile
+from softib.input_files import read_text
 from softib.sm.config import SmConfig, config_of
 from softib.sm.options.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
 from softib.sm.options.file import read_options
@@ -41,7 +41,9 @@ class ManagerSettings:
         check_engine_keys(self.fallback)
         found: dict[str, Any] = {}
         if self.options is not None:
-            found, unused = read_options(_text(self.options), self.options)
+            found, unused = read_options(
+                read_text(self.options, "file of OpenSM's options", errors="replace"), self.options
+            )
             for name in dict.fromkeys(unused):
                 self.note(f"{self.options}: {left_out(name)}")
         if (
@@ -70,10 +72,3 @@ class ManagerSettings:
         first = settings_of(section)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None

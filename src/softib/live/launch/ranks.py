@@ -13,7 +13,6 @@ import numpy as np
 from softib.errors import InputError, UnknownName
 from softib.fabric.hosts import host_of
 from softib.fabric.node_finder import NodeFinder
-from softib.iba.devices import is_aggregation_node
 
 __all__ = ["Job", "Ranks", "job_of"]
 
@@ -82,11 +81,11 @@ class Ranks:
         return self._hosts[rank % len(self._hosts)] if self._hosts else None
 
     def _each_host(self) -> Iterator[int]:
-        """The first linked CA of each host, in the order of the file. SHARP aggregation nodes are no hosts."""
+        """The first linked CA of each host, in the order of the file."""
         f = self.finder.fabric
         linked = np.unique(f.port_node[np.flatnonzero(f.linked)])
         seen: set[int] = set()
-        for node in linked[~f.is_switch[linked] & ~is_aggregation_node(f.node_desc[linked])].tolist():
+        for node in linked[f.is_host[linked]].tolist():
             if node not in seen:
                 seen.update(host_of(f, node))
                 yield node

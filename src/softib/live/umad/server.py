@@ -31,6 +31,7 @@ from softib.live.umad.kernels import AGENT_AT
 from softib.live.umad.requests import UmadRequests
 from softib.live.umad.wire import MESSAGE_SIZE, constant, reply, request_of
 from softib.live.unix_server import SeqpacketServer, peer_pid, receive
+from softib.plain_values import whole_number
 
 __all__ = ["UmadServer"]
 
@@ -137,8 +138,8 @@ class UmadServer(SeqpacketServer):
 
     def _open(self, request: Any, issm: bool, sock: socket.socket) -> tuple[int, int, UmadFile | IssmFile | None]:
         view = self.views.known.get(request["view"].decode("utf-8", "replace"))
-        digits = request["path"].decode("ascii", "replace")
-        port = view.port(int(digits)) if view is not None and digits.isdigit() else None
+        number = whole_number(request["path"].decode("ascii", "replace"))
+        port = view.port(number) if view is not None and number is not None else None
         if port is None:
             return errno.ENXIO, 0, None
         if issm and any(f.issm and f.port == port for f in self.files.values()):

@@ -8,6 +8,7 @@ import time
 from logging.handlers import RotatingFileHandler
 
 from softib.errors import InputError
+from softib.foreign_text import shown
 
 __all__ = ["LEVELS", "set_up_log"]
 
@@ -37,7 +38,7 @@ class _Short(logging.Formatter):
         """The line."""
         more = ", ".join(f"{k} {v}" for k, v in _details(record).items())
         line = f"softib: {record.getMessage()}" + (f": {more}" if more else "")
-        return "".join(c if c.isprintable() else "\ufffd" for c in line)
+        return shown(line)
 
 
 def set_up_log(level: str, path: str | None, max_mb: int, to_stderr: bool) -> logging.Logger:

@@ -13,6 +13,7 @@ from typing import Any
 
 from softib.errors import PeerError, SoftibError
 from softib.iba.constants import PortState
+from softib.input_files import FILE_LIMIT, read_text
 from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.kept_keys import read_keys, write_keys
@@ -184,7 +185,9 @@ class UmadManager:
         path = self.hooks.database
         if path is None or not path.is_file():
             return
-        copy = read_dump(path.read_text(encoding="utf-8", errors="replace"), str(path), clock_ps())
+        copy = read_dump(
+            read_text(path, "dump of the administrator", FILE_LIMIT, errors="replace"), str(path), clock_ps()
+        )
         copy.here = list(self.sm.lids)
         self.sm.sa_manager.restore(copy, self.sm.config)
 

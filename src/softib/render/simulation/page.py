@@ -8,6 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from softib.analysis.labels import short_name
+from softib.foreign_text import shown_lines
 from softib.render.charts import heat_map
 from softib.render.phrases import bytes_text, time_text
 from softib.render.simulation.failures import failure_lines
@@ -37,11 +38,11 @@ def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], ru
     over, maps = figures.get("over_time", {}), {}
     for kind in ("tiers", "ports", "queues") if over else ():
         maps[kind] = Markup(heat_over_time(over[kind], over["interval_us"], f"{kind} over time"))
-    return environment.get_template("simulation.html.j2").render(
+    return shown_lines(environment.get_template("simulation.html.j2").render(
         s=figures, curve=Markup(latency_curves(latencies_us)), heat=Markup(_heat(run)) if run is not None else "",
         failures=failure_lines(figures), what="phase" if run is None else "message", maps=maps, part_names=PARTS, wait_names=WAITS,
         timeline=Markup(timeline_chart(figures["trace"])) if "trace" in figures else "", curves=[n for n, c in latencies_us if len(c)][:CURVES],
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _heat(run: Simulated) -> str:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from softib.errors import InputError, UnreadableFile
+from softib.errors import InputError
+from softib.input_files import FILE_LIMIT, read_text
 from softib.routing.chain_policy import ChainPolicy, parse_chain
 from softib.routing.engine import RouteOptions
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
@@ -38,8 +39,8 @@ __all__ = [
 
 GUID_FILES = {"root_guid_file": "root_guids", "cn_guid_file": "cn_guids", "io_guid_file": "io_guids"}
 """OpenSM's option → field of :class:`RouteOptions`."""
-ENGINE_FILES = {"torus_config": "torus_config", "lfts_file": "lfts"}
-"""Likewise, where the engine reads the text itself."""
+ENGINE_FILES = ("torus_config", "lfts_file")
+"""Options whose engine reads the text itself."""
 CHAIN_FILES = ("pgrp_policy_file", "topo_policy_file", "rch_policy_file")
 """Files of engine ``chain``, under the names of NVIDIA's OpenSM."""
 ENGINE_NUMBERS = ("nue_max_num_vls", "data_vls", "seed")
@@ -125,7 +126,10 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
 def route_options(section: Mapping[str, Any]) -> RouteOptions:
     """What ``section`` says of engines; the files that it names are read."""
     found: dict[str, Any] = {field: read_guids(section[key]) for key, field in GUID_FILES.items() if section.get(key)}
-    found |= {field: _text(section[key]) for key, field in ENGINE_FILES.items() if section.get(key)}
+    if section.get("torus_config"):
+        found["torus_config"] = _text(section["torus_config"])
+    if section.get("lfts_file"):
+        found["lfts"] = read_text(section["lfts_file"], "dump of tables", FILE_LIMIT, errors="replace")
     found |= {key: int(section[key]) for key in ENGINE_NUMBERS if section.get(key) is not None}
     policy = _chain(section)
     return RouteOptions(**found) if policy is None else RouteOptions(**found, chain=policy)
@@ -180,7 +184,4 @@ def _lines(path: str) -> Iterable[str]:
 
 
 def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
+    return read_text(path, "file of the subnet manager", errors="replace")

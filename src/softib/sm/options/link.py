@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from softib.errors import InputError
+from softib.iba.constants import MAX_SWITCH_PORTS
+from softib.plain_values import whole_number
 
 __all__ = [
     "ALL_EXT",
@@ -107,9 +109,10 @@ def _rule(tokens: list[str]) -> LinkRule:
     portnums: set[int] = set()
     for part in listed.rstrip("]").split(",") if listed else []:
         first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        ends = whole_number(first), whole_number(last or first)
+        if ends[0] is None or ends[1] is None or ends[1] > MAX_SWITCH_PORTS:
             raise ValueError(f"{tokens[0]!r}: {part!r} is no port; write leaf-3[1-4,9]")
-        portnums |= set(range(int(first), int(last or first) + 1))
+        portnums |= set(range(ends[0], ends[1] + 1))
     fields: dict[str, Any] = {"width": 0, "speed": 0, "ext": 0, "ext2": 0, "fec": 0, "fdr10": 0}
     for word in tokens[1:]:
         key, _, values = word.partition("=")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError
+from softib.plain_values import load_json
 from softib.workloads.traces.chakra import Node, NodeType
 from softib.workloads.traces.plain_collectives import COLLECTIVES
 
@@ -28,8 +28,8 @@ GROUP, COLLECTIVE = 2, 4
 def nodes_of(path: Path, data: bytes) -> list[Node]:
     """The nodes in ``data``. Raises :class:`InputError` with the file, and with the node that is at fault."""
     try:
-        held = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        held = load_json(data)
+    except ValueError as error:
         raise InputError(f"{path}: no JSON: {str(error).splitlines()[0]}") from None
     rows = held.get("workload_graph", held.get("nodes")) if isinstance(held, dict) else None
     if not isinstance(rows, list):

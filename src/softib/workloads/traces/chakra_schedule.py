@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.errors import InputError
+from softib.input_files import content
 from softib.workloads.schedule.builder import Builder
 from softib.workloads.schedule.schedule import ANY, Kind, Schedule
 from softib.workloads.traces.chakra import Node, NodeType, rank_files, read_nodes
@@ -35,10 +36,10 @@ def read_chakra(path: Path, ranks: int) -> Schedule:
     files = rank_files(path)
     traces = []
     for rank, file in enumerate(files):
-        try:
-            traces.append(read_nodes(file, file.read_bytes(), rank))
-        except OSError as error:
-            raise InputError(f"{file}: cannot read: {error.strerror or error}") from None
+        got = content(file, what="trace")
+        if got.flaw:
+            raise InputError(f"{file}: {got.flaw}")
+        traces.append(read_nodes(file, got.data, rank))
     return schedule_of(str(path), traces * ranks if len(traces) == 1 else traces)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softib.errors import InputError
+from softib.input_files import content
 from softib.workloads.schedule.schedule import Schedule
 from softib.workloads.traces.goal import read_goal
 
@@ -25,8 +26,6 @@ REFUSED = (
     (b"MPI_Init entering at", "a DUMPI trace as text"),
 )
 """Beginnings of forms that are not read."""
-ARCHIVE = b"\x1f\x8b"
-"""Beginning of what gzip wrote."""
 MOST_BYTES = 1 << 32
 
 
@@ -40,12 +39,10 @@ def read_trace(path: Path, ranks: int = 2) -> Schedule:
         from softib.workloads.traces.chakra_schedule import read_chakra
 
         return read_chakra(path, ranks)
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: {path.stat().st_size:,} bytes; a trace has at most {MOST_BYTES:,}")
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: cannot read: {error.strerror or error}") from None
+    got = content(path, MOST_BYTES, "trace")
+    if got.flaw:
+        raise InputError(f"{path}: {got.flaw}")
+    data = got.data
     refuse(path, data)
     return read_goal(path, data)
 
@@ -65,5 +62,3 @@ def refuse(path: Path, data: bytes) -> None:
     for begin, what in REFUSED:
         if data.startswith(begin):
             raise InputError(f"{path} is {what}, which is not read; convert it to GOAL (schedgen does)")
-    if data.startswith(ARCHIVE):
-        raise InputError(f"{path} is compressed; unpack it, and give the trace that is in it")

@@ -31,13 +31,13 @@ LARGEST = {"size": MOST_OCTETS, "peer": 2**31 - 1, "tag": 2**63 - 1, "calc": MOS
 """What the numbers of an operation may be."""
 _OP = re.compile(
     r"(?:(?P<label>\w+)\s*:\s*)?(?:"
-    r"(?P<what>send|recv)\s+(?P<size>\d+)b\s+(?:to|from)\s+(?P<peer>\d+|-1)(?:\s+tag\s+(?P<tag>\d+|-1))?"
-    r"|calc\s+(?P<calc>\d+))"
-    r"(?:\s+cpu\s+(?P<cpu>\d+))?(?:\s+nic\s+\d+)?\s*;?"
+    r"(?P<what>send|recv)\s+(?P<size>\d{1,99})b\s+(?:to|from)\s+(?P<peer>\d{1,99}|-1)(?:\s+tag\s+(?P<tag>\d{1,99}|-1))?"
+    r"|calc\s+(?P<calc>\d{1,99}))"
+    r"(?:\s+cpu\s+(?P<cpu>\d{1,99}))?(?:\s+nic\s+\d+)?\s*;?"
 )
 _REQUIRES = re.compile(r"(\w+)\s+(requires|irequires)\s+(\w+)\s*;?")
-_RANK = re.compile(r"rank\s+(\d+)\s*\{")
-_RANKS = re.compile(r"num_ranks\s+(\d+)\s*;?")
+_RANK = re.compile(r"rank\s+(\d{1,99})\s*\{")
+_RANKS = re.compile(r"num_ranks\s+(\d{1,99})\s*;?")
 _COMMENT = re.compile(rb"/\*.*?\*/", re.S)
 
 

@@ -18,15 +18,15 @@ __all__ = ["Counters"]
 
 _ARGS = r"(?:\s+(?:arg[1-4]|hh|ph|ch|mem)\s+\d+)*"
 _LABEL = r"(?:(?P<label>\w+)\s*:\s*)?"
-_WHEN = r"(?:\s+when\s+(?P<when>\d+)\s+reaches\s+(?P<value>\d+))?"
+_WHEN = r"(?:\s+when\s+(?P<when>\d{1,18})\s+reaches\s+(?P<value>\d{1,18}))?"
 _PUT = re.compile(
-    rf"{_LABEL}t?put\s+(?P<size>\d+)b\s+to\s+(?P<peer>\d+){_ARGS}{_WHEN}(?:\s+ct\s+(?P<ct>\d+))?\s+tag\s+(?P<tag>\d+)\s*;?"
+    rf"{_LABEL}t?put\s+(?P<size>\d{{1,18}})b\s+to\s+(?P<peer>\d{{1,18}}){_ARGS}{_WHEN}(?:\s+ct\s+(?P<ct>\d{{1,18}}))?\s+tag\s+(?P<tag>\d{{1,18}})\s*;?"
 )
 _APPEND = re.compile(
-    rf"{_LABEL}t?append\s+(?P<size>\d+)b\s+to\s+(?:priority|overflow)_list{_ARGS}\s+allowed\s+(?P<peer>\d+){_WHEN}(?:\s+ct\s+(?P<ct>\d+))?"
-    r"(?:\s+use_once)?\s+tag\s+(?P<tag>\d+)\s*;?"
+    rf"{_LABEL}t?append\s+(?P<size>\d{{1,18}})b\s+to\s+(?:priority|overflow)_list{_ARGS}\s+allowed\s+(?P<peer>\d{{1,18}}){_WHEN}(?:\s+ct\s+(?P<ct>\d{{1,18}}))?"
+    r"(?:\s+use_once)?\s+tag\s+(?P<tag>\d{1,18})\s*;?"
 )
-_TEST = re.compile(rf"{_LABEL}test\s+(?P<when>\d+)\s+for\s+(?P<value>\d+)\s*;?")
+_TEST = re.compile(rf"{_LABEL}test\s+(?P<when>\d{{1,18}})\s+for\s+(?P<value>\d{{1,18}})\s*;?")
 _GET = re.compile(r"(?:\w+\s*:\s*)?t?get\s.*")
 Wrong = Callable[[str], InputError]
 

@@ -23,11 +23,11 @@ from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
 from softib.fabric.formats.cabling.port_label import normal_label, portnum_of_label
-from softib.fabric.formats.files import content, head, shown_name
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
+from softib.input_files import content, head, shown_name
 from softib.whole_files import write_text
 
 __all__ = ["CablingPlan", "decode", "join_plans", "mark_repeats", "read_plan", "write_plan"]

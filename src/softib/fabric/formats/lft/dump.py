@@ -19,11 +19,11 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.files import content
 from softib.fabric.formats.lft.omnet import looks_like_omnet, read_omnet
 from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
+from softib.input_files import content
 from softib.whole_files import write_file
 
 __all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
@@ -205,7 +205,7 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
                 entries = zip(used.tolist(), lft[switch][used].tolist(), strict=True)
                 out.write(
                     f"Unicast lids [0x0-0x{int(used.max(initial=0)):x}] of switch Lid {int(switch_lid[switch])} "
-                    f"guid 0x{int(fabric.node_guid[node]):016x} ({_line(fabric.node_name(node))}):\n"
+                    f"guid 0x{int(fabric.node_guid[node]):016x} ({fabric.node_name(node)}):\n"
                     "  Lid  Out   Destination\n       Port     Info \n"
                 )
                 out.write("".join([lead[i] + ports[p] + destination[i] for i, p in entries]))
@@ -222,10 +222,6 @@ def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
     return ["the source holds no forwarding tables, so the dump is empty; softib route --dump computes and writes some"]
 
 
-def _line(name: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in name)
-
-
 def _destinations(fabric: Fabric, n: int) -> list[str]:
     """By LID: what stands behind the port, as infiniband-diags writes it."""
     kind_names = {NodeType.CA: "Channel Adapter", NodeType.SWITCH: "Switch", NodeType.ROUTER: "Router"}
@@ -235,7 +231,7 @@ def _destinations(fabric: Fabric, n: int) -> list[str]:
         lid, node = int(lids[port]), int(fabric.port_node[port])
         if lid:
             kind = kind_names.get(NodeType(int(fabric.node_type[node])), "Unknown node type")
-            text = f" : ({kind} portguid 0x{int(fabric.port_guid[port]):016x}: '{_line(fabric.node_name(node))}')\n"
+            text = f" : ({kind} portguid 0x{int(fabric.port_guid[port]):016x}: '{fabric.node_name(node)}')\n"
             for copy in range(lid, min(lid + (1 << int(lmc[port])), n)):
                 out[copy] = text
     return out

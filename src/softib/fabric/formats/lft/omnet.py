@@ -17,9 +17,9 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.files import content
 from softib.fabric.formats.lft.parse import NO_ROUTE, Dump, Section
 from softib.fabric.model import Fabric
+from softib.input_files import content, read_text
 
 __all__ = ["looks_like_omnet", "read_hcas", "read_omnet"]
 
@@ -38,21 +38,21 @@ def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> t
     """Tables and the switch of each (-1 = not in the fabric). Raises :class:`UnreadableFile` without the ``.ini``."""
     ini = path.with_name(path.name + ".ini")
     try:
-        users = _users(ini.read_bytes().decode("utf-8", "replace"), str(ini), problems)
-    except OSError as error:
-        reason = f"{path}: its rows belong to switches that {ini.name} names, and that cannot be read: {error.strerror or error}"
+        users = _users(read_text(ini, "list of rows", errors="replace"), str(ini), problems)
+    except UnreadableFile as error:
+        reason = f"{path}: its rows belong to switches that {ini.name} names, and that cannot be read: {str(error).removeprefix(f'{ini}: ')}"
         raise UnreadableFile(reason) from None
     modules = [re.sub(r"[^A-Za-z0-9]", "_", fabric.node_name(int(n))) for n in fabric.switch_node]
     sections: list[Section] = []
     owner: list[int] = []
     parts: list[np.ndarray] = []
     for line, raw in enumerate(data.split(b"\n"), 1):
-        text = raw.rstrip(b"\r")
-        if not text.strip():
+        row = raw.rstrip(b"\r")
+        if not row.strip():
             continue
-        match = _ROW.match(text)
+        match = _ROW.match(row)
         if match is None:
-            problems.add(line, f"not 'row: port port …': {text[:60].decode('utf-8', 'replace')!r}")
+            problems.add(line, f"not 'row: port port …': {row[:60].decode('utf-8', 'replace')!r}")
             continue
         ports = np.array(match.group(2).split(), np.int64)
         for switch in _switches(int(match.group(1)), users, modules, line, problems):
@@ -92,11 +92,10 @@ def _switches(row: int, users: dict[int, list[str]], modules: list[str], line: i
 
 def read_hcas(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
     """LIDs that a ``.hcas`` file gives: ``uint16[ports]``, 0 = none; and what was wrong."""
-    text = content(path).data.decode("utf-8", "replace")
     problems = Problems(str(path))
     lid = np.zeros(fabric.sizes.ports, np.uint16)
     nodes = {name: i for i, name in enumerate(fabric.node_names())}
-    for line, raw in enumerate(text.splitlines(), 1):
+    for line, raw in enumerate(content(path).data.decode("utf-8", "replace").splitlines(), 1):
         match = _HCA.match(raw)
         if match is None:
             if raw.strip():

@@ -18,6 +18,7 @@ from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
+from softib.input_files import content, read_text
 
 __all__ = ["SPEED_OF_G", "Board", "Chip", "Ibnl", "IbnlLibrary", "SubBoard", "Wire", "parse_ibnl", "read_ibnl"]
 
@@ -214,13 +215,7 @@ class _Parser:
 
 def read_ibnl(path: str | Path) -> Ibnl:
     """Read one file; raises :class:`UnreadableFile` where that is impossible."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UnreadableFile(f"{path}: {error.strerror or error}") from None
-    if len(data) > MAX_FILE:
-        raise UnreadableFile(f"{path}: {len(data)} bytes are no IBNL system description")
-    return parse_ibnl(data.decode("utf-8", "replace"), str(path))
+    return parse_ibnl(read_text(path, "system description", MAX_FILE, "replace"), str(path))
 
 
 class IbnlLibrary:
@@ -250,11 +245,9 @@ class IbnlLibrary:
 
     def _index(self, path: Path) -> None:
         try:
-            if path.stat().st_size > MAX_FILE:
-                raise OSError(0, f"more than {MAX_FILE} bytes are no IBNL system description")
-            found = _TOP_NAMES.search(path.read_bytes())
-        except OSError as error:
-            self.problems.append(Problem(str(path), 0, error.strerror or str(error)))
+            found = _TOP_NAMES.search(content(path, MAX_FILE, "system description").data)
+        except UnreadableFile as error:
+            self.problems.append(Problem(str(path), 0, str(error).removeprefix(f"{path}: ")))
             return
         for name in found.group(1).decode("utf-8", "replace").split(",") if found else ():
             self._paths.setdefault(name.strip(), path)

@@ -1,4 +1,7 @@
-"""The bytes of a file for every reader: a regular file, standard input (``-``), a FIFO, or any of them compressed.
+"""The one door to files that a user names: a regular file, standard input (``-``), a FIFO, or any of them compressed, up to a limit.
+
+Every such file is read with these functions, so none of them takes more memory than its limit, whatever it is. A test
+refuses any other way to open one. (:mod:`softib.whole_files` is the door for output.)
 
 Dumps come compressed from where they are kept. gzip, bzip2 and xz are unpacked by their magic numbers, never by the suffix;
 zstd is named, since Python 3.11 cannot unpack it. A compressed file that is cut or damaged gives what stands before the
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import os
 import stat
 import sys
 import zlib
@@ -21,6 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from softib.errors import UnreadableFile
+from softib.plain_values import load_json
 
 __all__ = [
     "FILE_LIMIT",
@@ -29,6 +34,8 @@ __all__ = [
     "content",
     "head",
     "is_stdin",
+    "json_document",
+    "read_text",
     "release",
     "shown_name",
     "small_content",
@@ -38,7 +45,13 @@ __all__ = [
 
 STDIN = "-"
 FILE_LIMIT = 1 << 30
-"""Largest file in octets, packed and unpacked: a dump of 50,000 hosts has about 40 MB."""
+"""Largest file in bytes, packed and unpacked: a dump of 50,000 hosts has about 40 MB."""
+TEXT_LIMIT = 16 << 20
+"""Largest file of settings, GUIDs, hosts or names in bytes."""
+PACKED_FLOOR = 64 << 20
+PACKED_RATIO = 100
+"""A compressed file may unpack to ``PACKED_FLOOR`` bytes, or to ``PACKED_RATIO`` times its size where that is more. Real dumps
+compress 10 to 40 times with gzip, at most 120 times with xz; a gzip bomb 1,030 times."""
 CHUNK = 1 << 20
 XZ_MEMORY = 256 << 20
 """What unpacking xz may take; ``xz -9`` needs 65 MiB."""
@@ -91,51 +104,77 @@ _streams: dict[str, tuple[Any, bytes]] = {}
 """Bytes of standard input and FIFOs by path, with what identifies the stream (another one may come under the same path)."""
 
 
-def is_stdin(path: str | Path) -> bool:
+def is_stdin(path: str | os.PathLike[str]) -> bool:
     """True for ``-``."""
     return str(path) == STDIN
 
 
-def shown_name(path: str | Path) -> str:
+def shown_name(path: str | os.PathLike[str]) -> str:
     """How messages and results call the file: ``stdin`` for ``-``."""
     return "stdin" if is_stdin(path) else str(path)
 
 
-def release(path: str | Path) -> None:
+def release(path: str | os.PathLike[str]) -> None:
     """Give back the memory of a stream that was read. Standard input is at its end then; a FIFO waits for another writer."""
     _streams.pop(str(path), None)
 
 
-def stem(path: str | Path) -> str:
+def stem(path: str | os.PathLike[str]) -> str:
     """Name of a file without its suffix, nor that of its compression; ``stdin`` for standard input."""
     return "stdin" if is_stdin(path) else uncompressed_name(path).stem
 
 
-def uncompressed_name(path: str | Path) -> Path:
+def uncompressed_name(path: str | os.PathLike[str]) -> Path:
     """The path without the suffix of a compression: ``pod.yaml`` of ``pod.yaml.gz``."""
     path = Path(path)
     return path.with_suffix("") if path.suffix.lower() in _SUFFIXES else path
 
 
-def head(path: str | Path, most: int) -> bytes:
+def head(path: str | os.PathLike[str], most: int) -> bytes:
     """The first ``most`` octets, unpacked. Raises :class:`UnreadableFile` with the system's reason."""
     return small_content(path, most).data
 
 
-def content(path: str | Path) -> Content:
-    """All of it, unpacked.
+def content(path: str | os.PathLike[str], most: int | None = None, what: str = "fabric file") -> Content:
+    """All of it, unpacked. ``what`` it should be, and the ``most`` bytes that such a file has (default :data:`FILE_LIMIT`).
 
-    Raises :class:`UnreadableFile`: the system gives no bytes, it is no regular file, larger than :data:`FILE_LIMIT`, or
-    compressed in a way that cannot be unpacked from its first octet on.
+    Raises :class:`UnreadableFile`: the system gives no bytes, it is no regular file, larger than ``most``, or
+    compressed in a way that cannot be unpacked from its first byte on.
     """
-    path = Path(path)
-    got = small_content(path, FILE_LIMIT + 1)
-    if len(got.data) > FILE_LIMIT:
-        raise UnreadableFile(f"{shown_name(path)}: more than {FILE_LIMIT >> 20} MiB; a fabric file has at most that")
+    most = FILE_LIMIT if most is None else most
+    got = small_content(path, most + 1)
+    if len(got.data) > most:
+        size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
+        raise UnreadableFile(f"{shown_name(path)}: more than {size}; a {what} has at most that")
     return got
 
 
-def small_content(path: str | Path, most: int) -> Content:
+def read_text(path: str | os.PathLike[str], what: str, most: int = TEXT_LIMIT, errors: str = "strict") -> str:
+    """A whole text file in UTF-8 without its byte-order mark. ``errors`` as for :meth:`bytes.decode`.
+
+    Raises :class:`UnreadableFile` as :func:`content` does, and where the file is cut or not UTF-8.
+    """
+    got = content(path, most, what)
+    if got.flaw:
+        raise UnreadableFile(f"{shown_name(path)}: {got.flaw}")
+    try:
+        return got.data.decode("utf-8-sig", errors)
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {what}") from None
+
+
+def json_document(path: str | os.PathLike[str], what: str, hint: str, most: int = 256 << 20) -> Any:
+    """The document in a JSON file. ``hint``: what to do where the file is not JSON.
+
+    Raises :class:`UnreadableFile` as :func:`read_text` does.
+    """
+    try:
+        return load_json(read_text(path, what, most))
+    except ValueError:
+        raise UnreadableFile(f"{shown_name(path)}: not JSON; {hint}") from None
+
+
+def small_content(path: str | os.PathLike[str], most: int) -> Content:
     """At most ``most`` bytes of it, unpacked; ``flaw`` only where the damage comes before. Raises as :func:`content`."""
     path = Path(path)
     name = shown_name(path)
@@ -145,6 +184,8 @@ def small_content(path: str | Path, most: int) -> Content:
         found = path.stat()
         if stat.S_ISFIFO(found.st_mode):
             return _unpacked(name, iter([_fifo(path, (found.st_dev, found.st_ino))]), most)
+        if stat.S_ISDIR(found.st_mode):
+            raise UnreadableFile(f"{path}: a directory, not a regular file; name the file in it")
         if not stat.S_ISREG(found.st_mode):
             raise UnreadableFile(f"{path}: not a regular file; save the text in one first, or pipe it in and name it -")
         with path.open("rb") as file:
@@ -185,38 +226,47 @@ def _unpacked(name: str, chunks: Iterator[bytes], most: int) -> Content:
     for magic, method, make in _PACKED:
         if first.startswith(magic):
             data, flaw = _unpack(first, chunks, make, magic, most)
+            if flaw == _BOMB:
+                raise UnreadableFile(
+                    f"{name}: {method} data of more than {PACKED_RATIO} times its size; unpack it, and give what is in it"
+                )
             if flaw and not data:
                 raise UnreadableFile(f"{name}: {method} data that cannot be unpacked: {flaw}")
-            return Content(data, flaw and f"the {method} data cannot be unpacked from here on: {flaw}")
-    parts, size = [first], len(first)
-    while size < most and (chunk := next(chunks, b"")):
-        parts.append(chunk)
-        size += len(chunk)
-    return Content(b"".join(parts)[:most])
+            return Content(bytes(data), flaw and f"the {method} data cannot be unpacked from here on: {flaw}")
+    plain = bytearray(first[:most])  # grows in place: no second copy while it is joined
+    while len(plain) < most and (chunk := next(chunks, b"")):
+        plain += chunk[: most - len(plain)]
+    return Content(bytes(plain))
+
+
+_BOMB = "bomb"
 
 
 def _unpack(
     chunk: bytes, chunks: Iterator[bytes], make: Callable[[], _Unpacker], magic: bytes, most: int
-) -> tuple[bytes, str]:
-    """At most ``most`` octets, and what is wrong with the stream. Several members are one file, as gzip(1) has it."""
-    parts: list[bytes] = []
-    size = 0
+) -> tuple[bytearray, str]:
+    """At most ``most`` bytes, and what is wrong with the stream. Several members are one file, as gzip(1) has it."""
+    out = bytearray()
+    packed = len(chunk)
     unpacker = make()
     try:
-        while size < most:
-            part = unpacker.decompress(chunk, most - size)
-            parts.append(part)
-            size += len(part)
+        while len(out) < most:
+            allowed = max(PACKED_FLOOR, PACKED_RATIO * packed)
+            out += unpacker.decompress(chunk, min(most - len(out), CHUNK))
             chunk = b""
             if unpacker.eof:
                 rest = unpacker.unused_data or next(chunks, b"")
                 if not rest.strip(b"\0"):
                     break  # padding, as tapes have it
                 if not rest.startswith(magic[: len(rest)]):
-                    return b"".join(parts), "something else follows it"
+                    return out, "something else follows it"
                 unpacker, chunk = make(), rest
-            elif unpacker.needs_input and not (chunk := next(chunks, b"")):
-                return b"".join(parts), "it is cut"
+            elif unpacker.needs_input:
+                if not (chunk := next(chunks, b"")):
+                    return out, "it is cut"
+                packed += len(chunk)
+            elif len(out) > allowed:
+                return out, _BOMB
     except (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError) as error:
-        return b"".join(parts), " ".join(str(error).split())[:100] or type(error).__name__
-    return b"".join(parts), ""
+        return out, " ".join(str(error).split())[:100] or type(error).__name__
+    return out, ""

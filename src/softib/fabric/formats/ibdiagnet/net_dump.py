@@ -1,0 +1,186 @@
+"""Reads ``ibdiagnet2.net_dump``: every port of every switch, and where its cable leads::
+
+    "MF0;leaf01:MQM8700/U1", Mellanox, 0x0c42a10300aa0000, LID 1
+      #     : IB# : Sta : PhysSta : … : LSA : … : Neighbor Guid      : N# : NLID : Neighbor Description
+      1/1/1 : 1   : ACT : LINK UP : … : 100 : … : 0x0c42a10300aa1000 : 1  : 11   : "m-3001 HCA-1"
+
+Versions of ibdiagnet have other columns and other headings for them: a column is found by its heading. A port of a switch
+is named by its label (``1/1/1``), which its own line translates to a number; an adapter's is the last number of its label.
+Every switch has a section, so a neighbour without one is an adapter. Its GUID is the NodeGUID.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, parse_rate
+from softib.fabric.formats.resolve import named, to_fabric
+from softib.fabric.formats.text import Junk, complain_if_not_closed, read_lines, shown
+from softib.iba.constants import NodeType, PortState
+from softib.plain_values import whole_number
+
+__all__ = ["read"]
+
+_HEAD = re.compile(r"\s*\"(.*)\"\s*,\s*(.*?)\s*,\s*(0x[0-9a-fA-F]{1,16})\s*,\s*LID\s+(\d{1,6})\s*\Z")
+_QUIET = re.compile(r"\s*(?:#.*|-+)?\Z")
+_STATES = {
+    "ACT": PortState.ACTIVE,
+    "ARM": PortState.ARMED,
+    "INI": PortState.INIT,
+    "INIT": PortState.INIT,
+    "DOWN": PortState.DOWN,
+}
+_HEADINGS = {
+    "label": ("#",), "port": ("ib#", "#"), "state": ("sta",), "width": ("lwa",), "speed": ("lsa",), "guid": ("neighbor guid",),
+    "peer_port": ("n#",), "lid": ("nlid", "neighbor lid"), "peer": ("neighbor description",),
+}  # fmt: skip
+"""What a column is → its headings; of two equal ones (``#``) the first is the label, the last the number."""
+
+
+@dataclass
+class _Port:
+    """A linked port, its cells by the names of :data:`_HEADINGS`."""
+
+    node: int
+    number: int
+    line: int
+    cell: dict[str, str]
+
+
+def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
+    """Read it. Raises :class:`UnreadableFile` when no line of it can be read."""
+    problems = Problems(str(path))
+    lines = read_lines(path, problems)
+    work, junk = _Reader(problems), Junk(problems, "a line of ibdiagnet2.net_dump")
+    for number, line in enumerate(lines, 1):
+        if head := _HEAD.match(line):
+            work.switch(number, head)
+        elif "neighbor guid" in line.lower():
+            work.columns = _columns(line)
+        elif not _QUIET.match(line) and not work.port(number, line):
+            junk.add(number, line)
+    junk.flush()
+    complain_if_not_closed(lines, problems)
+    work.finish()
+    return named(to_fabric(work.records, path, "net_dump", problems), node_name_map)
+
+
+def _columns(line: str) -> dict[str, int]:
+    heads = [h.strip().lower() for h in line.split(":")]
+    found = {}
+    for name, titles in _HEADINGS.items():
+        at = [i for i, h in enumerate(heads) if h in titles]
+        if at:
+            found[name] = at[-1] if name == "port" else at[0]
+    return found | {"": len(heads)}
+
+
+class _Reader:
+    """Switches of headings; neighbours are resolved when all are known."""
+
+    def __init__(self, problems: Problems):
+        self.problems, self.records = problems, Records(file=problems.file)
+        self.add_port = self.records.port_adder()
+        self.columns: dict[str, int] = {}
+        self.of_guid: dict[int, int] = {}
+        self.of_label: dict[tuple[int, str], int] = {}
+        self.ports: list[_Port] = []
+        self.current = -1
+
+    def switch(self, number: int, match: re.Match[str]) -> None:
+        """``"NAME", VENDOR, GUID, LID N``."""
+        guid = parse_guid(match[3])
+        lid = parse_lid(match[4], number, self.problems)
+        self.current = self.records.add_node(
+            match[3], NodeType.SWITCH, 0, number, desc=match[1], node_guid=guid, lid0=lid
+        )
+        self.of_guid.setdefault(guid, self.current)
+
+    def port(self, number: int, line: str) -> bool:
+        """Take a port's line; False where it is none."""
+        cells = [c.strip() for c in line.split(":", self.columns.get("", 1) - 1)]
+        if self.current < 0 or len(cells) < self.columns.get("", 99):
+            return False
+        cell = {name: cells[at] for name, at in self.columns.items() if name}
+        port = whole_number(cell.get("port", ""))
+        if port is None or port > 255:
+            return False
+        self.records.nports[self.current] = max(self.records.nports[self.current], port)
+        self.of_label[self.current, cell.get("label", "")] = port
+        if cell.get("guid", "").startswith("0x"):
+            self.ports.append(_Port(self.current, port, number, cell))
+        return True
+
+    def finish(self) -> None:
+        """Adapters, then a record for each end of each cable."""
+        r = self.records
+        for one in self.ports:
+            guid = parse_guid(one.cell["guid"])
+            if guid not in self.of_guid:
+                self.of_guid[guid] = r.add_node(
+                    one.cell["guid"], NodeType.CA, 0, one.line, desc=one.cell.get("peer", "").strip('"'), node_guid=guid
+                )
+                r.only_a_peer.add(self.of_guid[guid])
+        for one in self.ports:
+            peer = self.of_guid[parse_guid(one.cell["guid"])]
+            number = self._number(peer, one)
+            if number is None:
+                self.problems.add(
+                    one.line, f"port {shown(one.cell.get('peer_port', ''))} of its neighbour is not listed"
+                )
+                continue
+            self._record(one, peer, number)
+
+    def _number(self, peer: int, one: _Port) -> int | None:
+        label = one.cell.get("peer_port", "")
+        if self.records.node_type[peer] == NodeType.SWITCH:
+            return self.of_label.get((peer, label), whole_number(label))
+        return whole_number(label.rpartition("/")[2])
+
+    def _record(self, one: _Port, peer: int, number: int) -> None:
+        r = self.records
+        speed, lanes = parse_rate(f"{one.cell.get('width', '')}{one.cell.get('speed', '')}")
+        if not speed:
+            self.problems.add(
+                one.line,
+                f"{shown(one.cell.get('width', '') + ' ' + one.cell.get('speed', ''))}: unknown speed or width",
+            )
+        state = int(_STATES.get(one.cell.get("state", ""), 0))
+        self.add_port(
+            one.node,
+            one.number,
+            r.key[peer],
+            number,
+            one.line,
+            speed,
+            lanes,
+            UNKNOWN,
+            UNKNOWN,
+            UNKNOWN,
+            UNKNOWN,
+            UNKNOWN,
+            state,
+        )
+        if r.node_type[peer] == NodeType.SWITCH:
+            return
+        r.nports[peer] = max(r.nports[peer], number)
+        lid = parse_lid(one.cell.get("lid"), one.line, self.problems)
+        self.add_port(
+            peer,
+            number,
+            r.key[one.node],
+            one.number,
+            one.line,
+            speed,
+            lanes,
+            lid,
+            UNKNOWN,
+            UNKNOWN,
+            UNKNOWN,
+            UNKNOWN,
+            state,
+        )

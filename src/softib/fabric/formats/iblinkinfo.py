@@ -1,0 +1,197 @@
+"""Reads what ``iblinkinfo`` prints (infiniband-diags), in its blocks or with ``-l`` a line a link::
+
+    Switch: 0x0250f1b000000800 spine-1:
+              10    2[  ] ==( 4X   106.25 Gbps Active/  LinkUp)==>    3    5[  ] "leaf-2" ( )
+    0x0250f1b000000700 "   leaf-8"   9   5[  ] ==( 4X  …)==>  0x0250f1b000000800   10   8[  ] "spine-1" ( )
+
+Blocks name a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs: the NodeGUID is not in the
+text, and the PortGUID of the first port stands in. Nodes that are only named as peers (``--switches-only``, a partial scan)
+are adapters, or switches where several cables lead to them. Source of the form: iblinkinfo.c of infiniband-diags.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from softib.fabric.formats.base import Problems, ReadResult
+from softib.fabric.formats.records import UNKNOWN, Records, parse_guid, parse_lid, speed_of_gbps
+from softib.fabric.formats.resolve import named, to_fabric
+from softib.fabric.formats.text import Junk, read_lines, shown
+from softib.iba.constants import NodeType, PortState
+from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
+
+__all__ = ["read"]
+
+_HEAD = re.compile(r"\s*(?:Switch:?\s++(0x[0-9a-fA-F]{1,16})\s(.*?)|(CA|RT|Router|HCA):\s(.*?)):?\s*\Z")
+_LINE = re.compile(
+    r"\s*+(?:(?P<guid>0x[0-9a-fA-F]{1,16})\s++)?(?:\"\s*+(?P<name>.*?)\s*\"\s++)?(?P<lid>\d{1,5})\s++(?P<port>\d{1,3})\[[^\]]{0,6}\]\s*+"
+    r"==\(\s*+(?:(?P<lanes>\d{1,2})X\s++(?P<speed>\S.*?)\s++)?(?P<state>\w+)/\s*+\w+\s*+\)(?:\s*+\([^)]*+\))?==>\s*+"
+    r"(?:(?P<peer_guid>0x[0-9a-fA-F]{1,16})\s++)?(?:(?P<peer_lid>\d{1,5})\s++(?P<peer_port>\d{1,3}))?\[[^\]]{0,6}\]\s*+\"(?P<peer>.*)\"\s*+\(.*\)\s*\Z"
+)
+_QUIET = re.compile(r"\s*(?:#.*)?\Z")
+_STATES = {
+    "Down": PortState.DOWN,
+    "Init": PortState.INIT,
+    "Initialize": PortState.INIT,
+    "Armed": PortState.ARMED,
+    "Active": PortState.ACTIVE,
+}
+_SWITCH_FROM = 3
+"""Cables to a node of which nothing else is known, from which on it is a switch: adapters have one or two ports."""
+
+
+@dataclass
+class _Row:
+    """One line: the node's row, and the peer as the text names it."""
+
+    node: int
+    line: int
+    part: re.Match[str]
+
+
+def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
+    """Read it. Raises :class:`UnreadableFile` when no line of it can be read."""
+    problems = Problems(str(path))
+    work, junk = _Reader(problems), Junk(problems, "a line of iblinkinfo")
+    for number, line in enumerate(read_lines(path, problems), 1):
+        if match := _LINE.match(line):
+            work.port(number, match)
+        elif head := _HEAD.match(line):
+            work.head(number, head)
+        elif not _QUIET.match(line):
+            junk.add(number, line)
+    junk.flush()
+    work.finish()
+    return named(to_fabric(work.records, path, "iblinkinfo", problems), node_name_map)
+
+
+class _Reader:
+    """Nodes of headings and lines; peers are resolved when all are known."""
+
+    def __init__(self, problems: Problems):
+        self.problems, self.records = problems, Records(file=problems.file)
+        self.add_port = self.records.port_adder()
+        self.rows: list[_Row] = []
+        self.of_guid: dict[int, int] = {}
+        self.of_lid: dict[int, set[int]] = {}
+        self.of_name: dict[str, set[int]] = {}
+        self.current = -1
+
+    def head(self, number: int, match: re.Match[str]) -> None:
+        """``Switch: GUID NAME:`` or ``CA: NAME:``."""
+        guid, switch, kind, other = match.groups()
+        if guid is not None:
+            self.current = self.of_guid.get(parse_guid(guid), -1)
+            if self.current < 0:
+                self.current = self._node(number, NodeType.SWITCH, parse_guid(guid), switch)
+        else:
+            self.current = self._node(number, NodeType.ROUTER if kind[0] == "R" else NodeType.CA, UNKNOWN, other)
+
+    def port(self, number: int, m: re.Match[str]) -> None:
+        """One port, below a heading or by itself."""
+        guid = parse_guid(m["guid"] or "")
+        if m["name"] is not None:
+            node = self.of_guid.get(guid, -1)
+            if node < 0:
+                node = self._node(number, NodeType.CA, guid, m["name"])
+        elif self.current >= 0:
+            node = self.current
+            if self.records.node_guid[node] == UNKNOWN and guid != UNKNOWN:
+                self.records.node_guid[node] = guid
+            if guid != UNKNOWN:
+                self.of_guid.setdefault(guid, node)
+        else:
+            self.problems.add(number, "a port below no heading: left out")
+            return
+        lid = parse_lid(m["lid"], number, self.problems)
+        if lid > 0:
+            self.of_lid.setdefault(lid, set()).add(node)
+        self.records.nports[node] = max(self.records.nports[node], int(m["port"]))
+        self.rows.append(_Row(node, number, m))
+
+    def _node(self, number: int, kind: int, guid: int, name: str) -> int:
+        node = self.records.add_node(str(len(self.records.key)), kind, 0, number, desc=name.strip(), node_guid=guid)
+        if guid != UNKNOWN:
+            self.of_guid[guid] = node
+        self.of_name.setdefault(name.strip(), set()).add(node)
+        return node
+
+    def finish(self) -> None:
+        """Kinds of nodes that have no heading, then a record for each linked port."""
+        r = self.records
+        ports: dict[int, set[int]] = {}
+        for row in self.rows:
+            ports.setdefault(row.node, set()).add(int(row.part["port"]))
+        for node, found in ports.items():
+            if self.rows and r.node_type[node] == NodeType.CA and len(found) >= _SWITCH_FROM:
+                r.node_type[node] = NodeType.SWITCH
+        linked = [row for row in self.rows if row.part["peer_port"]]
+        peers = [self._peer(row) for row in linked]
+        self._only_peers(linked, peers)
+        for row, peer in zip(linked, peers, strict=True):
+            self._record(row, peer)
+        for row in self.rows:
+            if r.node_type[row.node] == NodeType.SWITCH:
+                r.lid0[row.node] = parse_lid(row.part["lid"], row.line, Problems(""))
+
+    def _peer(self, row: _Row) -> int:
+        """The row of the node at the other end, -1 where the text has nothing of it."""
+        m = row.part
+        if m["peer_guid"]:
+            return self.of_guid.get(parse_guid(m["peer_guid"]), -1)
+        same = self.of_lid.get(int(m["peer_lid"]), set()) if int(m["peer_lid"]) else set()
+        names = self.of_name.get(m["peer"].strip(), set())
+        both = same & names or same or names
+        return next(iter(both)) if len(both) == 1 else -1
+
+    def _only_peers(self, linked: list[_Row], peers: list[int]) -> None:
+        """Make nodes of what is named at the other end alone, by GUID, else by LID and name."""
+        of: dict[tuple[int, int, str], list[int]] = {}
+        for i, row in enumerate(linked):
+            if peers[i] < 0:
+                m = row.part
+                guid = parse_guid(m["peer_guid"] or "")
+                of.setdefault((guid, 0 if guid != UNKNOWN else int(m["peer_lid"]), m["peer"].strip()), []).append(i)
+        for (guid, lid, name), rows in of.items():
+            kind = NodeType.SWITCH if len(rows) >= _SWITCH_FROM else NodeType.CA
+            node = self._node(linked[rows[0]].line, kind, guid, name)
+            self.records.only_a_peer.add(node)
+            if kind == NodeType.SWITCH and lid:
+                self.records.lid0[node] = lid
+            for i in rows:
+                peers[i] = node
+                m = linked[i].part
+                self.records.nports[node] = max(self.records.nports[node], int(m["peer_port"]))
+                self._back(linked[i], node)
+
+    def _back(self, row: _Row, node: int) -> None:
+        """The record of the far end, which the text does not list."""
+        m, r = row.part, self.records
+        lid = parse_lid(m["peer_lid"], row.line, self.problems) if r.node_type[node] != NodeType.SWITCH else UNKNOWN
+        speed, lanes = _rate(m)
+        self.add_port(node, int(m["peer_port"]), r.key[row.node], int(m["port"]), row.line, speed, lanes, lid, UNKNOWN,
+                      parse_guid(m["peer_guid"] or ""), UNKNOWN, UNKNOWN, int(_STATES.get(m["state"], 0)))  # fmt: skip
+
+    def _record(self, row: _Row, peer: int) -> None:
+        m, r = row.part, self.records
+        speed, lanes = _rate(m)
+        if not speed or not lanes:
+            self.problems.add(
+                row.line, f"{shown((m['lanes'] or '') + 'X ' + (m['speed'] or ''))}: unknown speed or width"
+            )
+        switch = r.node_type[row.node] == NodeType.SWITCH
+        lid = UNKNOWN if switch else parse_lid(m["lid"], row.line, self.problems)
+        guid = UNKNOWN if switch else parse_guid(m["guid"] or "")
+        self.add_port(row.node, int(m["port"]), r.key[peer], int(m["peer_port"]), row.line, speed, lanes, lid, UNKNOWN, guid,
+                      UNKNOWN, UNKNOWN, int(_STATES.get(m["state"], 0)))  # fmt: skip
+
+
+def _rate(m: re.Match[str]) -> tuple[int, int]:
+    """(speed code, lanes); 0 for what is not understood."""
+    lanes = int(m["lanes"]) if m["lanes"] and int(m["lanes"]) in WIDTH_BITS else 0
+    words = (m["speed"] or "").upper().replace("(", " ").replace(")", " ").split()
+    known = next((SPEED_BY_NAME[w].code for w in words if w in SPEED_BY_NAME), 0)
+    return known or (speed_of_gbps(words[0]) if words else 0), lanes

@@ -1,0 +1,27 @@
+"""How text from files, devices and schedulers is shown: printable, on one line, of bounded length.
+
+Names come from strangers, and a terminal obeys what it reads: escape sequences, C1 controls, characters that turn the
+direction of writing. Names, messages and pages pass :func:`shown` or :func:`shown_lines` before people see them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["LINE", "NAME", "shown", "shown_lines"]
+
+NAME = 128
+"""Longest name: a NodeDescription has 64 bytes."""
+LINE = 1000
+"""Longest message."""
+_INSTEAD = "\N{REPLACEMENT CHARACTER}"
+
+
+def shown(text: str, most: int = LINE) -> str:
+    """``text`` on one line of at most ``most`` characters: white space as blanks, U+FFFD for what cannot be printed."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " if c.isspace() else _INSTEAD for c in text[: 4 * most])
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def shown_lines(text: str) -> str:
+    """``text`` with its line ends, of any length, U+FFFD for what cannot be printed."""
+    return "\n".join(line if line.isprintable() else shown(line, len(line)) for line in text.split("\n"))

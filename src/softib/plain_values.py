@@ -1,0 +1,34 @@
+"""Numbers and JSON in texts from strangers: what cannot be a value of softib's is refused where it is read.
+
+``str.isdigit`` is true for ``²``, which ``int`` refuses; ``int`` refuses 5,000 digits with an error that nobody expects, and
+takes 4,000, which no column and no ``float`` holds.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["MOST_DIGITS", "load_json", "whole_number"]
+
+MOST_DIGITS = 20
+"""Digits of the largest value of 64 bits."""
+
+
+def whole_number(text: str) -> int | None:
+    """The number that ``text`` is: ASCII digits, at most 18 (it fits into int64); None for any other text."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < MOST_DIGITS - 1 else None
+
+
+def load_json(text: str | bytes) -> Any:
+    """The document in ``text``. Raises :class:`ValueError` for every text that is none, and for numbers beyond 64 bits."""
+    try:
+        return json.loads(text, parse_int=_bounded)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _bounded(digits: str) -> int:
+    if len(digits) > MOST_DIGITS + 1:  # and a sign
+        raise ValueError(f"a number of {len(digits):,} digits")
+    return int(digits)

@@ -1,0 +1,92 @@
+"""Text from files reaches a terminal, a page and JSON printable and short: no escape sequence, no C1 control, no bidi character, in any output of any verb."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import softib
+
+EVIL = "\x1b[31mE\x1b]0;pwned\x07\u202etxt\u2066\u009b1m\u200bx\x7f"
+LONG = "a" * 120_000
+
+
+def unsafe(text: str) -> set[str]:
+    """Characters that no terminal should get."""
+    return {c for c in text if not c.isprintable() and c not in "\n\t"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fabric, a plan, jobs, a workload and an options file, every name in which is hostile."""
+    folder = tmp_path_factory.mktemp("evil")
+    names = [f"{EVIL}-{i}" for i in range(4)]
+    lines = []
+    for i, name in enumerate(names[:2]):
+        other = 1 - i
+        lines += [
+            f"switchguid=0x{i + 1:x}({i + 1:x})",
+            f'Switch 4 "S-{i + 1:016x}" # "{name}" enhanced port 0 lid {i + 1} lmc 0',
+            f'[1] "H-{i + 0x11:016x}"[1](11) # "{names[i + 2]}" lid {i + 11} 4xEDR',
+            f'[2] "S-{other + 1:016x}"[2] # "{names[other]}" lid {other + 1} 4xEDR',
+            f'[3] "S-00000000000000{i}9"[1]',
+            "",
+        ]
+    for i, name in enumerate(names[2:]):
+        lines += [
+            f"caguid=0x{i + 0x11:x}",
+            f'Ca 1 "H-{i + 0x11:016x}" # "{name}"',
+            f'[1](11) "S-{i + 1:016x}"[1] # lid {i + 11} lmc 0 "{names[i]}" lid {i + 1} 4xEDR',
+            "",
+        ]
+    lines += [f"[7] {EVIL} {LONG}"]
+    (folder / "f.ibnetdiscover").write_text("\n".join(lines))
+    (folder / "plan.csv").write_text(
+        "Source,Source Port,Destination,Destination Port\n"
+        f"{names[0]},1,{names[3]},1\n{EVIL}none,2,{EVIL}nowhere,3\n{LONG},1,{names[2]},1\n"
+    )
+    jobs = {"jobs": [{"name": EVIL + LONG, "job_id": 1, "user_name": EVIL, "job_state": ["RUNNING"], "nodes": "x"}]}
+    (folder / "jobs.json").write_text(json.dumps(jobs))
+    (folder / "jobs.yaml").write_text(json.dumps({EVIL + "job": [f"{EVIL}host", names[2], names[3]], LONG: [LONG]}))
+    (folder / "bad-jobs.yaml").write_text(json.dumps([{"name": EVIL, "hosts": EVIL + LONG + "[1-"}]))
+    (folder / "w.yaml").write_text(
+        json.dumps({"name": "w", "jobs": [{"pattern": "permutation", "size": "1KB", "name": EVIL}]}, ensure_ascii=True)
+    )
+    (folder / "bad.yaml").write_text(json.dumps({"jobs": [{"pattern": EVIL + LONG}]}))
+    (folder / "guids").write_text(f"{EVIL}{LONG}\n")
+    (folder / "names").write_text(f'0x1 "{EVIL}"\n0x99 "{EVIL}"\n{EVIL}{LONG}\n')
+    (folder / f"{EVIL.replace('/', '')}.net").write_text("nothing")
+    return folder
+
+
+COMMANDS = [
+    "check F", "check F --all", "check F --json", "check F --format csv", "check F --format sarif", "check F --format junit",
+    "check F --plan plan.csv", "check F --plan plan.csv --json", "check F --jobs jobs.yaml", "check F --jobs jobs.json",
+    "check F --jobs jobs.yaml --json", "check F --jobs bad-jobs.yaml", "check F --node-name-map names",
+    "check F --root_guid_file guids", "report F", "report F --json", "report F --plan plan.csv --html out.html", "route F", "route F --json",
+    "route F --dump out.lfts", "diff F EVIL", "diff F F", "simulate F w.yaml", "simulate F w.yaml --json", "simulate F w.yaml --html out.html",
+    "simulate F bad.yaml", "simulate F EVIL", "compare F w.yaml", "compare F w.yaml --prices bad.yaml", "check EVIL", "check BADNAME",
+    "convert F out.net", "convert F EVIL", "diagnose bad.yaml EVIL", "generate EVIL", "EVIL", "report F --engine EVIL", "baseline record F out.baseline",
+    "check F --ignore EVIL", "check F --baseline bad.yaml",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_nothing_hostile_reaches_a_person(
+    command: str, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = {"F": str(files / "f.ibnetdiscover"), "EVIL": EVIL + LONG, "BADNAME": str(next(files.glob("*.net")))}
+    arguments = [words.get(w) or (str(files / w) if (files / w).is_file() else w) for w in command.split()]
+    ran = softib(*arguments)
+    assert ran.code in (0, 1, 2), ran.err
+    meaning = json.dumps(ran.json(), ensure_ascii=False) if "--json" in command and ran.out else ""
+    for text in (ran.out, meaning, ran.err, *(p.read_text("utf-8") for p in tmp_path.glob("out.*"))):
+        assert not unsafe(text), (
+            sorted(map(ascii, unsafe(text))),
+            [ascii(x)[:300] for x in text.splitlines() if unsafe(x)][:3],
+        )
+    assert max(map(len, ran.err.splitlines()), default=0) < 1100
+    assert "a" * 2000 not in ran.out
