@@ -11,7 +11,7 @@ import numpy as np
 from softib.diags.exchanges import exchanged_uplinks
 from softib.diags.finding import Finding, Severity
 from softib.diags.rails import system_of
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.registry import MANY, Context, check_function, code, few, finding
 from softib.diags.swaps import Misplaced
 from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
@@ -34,8 +34,6 @@ MISSING_UPLINKS = code(
 UNEVEN_SPINES = code(
     "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
     "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
-
-MANY = 8
 
 
 @check_function
@@ -96,7 +94,7 @@ def missing_cables(c: Context) -> Iterator[Finding]:
             continue
         left = [pair for pair in left if pair not in set(at_node)]
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
-        yield finding(MISSING_CABLE, [view.node_location(node)],
+        yield finding(MISSING_CABLE, [view.node_location(node), *(view.location(p) for pair in at_node for p in pair)],
                       f"{view.display_names[node]}: {len(at_node)} cables of the pattern are missing, {linked} are there",
                       {"missing": len(at_node), "linked": linked,
                        "ports": [str(view.location(a if f.port_node[a] == node else b)) for a, b in at_node]})  # fmt: skip
@@ -182,14 +180,14 @@ def _known_repairs(c: Context) -> Repairs:
 
 def _uneven(view: FabricView, odd: Uneven) -> Finding:
     location = view.node_location(odd.switch)
-    less, more = ([view.node_location(n) for n in nodes[:MANY]] for nodes in (odd.fewer, odd.more))
+    less, more = ([view.node_location(n) for n in nodes] for nodes in (odd.fewer, odd.more))
     evidence: dict[str, Any] = {
         "links": odd.links, "usual": odd.usual, "kind": odd.kind, "fewer": [str(p) for p in less], "more": [str(p) for p in more],
     }  # fmt: skip
-    text = ", ".join(map(str, less)) or "none"
+    text = few(map(str, less)) or "none"
     if odd.links >= odd.usual:
         return finding(UNEVEN_SPINES, [location, *less, *more], f"{location}: more links than its kind to "
-                       f"{', '.join(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
+                       f"{few(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
     evidence["ports"] = [
         {
             "switch": [str(view.location(p)) for p in x.switch_ports],
@@ -197,13 +195,13 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
         }
         for x in odd.lost
     ]
-    sure = [x for x in odd.lost if len(x.switch_ports) == 1 and len(x.parent_ports) == 1][:MANY]
-    ports = dict.fromkeys(p for x in odd.lost[:MANY] for p in (*x.switch_ports, *x.parent_ports))
-    links = ", ".join(view.link_name(x.switch_ports[0], x.parent_ports[0]) for x in sure)
+    sure = [x for x in odd.lost if len(x.switch_ports) == 1 and len(x.parent_ports) == 1]
+    ports = dict.fromkeys(p for x in odd.lost for p in (*x.switch_ports, *x.parent_ports))
+    links = few(view.link_name(x.switch_ports[0], x.parent_ports[0]) for x in sure)
     detail = (
         f"; no cable in {links}"
         if sure
-        else "; free: " + ", ".join(str(view.location(p)) for p in ports)
+        else "; free: " + few((str(view.location(p)) for p in ports), MANY)
         if ports
         else ""
     )
