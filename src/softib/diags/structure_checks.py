@@ -11,8 +11,9 @@ import numpy as np
 from softib.diags.exchanges import exchanged_uplinks
 from softib.diags.finding import Finding, Severity
 from softib.diags.rails import system_of
-from softib.diags.registry import MANY, Context, check_function, code, few, finding
+from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.swaps import Misplaced
+from softib.diags.tiers import tier_name
 from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
 
@@ -25,6 +26,9 @@ CROSSED_RAILS = code(
 MISPLACED_CABLE = code(
     "misplaced-cable", Severity.WARNING, "a cable leads elsewhere than its peers of the same port and kind",
     "compare with the cabling plan; move the plug")  # fmt: skip
+SAME_TIER_CABLE = code(
+    "same-tier-cable", Severity.WARNING, "a cable joins two switches of one tier of a tree",
+    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it")  # fmt: skip
 MISSING_CABLE = code(
     "missing-cable", Severity.WARNING, "two free ports that the pattern joins",
     "plug the cable in, or check why the link does not come up")  # fmt: skip
@@ -139,6 +143,28 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
             {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
              "expected": [view.display_names[x.wanted], view.display_names[y.wanted]]},
         )  # fmt: skip
+
+
+@check_function
+def same_tier_cables(c: Context) -> Iterator[Finding]:
+    """In trees: cables that stay within a tier, where no other check has accused them."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view, rank, done = c.view, c.structure.rank, c.seen.get("cables", set())
+    links = view.between_switches
+    several: list[Each] = []
+    for row in links[rank[view.node_a[links]] == rank[view.node_b[links]]].tolist():
+        a, b = int(view.port_a[row]), int(view.port_b[row])
+        if not {a, b} & done:
+            tier = tier_name(int(rank[view.node_a[row]]))
+            several.append(
+                (
+                    [view.location(a), view.location(b)],
+                    f"{view.link_name(a, b)}: a cable between two {tier} switches",
+                    {"tier": tier},
+                )
+            )
+    yield from each_or_one(SAME_TIER_CABLE, several, f"{len(several)} cables stay within a tier", count="cables")
 
 
 @check_function

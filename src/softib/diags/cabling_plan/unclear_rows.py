@@ -68,6 +68,6 @@ def _unmatched_for(on: PlanOnFabric, reason: str, devices: dict[str, list[tuple[
         why = on.matched.why.get((row, end), reason)
         text = why if reason == UNKNOWN_DEVICE else f"{on.plan.end_name(row, end)}: {why}"
         name = on.plan.row_name(row)
-        on.findings.append(finding(PLAN_UNMATCHED, on.locations([row]), f"plan {name}: {text}{more}" if name else text + more,
+        on.findings.append(finding(PLAN_UNMATCHED, on.locations(r for r, _ in ends), f"plan {name}: {text}{more}" if name else text + more,
                              {**on.evidence(row), "reason": reason, "cables": len(ends), "names": [device],
                               "lines": [int(on.plan.line[r]) for r, _ in ends]}))  # fmt: skip
