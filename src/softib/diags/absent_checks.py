@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from softib.diags.absent import Absent, free_rows, missing_names
 from softib.diags.finding import Finding, Severity
 from softib.diags.host_descriptions import MIN_HOSTS, SAME
+from softib.diags.host_units import empty_places
 from softib.diags.rails import system_of
 from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.rules import mode
@@ -25,6 +27,12 @@ ABSENT_HOST = code(
 MISSING_ADAPTER = code(
     "missing-adapter", Severity.WARNING, "a host has fewer adapters than nearly all hosts of its kind",
     "look for it on the host (lspci, ibstat); a dead adapter or an unplugged cable keeps it out of the scan")  # fmt: skip
+
+
+_NUMBER = re.compile(r"\d+")
+NEAR = 64
+"""Numbers of names that differ by no more are in a row, whose gaps the names tell."""
+_LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 @check_function
@@ -94,7 +102,40 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
     several = [_host(c, host, parts) for host, parts in lost_hosts.items()]
     yield from each_or_one(ABSENT_HOST, several, f"{len(several)} hosts are absent between others of their name, and their leaf ports are free",
                            {"hosts": list(lost_hosts), "ports": sum(len(where) for where, _, _ in several)}, count="absent")  # fmt: skip
+    yield from _by_place(c, {p for a in absent for p in a.ports})
     yield from _fewer(c, lacking)
+
+
+def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
+    """Hosts that nothing but their free place tells of."""
+    view = c.view
+    for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
+        several: list[Each] = []
+        for place in empty_places(view, c.structure.rank):
+            if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.beside)):
+                continue
+            beside = " and ".join(view.display_names[n] for n in place.beside)
+            ports = few(str(view.location(p)) for p in place.ports)
+            what = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
+            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {beside}: {ports}",
+                            {"beside": [view.display_names[n] for n in place.beside]}))  # fmt: skip
+        yield from each_or_one(
+            ABSENT_HOST,
+            several,
+            f"{len(several)} places of hosts are free between others",
+            count="places",
+            severity=severity,
+        )
+
+
+def _in_a_row(c: Context, beside: tuple[int, ...]) -> bool:
+    """The names on both sides are numbered near each other: then a missing host leaves a gap in their numbers."""
+    numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in beside]
+    return (
+        len(beside) == 2
+        and len(numbers[0]) == len(numbers[1])
+        and all(abs(a - b) <= NEAR for a, b in zip(*numbers, strict=True))
+    )
 
 
 def _host(c: Context, host: str, parts: list[Absent]) -> Each:
@@ -150,11 +191,21 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
     labels, described = c.pattern.labels, c.view.host_descriptions
     kind = labels.class_of[leader].astype(np.int64)
     forms: dict[str, int] = {}
-    for h in np.flatnonzero(leader >= 0).tolist() if described else ():
-        shared = described.get(c.view.names[int(leader[h])])
+    for h in np.flatnonzero(leader >= 0).tolist():
+        name = c.view.names[int(leader[h])]
+        shared = described.get(name)
         if shared and shared.is_one_host:
             kind[h] = len(labels.classes) + forms.setdefault(shared.form, len(forms))
+        elif kind[h] < 0:
+            kind[h] = len(labels.classes) + forms.setdefault(_shape(c, int(leader[h])), len(forms))
     return kind
+
+
+def _shape(c: Context, node: int) -> str:
+    """What hosts have in common whose names order nothing: the form of the host's part before the adapter (``XXXXXXX`` of
+    ``J3K0TX2 mlx5_0``), else the description that all carry."""
+    both = c.view.adapters.get(node)
+    return _LETTER.sub("X", both[0]) if both else c.view.names[node]
 
 
 def _twins(c: Context, nodes: np.ndarray) -> int:
