@@ -101,6 +101,12 @@ def test_findings_are_those_of_the_command_line():
     source, plan = EXAMPLES / "superpod-127-faults.yaml", EXAMPLES / "pod.yaml"
     found = softib.check(source, plan=plan)
     told = command("check", source, "--plan", plan, "--json").json()["findings"]
+    # README's second example: its three planted faults, in that order of severity, and nothing else.
+    planted = [{"leaf-3[40]", "leaf-12[45]"}, {"leaf-20[33]"}, {"leaf-7[50]"}]
+    places = [{f"{p['node']}[{p['portnum']}]" for p in f["where"]} for f in told]
+    assert len(told) == len(planted) and all(fault <= at for fault, at in zip(planted, places, strict=True)), told
+    report = softib.report(source, plan=plan).to_json()["findings"]
+    assert [f["code"] for f in report] == [f["code"] for f in told]
     assert sorted(f.code for f in found) == sorted(f["code"] for f in told)
     assert (not found.good and len(found.at_least("warning")) < len(found)) or all(f.severity for f in found)
     assert found.table().height == len(found)

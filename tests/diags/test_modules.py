@@ -90,7 +90,7 @@ def test_many_hot_modules_are_one_finding(with_modules: Fabric) -> None:
     for port in with_modules.ports_of(leaf):
         set_module(with_modules, port, temperature=80 * 256)
     (found,) = told(with_modules)
-    assert found.evidence["ports"] == 16 and found.message.startswith("16 ports, the first: leaf-2[1]")
+    assert found.evidence["ports"] == 16 and found.message.startswith("16 ports; first: leaf-2[1]")
 
 
 def test_fec_modes_of_the_real_file(shared_data: Path, tmp_path: Path) -> None:

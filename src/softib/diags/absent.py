@@ -10,6 +10,7 @@ Switches without numbered names leave a port number that is free on every one of
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -32,6 +33,9 @@ MIN_SWITCH_PORTS = 2
 """Free ports at the place of a switch: one alone may be any cable."""
 MIN_PEERS = 4
 """Switches of a kind, and …"""
+MAX_GONE, MIN_WITNESSES = 0.25, 6
+"""Share of the port numbers in use up to which several missing peers are believed (more are how the site is built); switches of a kind that
+are needed for two."""
 MIN_USED = 6
 """… port numbers in use on all of them, from which a number that all leave free is a gap."""
 
@@ -176,15 +180,34 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
             if span % gap == 0 and span != 0:
                 between.append(p + span // gap * k)
     for edge, node, steps in ((edges[0], before, k), (edges[1], after, k - gap)):
+        far = (after, True) if node == before else (before, False)
+        turns = not view.is_host[node] or _at_the_end(view, *far)
         for p in f.port_peer[list(f.ports_of(node))].tolist():
             if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
-                edge.append(p + steps * _cables(view, node, int(f.port_node[p])))
+                place = p + steps * _cables(view, node, int(f.port_node[p]))
+                # Where the row of names does not go from one end of a leaf to the next, only a port that leaves use for hosts is a place.
+                if turns or (0 <= place < f.sizes.ports and view.host_numbers[f.port_num[place]] >= 0.5):
+                    edge.append(place)
     if between or (view.is_host[before] and _host(view, before) == _host(view, after)):
         _note(view, absent, between)
         return
     whole = [e for e in edges if _all_free(view, e, before if e is edges[0] else after)]
     if len(whole) == 1:
         _note(view, absent, whole[0])
+
+
+def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
+    """True for a host in the first (else the last) port of hosts of its leaf."""
+    f = view.fabric
+    for p in f.port_peer[list(f.ports_of(host))].tolist():
+        if p < 0:
+            continue
+        leaf_ports = np.array(f.ports_of(int(f.port_node[p])))
+        peers = f.port_peer[leaf_ports]
+        hosts = leaf_ports[(peers >= 0) & view.is_host[f.port_node[np.maximum(peers, 0)]]]
+        if len(hosts) and p == int(hosts[0] if first else hosts[-1]):
+            return True
+    return False
 
 
 def _counts(view: FabricView, node: int, peer: int) -> bool:
@@ -249,7 +272,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
     node = f.port_node[rows]
     width = int(f.node_nports.max()) + 1
     kinds = _kinds_by_peers(view, rank, node, f.port_node[f.port_peer[rows]])
-    out = []
+    gone: dict[tuple[int, ...], list[list[int]]] = {}
     for kind in np.unique(kinds[node]).tolist():
         members = np.flatnonzero(kinds == kind)
         if len(members) < MIN_PEERS:
@@ -268,10 +291,44 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
             [int(f.node_base[m]) + n for m in members.tolist()] for n in gaps[has].tolist()
         ]  # fmt: skip
         free = [ports for ports in free if (f.port_cable[ports] < 0).all()]
-        flat = [p for ports in free for p in ports]
-        if len(free) == a_pair and not explained & set(flat):
-            out.append(flat)
-    return out
+        numbers_free = [int(f.port_num[ports[0]]) for ports in free]
+        missing = len(free) / a_pair
+        several = 2 if len(members) >= MIN_WITNESSES else 1
+        if missing != int(missing) or not 1 <= missing <= max(several, MAX_GONE * len(numbers) / a_pair):
+            continue
+        groups = _peers_of(numbers_free, _offsets(view, of_kind), a_pair)
+        rows_of = dict(zip(numbers_free, free, strict=True))
+        if len(groups) > 1 and tuple(numbers_free) in gone:
+            gone[tuple(numbers_free)] = []  # several kinds leave out the same ones: that is how the site is built
+            continue
+        gone.setdefault(tuple(numbers_free), []).extend(
+            [p for n in sorted(group) for p in rows_of[n]] for group in groups
+        )
+    return [flat for found in gone.values() for flat in found if not explained & set(flat)]
+
+
+def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:
+    """How the ports to one peer are numbered, from the first of them on: (0, 1), (0, 18) …, as on most pairs of nodes."""
+    f = view.fabric
+    pairs: dict[tuple[int, int], list[int]] = {}
+    for port in rows.tolist():
+        pairs.setdefault((int(f.port_node[port]), int(f.port_node[f.port_peer[port]])), []).append(
+            int(f.port_num[port])
+        )
+    seen = Counter(tuple(n - min(numbers) for n in sorted(numbers)) for numbers in pairs.values())
+    return seen.most_common(1)[0][0]
+
+
+def _peers_of(numbers: list[int], offsets: tuple[int, ...], a_pair: int) -> list[set[int]]:
+    """``numbers`` in groups of ``a_pair``: one for each missing peer; all in one group where they do not fit ``offsets``."""
+    left, groups = sorted(numbers), []
+    while left:
+        group = {left[0] + o for o in offsets}
+        if not group <= set(left) or len(group) != a_pair:
+            return [set(numbers)]
+        groups.append(group)
+        left = [n for n in left if n not in group]
+    return groups
 
 
 def _kinds_by_peers(view: FabricView, rank: np.ndarray, node: np.ndarray, peer: np.ndarray) -> np.ndarray:

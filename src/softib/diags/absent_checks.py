@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 from softib.diags.absent import Absent, free_rows, missing_names
 from softib.diags.finding import Finding, Severity
 from softib.diags.host_descriptions import MIN_HOSTS, SAME
+from softib.diags.host_units import empty_places
 from softib.diags.rails import system_of
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.rules import mode
 from softib.diags.view import adapter_of
 
@@ -26,10 +28,11 @@ MISSING_ADAPTER = code(
     "missing-adapter", Severity.WARNING, "a host has fewer adapters than nearly all hosts of its kind",
     "look for it on the host (lspci, ibstat); a dead adapter or an unplugged cable keeps it out of the scan")  # fmt: skip
 
-MANY = 8
-"""From so many absent hosts on, one finding with the count."""
-MAX_LOCATIONS = 128
-"""Places that one finding names."""
+
+_NUMBER = re.compile(r"\d+")
+NEAR = 64
+"""Numbers of names that differ by no more are in a row, whose gaps the names tell."""
+_LETTER = re.compile(r"[A-Za-z0-9]")
 
 
 @check_function
@@ -54,7 +57,7 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         numbers = sorted({int(n) for n in view.fabric.port_num[row]})
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
-        yield finding(ABSENT_SWITCH, map(view.location, row[:MAX_LOCATIONS]),
+        yield finding(ABSENT_SWITCH, map(view.location, row),
                       f"{one} free on all {holders} switches that reach the same ones as "
                       f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a switch were not there",
                       {"ports": numbers, "switches": holders})  # fmt: skip
@@ -82,7 +85,7 @@ def _between(c: Context, a: Absent) -> str:
 
 def _switch(c: Context, a: Absent) -> Finding:
     free = f"{len(a.ports)} of {a.port_count} ports between theirs are free"
-    return finding(ABSENT_SWITCH, map(c.view.location, a.ports[:MAX_LOCATIONS]), f"{a.name} is absent: {_between(c, a)}, {free}",
+    return finding(ABSENT_SWITCH, map(c.view.location, a.ports), f"{a.name} is absent: {_between(c, a)}, {free}",
                    {"name": a.name, "before": c.view.display_names[a.before], "after": c.view.display_names[a.after], "free": len(a.ports),
                     "places": a.port_count})  # fmt: skip
 
@@ -96,23 +99,50 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
     known = {host for host, _ in view.adapters.values()} if hosts else set()
     lost_hosts = {host: parts for host, parts in hosts.items() if host not in known}
     lacking = {host: parts for host, parts in hosts.items() if host in known}
-    if len(lost_hosts) > MANY:
-        ports = [p for parts in lost_hosts.values() for a in parts for p in a.ports]
-        first = next(iter(lost_hosts))
-        yield finding(ABSENT_HOST, map(view.location, ports[:MANY]),
-                      f"{len(lost_hosts)} hosts are absent between others of their name, {first} the first; their leaf ports are free",
-                      {"hosts": list(lost_hosts), "ports": len(ports)})  # fmt: skip
-    else:
-        for host, parts in lost_hosts.items():
-            yield _host(c, host, parts)
+    several = [_host(c, host, parts) for host, parts in lost_hosts.items()]
+    yield from each_or_one(ABSENT_HOST, several, f"{len(several)} hosts are absent between others of their name, and their leaf ports are free",
+                           {"hosts": list(lost_hosts), "ports": sum(len(where) for where, _, _ in several)}, count="absent")  # fmt: skip
+    yield from _by_place(c, {p for a in absent for p in a.ports})
     yield from _fewer(c, lacking)
 
 
-def _host(c: Context, host: str, parts: list[Absent]) -> Finding:
+def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
+    """Hosts that nothing but their free place tells of."""
+    view = c.view
+    for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
+        several: list[Each] = []
+        for place in empty_places(view, c.structure.rank):
+            if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.beside)):
+                continue
+            beside = " and ".join(view.display_names[n] for n in place.beside)
+            ports = few(str(view.location(p)) for p in place.ports)
+            what = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
+            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {beside}: {ports}",
+                            {"beside": [view.display_names[n] for n in place.beside]}))  # fmt: skip
+        yield from each_or_one(
+            ABSENT_HOST,
+            several,
+            f"{len(several)} places of hosts are free between others",
+            count="places",
+            severity=severity,
+        )
+
+
+def _in_a_row(c: Context, beside: tuple[int, ...]) -> bool:
+    """The names on both sides are numbered near each other: then a missing host leaves a gap in their numbers."""
+    numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in beside]
+    return (
+        len(beside) == 2
+        and len(numbers[0]) == len(numbers[1])
+        and all(abs(a - b) <= NEAR for a, b in zip(*numbers, strict=True))
+    )
+
+
+def _host(c: Context, host: str, parts: list[Absent]) -> Each:
     view = c.view
     ports = [p for a in parts for p in a.ports]
     what = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
-    return finding(ABSENT_HOST, map(view.location, ports), f"{host} is absent: {_between(c, parts[0])}, {what} free",
+    return ([view.location(p) for p in ports], f"{host} is absent: {_between(c, parts[0])}, {what} free",
                    {"name": host, "before": view.display_names[parts[0].before], "after": view.display_names[parts[0].after],
                     "adapters": [a.name for a in parts]})  # fmt: skip
 
@@ -134,24 +164,26 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
         fewer = hosts[count[hosts] < usual]
         if len(fewer) <= twins:
             continue  # an adapter calls itself as another host's does, which has a finding of its own
-        adapters_of = {h: nodes[system[nodes] == h] for h in fewer[:MANY].tolist()}
-        for adapters in adapters_of.values():
+        several = []
+        for h in fewer.tolist():
+            adapters = nodes[system[nodes] == h]
             name = _host_name(view.names[int(adapters[0])])
             parts = lacking.pop(name, [])
             ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, adapters)
-            yield _lacks(c, name, adapters, parts, ports, int(usual), int(agree))
-        if len(fewer) > MANY:
-            yield finding(MISSING_ADAPTER, map(view.node_location, leader[fewer[MANY : 2 * MANY]].tolist()),
-                          f"{len(fewer) - MANY} more hosts have fewer adapters than {agree} of their kind, which have {usual}",
-                          {"hosts": len(fewer) - MANY, "usual": int(usual)})  # fmt: skip
-    rest = dict(list(lacking.items())[:MANY])
+            several.append(_lacks(c, name, adapters, parts, ports, int(usual), int(agree)))
+        yield from each_or_one(MISSING_ADAPTER, several, f"{len(fewer)} hosts have fewer adapters than {agree} of their kind, which have {usual}",
+                               {"usual": int(usual)}, count="hosts")  # fmt: skip
     members: dict[str, list[int]] = {}
-    for n in nodes.tolist() if rest else ():
-        if (name := _host_name(view.names[n])) in rest:
+    for n in nodes.tolist() if lacking else ():
+        if (name := _host_name(view.names[n])) in lacking:
             members.setdefault(name, []).append(n)
+    several = []
     for name, adapter_nodes in members.items():
-        parts = rest[name]
-        yield _lacks(c, name, np.array(adapter_nodes), parts, [p for a in parts for p in a.ports], 0, 0)
+        parts = lacking[name]
+        several.append(_lacks(c, name, np.array(adapter_nodes), parts, [p for a in parts for p in a.ports], 0, 0))
+    yield from each_or_one(
+        MISSING_ADAPTER, several, f"{len(several)} hosts lack adapters that hosts beside them have", count="hosts"
+    )
 
 
 def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
@@ -159,11 +191,21 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
     labels, described = c.pattern.labels, c.view.host_descriptions
     kind = labels.class_of[leader].astype(np.int64)
     forms: dict[str, int] = {}
-    for h in np.flatnonzero(leader >= 0).tolist() if described else ():
-        shared = described.get(c.view.names[int(leader[h])])
+    for h in np.flatnonzero(leader >= 0).tolist():
+        name = c.view.names[int(leader[h])]
+        shared = described.get(name)
         if shared and shared.is_one_host:
             kind[h] = len(labels.classes) + forms.setdefault(shared.form, len(forms))
+        elif kind[h] < 0:
+            kind[h] = len(labels.classes) + forms.setdefault(_shape(c, int(leader[h])), len(forms))
     return kind
+
+
+def _shape(c: Context, node: int) -> str:
+    """What hosts have in common whose names order nothing: the form of the host's part before the adapter (``XXXXXXX`` of
+    ``J3K0TX2 mlx5_0``), else the description that all carry."""
+    both = c.view.adapters.get(node)
+    return _LETTER.sub("X", both[0]) if both else c.view.names[node]
 
 
 def _twins(c: Context, nodes: np.ndarray) -> int:
@@ -181,11 +223,11 @@ def _host_name(name: str) -> str:
 
 def _lacks(
     c: Context, host: str, adapters: np.ndarray, parts: list[Absent], ports: list[int], usual: int, agree: int
-) -> Finding:  # fmt: skip
+) -> Each:  # fmt: skip
     view = c.view
-    where = [view.location(p) for p in ports] + [view.node_location(n) for n in adapters[:MANY].tolist()]
+    where = [view.location(p) for p in ports] + [view.node_location(n) for n in adapters.tolist()]
     what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
-    free = f"; free: {', '.join(str(view.location(p)) for p in ports)}" if ports else ""
+    free = f"; free: {few(str(view.location(p)) for p in ports)}" if ports else ""
     rule = f"{agree} hosts of its kind have {usual}" if usual else f"{_between(c, parts[0])} on the neighbouring hosts"
     evidence: dict[str, Any] = {
         "adapters": len(adapters),
@@ -193,7 +235,7 @@ def _lacks(
         "hosts": agree,
         "missing": [a.name for a in parts],
     }
-    return finding(MISSING_ADAPTER, where, f"{host} has {len(adapters)} adapter{'s'[: len(adapters) > 1]}, {rule}{f': without {what}' if what else ''}{free}",
+    return (where, f"{host} has {len(adapters)} adapter{'s'[: len(adapters) > 1]}, {rule}{f': without {what}' if what else ''}{free}",
                    evidence)  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (d
 from softib.diags.cabling_plan.compare import compare
 from softib.diags.cabling_plan.result import PlanComparison
 from softib.diags.finding import Finding, Severity
+from softib.diags.one_fault import one_each
 from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
 from softib.diags.structure import Structure
 from softib.diags.view import FabricView
@@ -61,7 +62,7 @@ def check(
     records: frozenset[str] | None = None,
     structure: Structure | None = None,
 ) -> list[Finding]:
-    """All findings about ``fabric``, the most severe first, else in the order of the checks.
+    """All findings about ``fabric``, each fault once, the most severe first, else in the order of the checks.
 
     ``problems`` of the reader; ``proof`` (``routing.verify.Proof``), ``quality`` (``routing.quality.Balance``) and the
     ``graph`` that their rows belong to (None: rows are the fabric's switches); ``remedy``: what the tree needs for ftree
@@ -73,9 +74,8 @@ def check(
         fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy
     )
     found = [f for function in CHECKS.values() for f in function(context)]
-    if plan is not None:
-        found += (plan if isinstance(plan, PlanComparison) else compare(fabric, plan)).findings
-    return sorted(found, key=lambda f: -int(f.severity))
+    compared = compare(fabric, plan) if isinstance(plan, CablingPlan) else plan
+    return one_each(found, compared)
 
 
 def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:

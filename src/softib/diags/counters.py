@@ -57,8 +57,7 @@ COMMON = 0.25
 then named by it only where it counted :data:`OUTSTANDING` times the median of those ports."""
 OUTSTANDING = 10
 MANY = 16
-"""From so many cables with errors on, one more finding for the rest."""
-BUSIEST = 8
+"""Ports above a threshold up to which it tells of cables, however small the fabric."""
 BELOW_ZERO = 1 << 63
 """Where 64-bit counters begin that firmware has made negative: no port counts so far in 500 years."""
 
@@ -102,15 +101,16 @@ def _errors(view: FabricView) -> Iterator[Finding]:
     for name in THRESHOLDS:
         below = np.flatnonzero(f.counters[name] >= np.uint64(BELOW_ZERO))
         if len(below):
-            yield finding(LINK_ERROR_COUNTERS, map(view.location, below[:BUSIEST].tolist()),
+            yield finding(LINK_ERROR_COUNTERS, map(view.location, below.tolist()),
                           f"{SHORT[name]} reads {int(f.counters[name][below[0]]) - (1 << 64)} as a signed number on "
                           f"{view.location(int(below[0]))}: a mistake of its firmware, not counted",
                           {"counter": SHORT[name], "ports": len(below)}, severity=Severity.INFO)  # fmt: skip
     for name, most, above, usual in common:
-        yield finding(LINK_ERROR_COUNTERS, map(view.location, above[:BUSIEST].tolist()),
+        yield finding(LINK_ERROR_COUNTERS, map(view.location, above.tolist()),
                       f"{SHORT[name]} is above {most} on {len(above)} ports, half of them above {usual}: what all ports count "
                       "is no cable's fault (reboots, multicast, counters never cleared)",
-                      {"counter": SHORT[name], "ports": len(above), "median": usual, "threshold": most},
+                      {"counter": SHORT[name], "ports": len(above), "median": usual, "threshold": most,
+                       "counts": {str(view.location(p)): int(f.counters[name][p]) for p in above.tolist()}},
                       severity=Severity.INFO)  # fmt: skip
 
 
@@ -124,13 +124,8 @@ def _cables(view: FabricView, thresholds: dict[str, int]) -> Iterator[Finding]:
     weight = np.zeros(len(ends))
     np.maximum.at(weight, at.reshape(-1), excess[bad])
     order = ends[np.lexsort((ends, -weight))]
-    for port in order[:MANY].tolist():
+    for port in order.tolist():
         yield _of_cable(view, port, thresholds)
-    if len(order) > MANY:
-        rest = order[MANY:]
-        yield finding(LINK_ERROR_COUNTERS, map(view.location, rest[:BUSIEST].tolist()),
-                      f"{len(rest)} more ports or cables have error counters above their thresholds, {view.location(int(rest[0]))} "
-                      "the worst", {"cables": len(rest)})  # fmt: skip
 
 
 def _of_cable(view: FabricView, port: int, thresholds: dict[str, int]) -> Finding:
@@ -158,7 +153,7 @@ def _congestion(view: FabricView) -> Iterator[Finding]:
     rows = np.flatnonzero(excess)
     if not len(rows):
         return
-    worst = rows[np.lexsort((rows, -excess[rows]))][:BUSIEST].tolist()
+    worst = rows[np.lexsort((rows, -excess[rows]))].tolist()
     by_port = {str(view.location(p)): _above(view, p, CONGESTION) for p in worst}
     most = ", ".join(f"{name} {value}" for name, value in by_port[str(view.location(worst[0]))].items())
     yield finding(CONGESTION_COUNTERS, map(view.location, worst),

@@ -21,7 +21,7 @@ import numpy as np
 
 from softib.diags.view import FabricView
 
-__all__ = ["HostExchange", "exchanged_hosts"]
+__all__ = ["HostExchange", "TurnedLeaf", "exchanged_hosts", "turned_leaves"]
 
 MIN_LEAVES = 3
 """Leaves that follow the same offsets, from which these are a rule."""
@@ -34,6 +34,8 @@ CLEAR = 0.9
 MAX_ORDERS = 24
 """Different orders of one class of names; more are no order."""
 ROUNDS = 3
+TURNS = (1, -1, 2, -2)
+"""Ports by which the hosts of a leaf may be turned."""
 
 _NUMBER = re.compile(r"\d+")
 _WEIGHTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)  # fmt: skip
@@ -50,6 +52,17 @@ class HostExchange:
     of: int
 
 
+@dataclass(frozen=True)
+class TurnedLeaf:
+    """``leaf`` has its hosts in order ``by`` ports further, around its ports (rows)."""
+
+    leaf: int
+    ports: tuple[int, ...]
+    by: int
+    follow: int
+    of: int
+
+
 @dataclass
 class _Class:
     """Adapters whose names differ in numbers only: ``code`` uint64, row of its leaf, and leaf port number of each."""
@@ -61,7 +74,7 @@ class _Class:
 
 
 def exchanged_hosts(view: FabricView) -> list[HostExchange]:
-    """Pairs of leaf ports whose hosts are exchanged, between different leaves; near-linear in adapters."""
+    """Pairs of leaf ports whose hosts are exchanged; near-linear in adapters."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
@@ -77,6 +90,32 @@ def exchanged_hosts(view: FabricView) -> list[HostExchange]:
                 if port in held and held[port] != (made.key, code):
                     wanted.setdefault(port, []).append(((made.key, code), follow, of))
     return _pairs(view, held, wanted)
+
+
+def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
+    """Leaves whose hosts are in order only once all are moved by a port or two, the last ones to the first ports."""
+    _, host_port, leaf_port = view.to_hosts
+    node = view.fabric.port_node
+    names = [view.names[n] for n in node[host_port].tolist()]
+    leaves, leaf = np.unique(node[leaf_port], return_inverse=True)
+    for made in _classes(names, leaf.reshape(-1), view.fabric.port_num[leaf_port].astype(np.int64)):
+        by_leaf = _by_leaf(made)
+        for offsets, bases, follow, of in _rules(made):
+            for at in bases:
+                row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
+                if len(row) != len(by_leaf[at]) or len(row) < 2 * MIN_PORTS or _turned(row, offsets, 0):
+                    continue
+                by = next((k for k in TURNS if _turned(row, offsets, k)), 0)
+                if by:
+                    leaf_node = int(leaves[at])
+                    yield TurnedLeaf(leaf_node, tuple(int(view.fabric.port(leaf_node, p)) for p in row), by, follow, of)
+
+
+def _turned(row: dict[int, int], offsets: dict[int, int], by: int) -> bool:
+    """All codes of a leaf are its base and the offsets of its ports, once each host is moved back by ``by`` ports."""
+    ports, codes = list(row), list(row.values())
+    moved = codes[by:] + codes[:by]
+    return len({(code - offsets[p]) % (1 << 64) for p, code in zip(ports, moved, strict=True)}) == 1
 
 
 def _codes(names: list[str]) -> list[tuple[int, int]]:
@@ -101,13 +140,28 @@ def _classes(names: list[str], leaf: np.ndarray, portnum: np.ndarray) -> Iterato
 
 Expected = list[tuple[int, int, int, int, int]]
 """(leaf, portnum, code that belongs there, hosts that follow the order, of so many)."""
+Rule = tuple[dict[int, int], dict[int, int], int, int]
+"""(offset of each port, base of each leaf, hosts that follow, of so many)."""
+
+
+def _by_leaf(made: _Class) -> dict[int, dict[int, int]]:
+    by_leaf: dict[int, dict[int, int]] = {}
+    for leaf, portnum, code in zip(made.leaf.tolist(), made.portnum.tolist(), made.code.tolist(), strict=True):
+        by_leaf.setdefault(leaf, {})[portnum] = code
+    return by_leaf
 
 
 def _orders(made: _Class) -> Iterator[Expected]:
     """What each order of the class expects on the leaves that follow it."""
-    by_leaf: dict[int, dict[int, int]] = {}
-    for leaf, portnum, code in zip(made.leaf.tolist(), made.portnum.tolist(), made.code.tolist(), strict=True):
-        by_leaf.setdefault(leaf, {})[portnum] = code
+    for offsets, bases, follow, of in _rules(made):
+        yield [
+            (leaf, p, (base + o) % (1 << 64), follow, of) for leaf, base in bases.items() for p, o in offsets.items()
+        ]
+
+
+def _rules(made: _Class) -> Iterator[Rule]:
+    """The orders of the class that enough leaves follow."""
+    by_leaf = _by_leaf(made)
     left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= MIN_PORTS), key=lambda x: (-len(by_leaf[x]), x))
     for _ in range(MAX_ORDERS):
         if len(left) < MIN_LEAVES:
@@ -126,11 +180,7 @@ def _orders(made: _Class) -> Iterator[Expected]:
             _is_at(offsets, p, code, base) for leaf, base in bases.items() for p, code in by_leaf[leaf].items()
         )
         if follow >= CLEAR * of:
-            yield [
-                (leaf, p, (base + o) % (1 << 64), follow, of)
-                for leaf, base in bases.items()
-                for p, o in offsets.items()
-            ]
+            yield offsets, bases, follow, of
 
 
 def _is_at(offsets: dict[int, int], portnum: int, code: int, base: int) -> bool:
@@ -166,7 +216,7 @@ def _pairs(
     for port in sorted(wanted):
         for what, follow, of in wanted[port]:
             other = at.get(what, -1)
-            if other < 0 or {port, other} & used or node[port] == node[other] or times[held[port]] != 1:
+            if other < 0 or {port, other} & used or times[held[port]] != 1:
                 continue
             back = next(((f, n) for w, f, n in wanted.get(other, ()) if w == held[port]), None)
             if back is None and (other in wanted or not company.belongs(port, other)):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from softib.diags.finding import Finding, Location, Severity
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.view import FabricView
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
 
@@ -54,8 +54,6 @@ SCANS = ("ibnetdiscover", "ibsim", "lst", "db_csv")
 """Formats in which a node stands because something reached it: one without a link is worth a finding."""
 STATES_PORT_GUIDS = ("generated", "running", "db_csv")
 """Sources that state the PortGUID of every port; the others name a CA's port only where a cable is in it."""
-MANY = 8
-"""From so many equal findings on, one finding with the count."""
 
 
 def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
@@ -80,9 +78,9 @@ def _linked_locations(view: FabricView, nodes: list[int]) -> list[Location]:
 
 
 def _neighbours(view: FabricView, nodes: list[int]) -> list[list[str]]:
-    """Where each of ``nodes`` is plugged in (the first ports): what tells nodes apart that carry one name or GUID."""
+    """Where each of ``nodes`` is plugged in: what tells nodes apart that carry one name or GUID."""
     f = view.fabric
-    peers = [[int(f.port_peer[p]) for p in f.ports_of(n) if f.port_peer[p] >= 0][:MANY] for n in nodes]
+    peers = [[int(f.port_peer[p]) for p in f.ports_of(n) if f.port_peer[p] >= 0] for n in nodes]
     return [[str(view.location(p)) for p in ports] for ports in peers]
 
 
@@ -95,10 +93,10 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
     for nodes in _groups(f.node_guid[known], known):
         reported.update(nodes.tolist())
         guid = f"{int(f.node_guid[nodes[0]]):#018x}"
-        names = ", ".join(view.display_names[n] for n in nodes[:4].tolist()) + (", …" if len(nodes) > 4 else "")
-        yield finding(DUPLICATE_NODE_GUID, _linked_locations(view, nodes[:MANY].tolist()),
+        names = few(view.display_names[n] for n in nodes.tolist())
+        yield finding(DUPLICATE_NODE_GUID, _linked_locations(view, nodes.tolist()),
                       f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}",
-                      {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes[:MANY].tolist())})  # fmt: skip
+                      {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())})  # fmt: skip
     # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which nobody stated.
     stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
     owners = np.flatnonzero((~f.is_switch[f.port_node] | (f.port_num == 0)) & (f.port_guid != 0) & stated)
@@ -106,8 +104,8 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         owners_of = set(f.port_node[ports].tolist())
         if len(owners_of) > 1 and not owners_of <= reported:
             guid = f"{int(f.port_guid[ports[0]]):#018x}"
-            yield finding(DUPLICATE_PORT_GUID, map(view.location, ports[:MANY].tolist()),
-                          f"PortGUID {guid} is carried by {', '.join(str(view.location(p)) for p in ports[:4].tolist())}",
+            yield finding(DUPLICATE_PORT_GUID, map(view.location, ports.tolist()),
+                          f"PortGUID {guid} is carried by {len(ports)} ports: {few(str(view.location(p)) for p in ports.tolist())}",
                           {"guid": guid, "ports": len(ports)})  # fmt: skip
 
 
@@ -128,7 +126,7 @@ def duplicate_descriptions(c: Context) -> Iterator[Finding]:
         what = "switches" if f.is_switch[nodes].all() else "adapters" if not f.is_switch[nodes].any() else "nodes"
         evidence: dict[str, Any] = {"description": text, "nodes": len(nodes)}
         if (len(nodes) > MANY and not host) or "Technologies" in text:
-            yield finding(UNNAMED_NODES, map(view.node_location, nodes[:3].tolist()),
+            yield finding(UNNAMED_NODES, map(view.node_location, nodes.tolist()),
                           f"{len(nodes)} {what} are all called {text!r}", evidence)  # fmt: skip
         else:
             guids = ", ".join(f"{int(g):#018x}" for g in f.node_guid[nodes])
@@ -148,19 +146,16 @@ def lids(c: Context) -> Iterator[Finding]:
     ends = f.end_ports()
     ends = ends[~view.is_sharp[f.port_node[ends]] | (f.lid[ends] > 0)]
     lid = f.lid[ends].astype(np.int64)
-    zero = ends[lid == 0]
-    if len(zero) > MANY:
-        yield finding(LID_ZERO, map(view.location, zero[:MANY].tolist()),
-                      f"{len(zero)} of {len(ends)} end ports have LID 0", {"ports": len(zero), "of": len(ends)})  # fmt: skip
-    else:
-        for port in zero.tolist():
-            yield finding(LID_ZERO, [view.location(port)], f"{view.location(port)} has LID 0", {"lid": 0})
-    for port in ends[lid > LID_UCAST_MAX][:MANY].tolist():
+    zero = ends[lid == 0].tolist()
+    yield from each_or_one(LID_ZERO, [([view.location(p)], f"{view.location(p)} has LID 0", {"lid": 0}) for p in zero],
+                           f"{len(zero)} of {len(ends)} end ports have LID 0", {"of": len(ends)}, count="ports")  # fmt: skip
+    beyond: list[Each] = []
+    for port in ends[lid > LID_UCAST_MAX].tolist():
         value = int(f.lid[port])
         why = ", the permissive LID: no subnet manager gave it one" if value == LID_PERMISSIVE else ""
-        yield finding(
-            LID_OUT_OF_RANGE, [view.location(port)], f"{view.location(port)} has LID {value}{why}", {"lid": value}
-        )
+        beyond.append(([view.location(port)], f"{view.location(port)} has LID {value}{why}", {"lid": value}))
+    yield from each_or_one(LID_OUT_OF_RANGE, beyond, f"{len(beyond)} of {len(ends)} end ports have LIDs that are no unicast LIDs",
+                           {"of": len(ends)}, count="ports")  # fmt: skip
     yield from _overlaps(view, ends[(lid > 0) & (lid <= LID_UCAST_MAX)])
 
 
@@ -233,22 +228,18 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
     empty = [p for _, p in smaller if len(p) == 1 and f.is_switch[p[0]]]
     if len(empty) > MANY and "unlinked" not in view.records:
         smaller = [(r, p) for r, p in smaller if len(p) > 1]
-    for _, part in smaller[:MANY]:
-        yield _isolated(view, part, int(size.max()))
-    if len(smaller) > MANY:
-        nodes = sum(len(p) for _, p in smaller[MANY:])
-        locations = [view.node_location(int(p[0])) for _, p in smaller[MANY : 2 * MANY]]
-        yield finding(ISOLATED_PART, locations, f"{len(smaller) - MANY} more parts, {nodes} nodes in all, have no link to the "
-                      f"largest part", {"parts": len(smaller) - MANY, "nodes": nodes})  # fmt: skip
+    nodes = sum(len(p) for _, p in smaller)
+    yield from each_or_one(ISOLATED_PART, [_isolated(view, part, int(size.max())) for _, part in smaller],
+                           f"{len(smaller)} parts, {nodes} nodes in all, have no link to the largest part", {"nodes": nodes}, count="parts")  # fmt: skip
 
 
-def _isolated(view: FabricView, part: np.ndarray, main: int) -> Finding:
+def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:
     switches = int(view.fabric.is_switch[part].sum())
-    named = ", ".join(view.display_names[n] for n in part[:4].tolist()) + (", …" if len(part) > 4 else "")
+    named = few(view.display_names[n] for n in part.tolist())
     evidence: dict[str, Any] = {"switches": switches, "cas": len(part) - switches, "largest_part": main}
-    first = part[np.argsort(~view.fabric.is_switch[part], kind="stable")][:MANY]
+    first = part[np.argsort(~view.fabric.is_switch[part], kind="stable")]
     text = f"{named} has no link" if len(part) == 1 else f"{len(part)} nodes have no link to the largest part: {named}"
-    return finding(ISOLATED_PART, map(view.node_location, first.tolist()), text, evidence)
+    return [view.node_location(n) for n in first.tolist()], text, evidence
 
 
 @check_function
@@ -272,7 +263,7 @@ def unlinked_hca_ports(c: Context) -> Iterator[Finding]:
     for want, ports in by_switch.items():
         if len(ports) > MANY:
             hint = f"; the pattern puts them on {view.display_names[want]}" if want >= 0 else ""
-            yield finding(UNLINKED_HCA_PORT, map(view.location, ports[:MANY]),
+            yield finding(UNLINKED_HCA_PORT, map(view.location, ports),
                           f"{len(ports)} adapter ports have no link, {view.location(ports[0])} the first{hint}",
                           {"expected": view.display_names[want] if want >= 0 else None, "ports": len(ports)})  # fmt: skip
             continue
@@ -292,7 +283,7 @@ def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
         return
     evidence = {"listed": int(view.is_host.sum()), "unlinked": len(lone)}
     if len(lone) > MANY:
-        yield finding(UNLINKED_HCA_PORT, map(view.node_location, lone[:MANY].tolist()),
+        yield finding(UNLINKED_HCA_PORT, map(view.node_location, lone.tolist()),
                       f"{len(lone)} adapters are listed without any link, {view.display_names[int(lone[0])]} the first", evidence)  # fmt: skip
         return
     for node in lone.tolist():

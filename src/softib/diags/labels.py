@@ -18,7 +18,8 @@ __all__ = ["Labels", "NodeClass", "make_class", "read_labels"]
 
 _NUMBER = re.compile(r"\d+")
 MAX_NUMBER = 10**6
-"""Numbers beyond this are serial numbers, not positions."""
+"""Numbers that differ by more than this within a class are serial numbers, not positions."""
+LONGEST = 2**62
 MIN_MEMBERS = 2
 SPARSE = 64
 """Numbers that reach this many times the members are taken by rank, which bounds memory and time."""
@@ -86,7 +87,7 @@ def read_labels(view: FabricView) -> Labels:
 
 def make_class(template: str, nodes: np.ndarray, names: list[str]) -> NodeClass | None:
     """The class of ``nodes`` named ``names``, which differ from ``template`` in numbers; None where these order nothing."""
-    numbers = np.array([[min(int(x), MAX_NUMBER + 1) for x in _NUMBER.findall(n)] for n in names], np.int64)
+    numbers = np.array([[min(int(x), LONGEST) for x in _NUMBER.findall(n)] for n in names], np.int64)
     numbers -= numbers.min(axis=0)
     numbers = numbers[:, (numbers.max(axis=0) > 0) & (numbers.max(axis=0) <= MAX_NUMBER)]
     numbers = _without_copies(numbers)

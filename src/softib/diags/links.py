@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from softib.diags.device_speeds import supported
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.rules import mode
 from softib.diags.view import FabricView, speed_text
-from softib.fabric.identity import Stated
 from softib.iba.constants import PortState
-from softib.iba.devices import DEVICES
-from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
-from softib.iba.smp import PortInfo
+from softib.iba.rates import data_gbps
 
 LINK_NOT_ACTIVE = code(
     "link-not-active", Severity.ERROR, "a cabled link is not in state ACTIVE",
@@ -47,10 +46,10 @@ COMMON = 0.1
 """Share of a group from which a rate is one of its common ones: a mixed class has several."""
 RARE, RARE_LINKS = 0.05, 2
 """Share of a group, and number of links, up to which a rate is an exception; more links at one rate are a class of their own."""
-
-_GENERATION = np.zeros(1 << 16, np.int64)
-for _id, _device in DEVICES.items():
-    _GENERATION[_id] = SPEED_BY_NAME[_device.generation].code
+FAR_BELOW = 0.25
+"""Share of what both ends can do at which no variant of a part or cable is made to run."""
+AT_A_SWITCH = 4
+"""From so many slow links of one rate at one switch on, one finding for all of them."""
 
 
 @check_function
@@ -62,7 +61,8 @@ def not_active(c: Context) -> Iterator[Finding]:
     state = f.port_state
     bad = np.flatnonzero((state[view.port_a] != PortState.ACTIVE) | (state[view.port_b] != PortState.ACTIVE))
     if len(bad) > max(MANY, len(view.cable) // 2):
-        yield finding(LINKS_NOT_ACTIVE, [], f"{len(bad)} of {len(view.cable)} links are not active",
+        ports = np.stack([view.port_a[bad], view.port_b[bad]], axis=1).ravel()
+        yield finding(LINKS_NOT_ACTIVE, map(view.location, ports.tolist()), f"{len(bad)} of {len(view.cable)} links are not active",
                       {"links": len(bad), "of": len(view.cable)})  # fmt: skip
         return
     for row in bad.tolist():
@@ -70,34 +70,6 @@ def not_active(c: Context) -> Iterator[Finding]:
         names = sorted({PortState(int(state[p])).name for p in (a, b) if state[p] != PortState.ACTIVE})
         yield finding(LINK_NOT_ACTIVE, [view.location(a), view.location(b)],
                       f"{view.link_name(a, b)}: {' / '.join(names)}, not ACTIVE", {"states": names})  # fmt: skip
-
-
-def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(best speed code, widest lanes) that each port supports: as recorded, else the generation of the part (0 = unknown)."""
-    f = view.fabric
-    if "capabilities" not in view.records:
-        stated = f.node_stated[f.port_node[ports]] & Stated.DEVICE
-        code_of = np.where(stated, _GENERATION[f.device_id[f.port_node[ports]]], 0)
-        return code_of, np.where(code_of > 0, 4, 0)
-    info = f.port_info[ports]
-    best = np.zeros(len(ports), np.int64)
-    mlnx = f.port_mlnx_speed[ports, 0]
-    for s in SPEED_BY_NAME.values():
-        has = np.zeros(len(ports), bool)
-        if s.ext2_bit:
-            has = (PortInfo.link_speed_ext2_supported.get(info) & s.ext2_bit) > 0
-        elif s.ext_bit:
-            has = (PortInfo.link_speed_ext_supported.get(info) & s.ext_bit) > 0
-        elif s.mlnx_bit:
-            has = (mlnx & s.mlnx_bit) > 0
-        elif s.speed_bit:
-            has = (PortInfo.link_speed_supported.get(info) & s.speed_bit) > 0
-        best[has] = s.code
-    bits = PortInfo.link_width_supported.get(info).astype(np.int64)
-    lanes = np.zeros(len(ports), np.int64)
-    for n in sorted(WIDTH_BITS):
-        lanes[(bits & WIDTH_BITS[n]) > 0] = n
-    return best, lanes
 
 
 @check_function
@@ -231,6 +203,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
     known = (can > 0) & (wide > 0)
     below = known & ((speed < can) | (lanes < wide))
+    far = known & (links.gbps[at] <= FAR_BELOW * data_gbps(can, wide))
     here, kind = groups[0], groups[-1]
     # All hosts of a leaf at one rate: a choice too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
@@ -247,14 +220,51 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
             crowd |= ~odd & below & (links.gbps[at] < links.gbps[at].max())
         if kind.majority[at[0]] and known.all():
             usual = links.gbps[at] == kind.usual_gbps[at]
-            crowd |= usual & (speed < can)
-    for i in np.flatnonzero(single).tolist():
-        yield _single(links, int(rows[i]), next((g for g in groups if g.odd[at[i]]), kind), int(at[i]))
-    for rate in np.unique(speed[crowd] * 16 + lanes[crowd]).tolist():
-        yield _crowd(links, at, crowd & (speed * 16 + lanes == rate), kind)
+            crowd |= usual & below
+        single |= far & ~crowd
+    rate = speed * 16 + lanes
+    for several in _at_one_switch(links, rows, rate, np.flatnonzero(single)):
+        told = [
+            _single(links, int(rows[i]), next((g for g in groups if g.odd[at[i]]), kind), int(at[i])) for i in several
+        ]
+        yield told[0] if len(told) == 1 else _of_a_switch(links, rows, several, told)
+    for one in np.unique(rate[crowd]).tolist():
+        chosen = crowd & (rate == one)
+        yield _crowd(links, at, chosen, Severity.WARNING if far[chosen].all() else None)
 
 
-def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, kind: _Peers) -> Finding:
+def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np.ndarray) -> Iterator[list[int]]:
+    """The links ``single`` (places in ``rows``) in parts that are one finding each: those of a switch with many at one rate, else
+    each alone."""
+    view, left = links.view, single
+    while len(left):
+        ends = [(view.node_a[rows[left]], rate[left]), (view.node_b[rows[left]], rate[left])]
+        node, of = (np.concatenate(x) for x in zip(*ends, strict=True))
+        key = np.where(view.is_switch[node], node.astype(np.int64) * 4096 + of, -1)
+        most, count = mode(key[key >= 0])
+        if count < AT_A_SWITCH:
+            break
+        here = (key[: len(left)] == most) | (key[len(left) :] == most)
+        yield left[here].tolist()
+        left = left[~here]
+    yield from ([i] for i in left.tolist())
+
+
+def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], told: list[Finding]) -> Finding:
+    """Links of one switch that are slow alike, as one finding."""
+    view, mine = links.view, rows[several]
+    ends = np.concatenate([view.node_a[mine], view.node_b[mine]])
+    switch = mode(ends[view.is_switch[ends]])[0]
+    kind = np.concatenate([view.node_a[rows], view.node_b[rows]])
+    of = int((kind == switch).sum())
+    where = [place for f in told for place in f.where]
+    first = told[0]
+    _, _, rest = first.message.partition(": runs at ")
+    return finding(first.code, where, f"{view.display_names[switch]}: {len(told)} of its {of} links of a kind, {view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
+                   f"the first, run at {rest}", {**first.evidence, "links": len(told), "of": of})  # fmt: skip
+
+
+def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity | None) -> Finding:
     """Many links of a kind that run low alike."""
     view, first = links.view, int(links.rows[at[chosen][0]])
     a, b = int(view.port_a[first]), int(view.port_b[first])
@@ -265,11 +275,14 @@ def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, kind: _Peers) -> F
     faster = int((links.gbps[at] > links.gbps[at[chosen][0]]).sum())
     others = f"{faster} of their kind run faster" if faster else ""
     mixed = faster and can and view.is_switch[view.node_a[first]] and view.is_switch[view.node_b[first]]
+    mine = links.rows[at[chosen]]
+    ports = np.stack([view.port_a[mine], view.port_b[mine]], axis=1).ravel()
     return finding(
-        MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION, [view.location(a), view.location(b)],
-        f"{count} links such as {view.link_name(a, b)} run at {now}, {' and '.join(t for t in (parts, others) if t)}",
+        MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION, map(view.location, ports.tolist()),
+        f"{count} link{'s such as' if count > 1 else ''} {view.link_name(a, b)} run{'' if count > 1 else 's'} at {now}, {' and '.join(t for t in (parts, others) if t)}",
         {"links": count, "of": of, "faster": faster, "speed": speed_text(int(links.speed[first])),
          "lanes": int(links.lanes[first]), "can": speed_text(int(links.can[first])) if can else None},
+        severity=severity,
     )  # fmt: skip
 
 
@@ -284,7 +297,8 @@ def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
     where = [view.location(a), view.location(b)]
     if not links.sure:
         most = f"{peers.usual_count[at]} of its {peers.size[at]} peers at {usual}" if usual else "its peers faster"
-        return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, {most}", evidence)
+        if usual or not links.can[row]:
+            return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, {most}", evidence)
     can, wide = int(links.can[row]), int(links.wide[row])
     evidence |= {"can": speed_text(can), "can_lanes": wide}
     best = speed_text(can, wide)

@@ -15,7 +15,7 @@ from softib.diags.cable_rules.module_alarms import MODULE_RX_POWER, MODULE_TEMPE
 from softib.diags.cable_rules.temperature import HOT_MODULE
 from softib.diags.cable_rules.thresholds import shipped
 from softib.diags.finding import Finding, Severity
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.registry import Context, Each, check_function, code, each_or_one
 from softib.diags.view import FabricView
 from softib.iba import mlnx_registers as r
 from softib.iba.mlnx_registers import ModuleInfo
@@ -29,8 +29,6 @@ FEC_NONE = code(
     "fec-none", Severity.WARNING, "a link of HDR or faster states that no FEC is active",
     "such lanes lose packets without RS-FEC: look which modes both ends enable (mlxlink --show_fec), let the link train again")  # fmt: skip
 
-MANY = 8
-"""From so many equal findings on, one finding with the count."""
 UNKNOWN_FEC = 255
 _MODES = 1
 """PortInfoExtended.CapMask bit 0: the FEC modes are valid."""
@@ -41,14 +39,13 @@ Row = tuple[int, str, dict[str, object]]
 
 
 def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
-    """A finding a port, or, of many, one that names the first."""
-    if len(rows) > MANY:
-        ports = [port for port, _, _ in rows]
-        yield finding(name, map(c.view.location, ports[:MANY]), f"{len(rows)} ports, the first: {rows[0][1]}",
-                      {**rows[0][2], "ports": len(rows)})  # fmt: skip
-        return
-    for port, text, evidence in rows:
-        yield finding(name, [c.view.location(port)], text, evidence)
+    """A finding a port, or one for many."""
+    yield from each_or_one(
+        name,
+        [([c.view.location(port)], text, evidence) for port, text, evidence in rows],
+        f"{len(rows)} ports",
+        count="ports",
+    )
 
 
 def _lanes_in_use(power: np.ndarray, bias: np.ndarray) -> np.ndarray:
@@ -123,15 +120,16 @@ def _pam4(view: FabricView) -> np.ndarray:
 
 def _links(c: Context, name: str, rows: list[int], column: str, a: np.ndarray, b: np.ndarray) -> Iterator[Finding]:
     view = c.view
-    for row in rows[: MANY if len(rows) > MANY else None]:
+    several: list[Each] = []
+    for row in rows:
         p, q = int(view.port_a[row]), int(view.port_b[row])
         here, there = int(a[row]), int(b[row])
         both = (
             f"{_text(column, here)} here and {_text(column, there)} there" if here != there else "no FEC at both ends"
         )
-        more = f"; {len(rows) - MANY} more links" if len(rows) > MANY and row == rows[MANY - 1] else ""
-        yield finding(name, [view.location(p), view.location(q)], f"{view.link_name(p, q)}: {both} ({column}){more}",
-                      {"column": column, "modes": [here, there], "links": len(rows)})  # fmt: skip
+        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {both} ({column})",
+                        {"column": column, "modes": [here, there], "links": len(rows)}))  # fmt: skip
+    yield from each_or_one(name, several, f"{len(rows)} links", {"column": column}, count="links")
 
 
 def _text(column: str, mode: int) -> str:

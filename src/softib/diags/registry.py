@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from softib.diags.structure import Structure, recognise_view
 from softib.diags.swaps import Suspects, find_suspects
 from softib.diags.view import FabricView
 
-__all__ = ["CHECKS", "CODES", "Code", "Context", "check_function", "finding"]
+__all__ = ["CHECKS", "CODES", "MANY", "Code", "Context", "Each", "check_function", "each_or_one", "few", "finding"]
 
 
 @dataclass
@@ -69,6 +69,35 @@ def check_function(function: Callable[[Context], Iterable[Finding]]) -> Callable
     """Decorator: register a check under its name; checks run in order of registration."""
     CHECKS[function.__name__] = function
     return function
+
+
+MANY = 8
+"""From so many equal findings on, one finding: its message has the count, its places and evidence have all of them."""
+
+Each = tuple[Sequence[Any], str, dict[str, Any]]
+"""Places, message and evidence of one finding of several."""
+
+
+def each_or_one(
+    name: str, several: Sequence[Each], what: str, evidence: dict[str, Any] | None = None, *, most: int = MANY,
+    severity: Severity | None = None, count: str = "count",
+) -> Iterator[Finding]:  # fmt: skip
+    """A finding for each of ``several``; of more than ``most`` one that is ``what`` (a text with their number) and names the
+    first. It holds every place, and the message and evidence of each in ``evidence["each"]``."""
+    if len(several) <= most:
+        for where, message, own in several:
+            yield finding(name, where, message, own, severity=severity)
+        return
+    where = list(dict.fromkeys(place for places, _, _ in several for place in places))
+    each = [{"where": [str(p) for p in places], "message": message, **own} for places, message, own in several]
+    yield finding(name, where, f"{what}; first: {several[0][1]}", {**(evidence or {}), count: len(several), "each": each},
+                  severity=severity)  # fmt: skip
+
+
+def few(names: Iterable[str], most: int = 4) -> str:
+    """The first ``most`` of ``names`` for a message, and how many more there are."""
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 
 def finding(

@@ -121,7 +121,7 @@ def unfit(c: Context) -> Iterator[Finding]:
         return
     r, named = c.remedy, "root_guid_file" + (" and io_guid_file" if c.remedy.options.io_guids else "")
     io_ports = np.isin(c.view.fabric.port_guid, np.array(r.options.io_guids, np.uint64)) & (c.view.fabric.port_guid > 0)
-    nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(io_ports)])[:MANY]
+    nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(io_ports)])
     yield finding(
         FTREE_UNFIT, [c.view.node_location(int(n)) for n in nodes],
         f"stock ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with {named} for ftree "

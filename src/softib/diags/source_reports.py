@@ -12,9 +12,6 @@ SOURCE_REPORTED = code(
     "source-reported", Severity.INFO, "the program that wrote the source complained of these places (a warning where it said error)",
     "its own words stand in the finding; softib has not looked itself")  # fmt: skip
 
-MANY = 8
-"""Places that one finding names."""
-
 
 @check_function
 def source_reports(c: Context) -> Iterator[Finding]:
@@ -23,11 +20,11 @@ def source_reports(c: Context) -> Iterator[Finding]:
     for r in c.view.fabric.source.reported:
         groups.setdefault((r.severity, r.check, r.event), []).append(r)
     for (severity, check, event), rows in groups.items():
-        where = [place for r in rows[:MANY] if (place := _place(c, r))]
+        where = list(dict.fromkeys(place for r in rows if (place := _place(c, r))))
         times = f" ({len(rows)} times, here the first)" if len(rows) > 1 else ""
         yield finding(
             SOURCE_REPORTED, where, f"ibdiagnet's {severity}s, {check}: {event}{times}: {rows[0].summary}",
-            {"check": check, "event": event, "times": len(rows), "lines": [r.line for r in rows[:MANY]]},
+            {"check": check, "event": event, "times": len(rows), "lines": [r.line for r in rows], "summaries": [r.summary for r in rows]},
             severity=Severity.WARNING if severity == "error" else Severity.INFO,
         )  # fmt: skip
 

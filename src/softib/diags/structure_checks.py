@@ -11,8 +11,9 @@ import numpy as np
 from softib.diags.exchanges import exchanged_uplinks
 from softib.diags.finding import Finding, Severity
 from softib.diags.rails import system_of
-from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.swaps import Misplaced
+from softib.diags.tiers import tier_name
 from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
 
@@ -25,6 +26,9 @@ CROSSED_RAILS = code(
 MISPLACED_CABLE = code(
     "misplaced-cable", Severity.WARNING, "a cable leads elsewhere than its peers of the same port and kind",
     "compare with the cabling plan; move the plug")  # fmt: skip
+SAME_TIER_CABLE = code(
+    "same-tier-cable", Severity.WARNING, "a cable joins two switches of one tier of a tree",
+    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it")  # fmt: skip
 MISSING_CABLE = code(
     "missing-cable", Severity.WARNING, "two free ports that the pattern joins",
     "plug the cable in, or check why the link does not come up")  # fmt: skip
@@ -34,8 +38,6 @@ MISSING_UPLINKS = code(
 UNEVEN_SPINES = code(
     "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
     "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
-
-MANY = 8
 
 
 @check_function
@@ -96,7 +98,7 @@ def missing_cables(c: Context) -> Iterator[Finding]:
             continue
         left = [pair for pair in left if pair not in set(at_node)]
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
-        yield finding(MISSING_CABLE, [view.node_location(node)],
+        yield finding(MISSING_CABLE, [view.node_location(node), *(view.location(p) for pair in at_node for p in pair)],
                       f"{view.display_names[node]}: {len(at_node)} cables of the pattern are missing, {linked} are there",
                       {"missing": len(at_node), "linked": linked,
                        "ports": [str(view.location(a if f.port_node[a] == node else b)) for a, b in at_node]})  # fmt: skip
@@ -144,6 +146,28 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
 
 
 @check_function
+def same_tier_cables(c: Context) -> Iterator[Finding]:
+    """In trees: cables that stay within a tier, where no other check has accused them."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view, rank, done = c.view, c.structure.rank, c.seen.get("cables", set())
+    links = view.between_switches
+    several: list[Each] = []
+    for row in links[rank[view.node_a[links]] == rank[view.node_b[links]]].tolist():
+        a, b = int(view.port_a[row]), int(view.port_b[row])
+        if not {a, b} & done:
+            tier = tier_name(int(rank[view.node_a[row]]))
+            several.append(
+                (
+                    [view.location(a), view.location(b)],
+                    f"{view.link_name(a, b)}: a cable between two {tier} switches",
+                    {"tier": tier},
+                )
+            )
+    yield from each_or_one(SAME_TIER_CABLE, several, f"{len(several)} cables stay within a tier", count="cables")
+
+
+@check_function
 def uneven_tiers(c: Context) -> Iterator[Finding]:
     """In trees, without regard to names: switches whose links to the next tier differ from those of their kind."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
@@ -182,14 +206,14 @@ def _known_repairs(c: Context) -> Repairs:
 
 def _uneven(view: FabricView, odd: Uneven) -> Finding:
     location = view.node_location(odd.switch)
-    less, more = ([view.node_location(n) for n in nodes[:MANY]] for nodes in (odd.fewer, odd.more))
+    less, more = ([view.node_location(n) for n in nodes] for nodes in (odd.fewer, odd.more))
     evidence: dict[str, Any] = {
         "links": odd.links, "usual": odd.usual, "kind": odd.kind, "fewer": [str(p) for p in less], "more": [str(p) for p in more],
     }  # fmt: skip
-    text = ", ".join(map(str, less)) or "none"
+    text = few(map(str, less)) or "none"
     if odd.links >= odd.usual:
         return finding(UNEVEN_SPINES, [location, *less, *more], f"{location}: more links than its kind to "
-                       f"{', '.join(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
+                       f"{few(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
     evidence["ports"] = [
         {
             "switch": [str(view.location(p)) for p in x.switch_ports],
@@ -197,13 +221,13 @@ def _uneven(view: FabricView, odd: Uneven) -> Finding:
         }
         for x in odd.lost
     ]
-    sure = [x for x in odd.lost if len(x.switch_ports) == 1 and len(x.parent_ports) == 1][:MANY]
-    ports = dict.fromkeys(p for x in odd.lost[:MANY] for p in (*x.switch_ports, *x.parent_ports))
-    links = ", ".join(view.link_name(x.switch_ports[0], x.parent_ports[0]) for x in sure)
+    sure = [x for x in odd.lost if len(x.switch_ports) == 1 and len(x.parent_ports) == 1]
+    ports = dict.fromkeys(p for x in odd.lost for p in (*x.switch_ports, *x.parent_ports))
+    links = few(view.link_name(x.switch_ports[0], x.parent_ports[0]) for x in sure)
     detail = (
         f"; no cable in {links}"
         if sure
-        else "; free: " + ", ".join(str(view.location(p)) for p in ports)
+        else "; free: " + few((str(view.location(p)) for p in ports), MANY)
         if ports
         else ""
     )

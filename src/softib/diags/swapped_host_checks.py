@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from softib.diags.finding import Finding, Severity
-from softib.diags.host_order import HostExchange, exchanged_hosts
+from softib.diags.host_order import HostExchange, exchanged_hosts, turned_leaves
+from softib.diags.host_units import turned_rails
+from softib.diags.leaf_order import exchanged_leaves, shifted_leaves
 from softib.diags.rails import OddAdapter, odd_adapters
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
@@ -17,6 +19,12 @@ from softib.fabric.formats.cabling.node_address import address_of
 SWAPPED_HOSTS = code(
     "swapped-hosts", Severity.INFO, "two hosts sit in each other's place: all their cables, or their names, are exchanged",
     "compare with the cabling plan; where racks or rails matter, exchange the cables, else the names")  # fmt: skip
+EXCHANGED_LEAVES = code(
+    "exchanged-leaves", Severity.INFO, "two leaves hold each other's hosts, by the order of names that the other leaves follow",
+    "compare with the cabling plan: the hosts of two racks, two leaves, or their names are exchanged")  # fmt: skip
+SHIFTED_HOSTS = code(
+    "shifted-hosts", Severity.INFO, "the hosts of a leaf sit some ports further than those of the other leaves",
+    "compare with the cabling plan; where ports matter (plans, rails, labels), move the plugs")  # fmt: skip
 RAIL_MISMATCH = code(
     "rail-mismatch", Severity.WARNING, "an adapter hangs on another leaf than the same rail of hosts like it",
     "compare with the cabling plan; rails matter to collective libraries")  # fmt: skip
@@ -36,8 +44,56 @@ def hosts_out_of_order(c: Context) -> Iterator[Finding]:
             groups.setdefault((hosts[0], hosts[1]), []).append(x)
             done |= ends
     for (first, second), pairs in groups.items():
-        whole = len(pairs) > 1 and len(pairs) >= max(adapters[first], adapters[second])
-        yield from [_swapped_hosts(c, pairs)] if whole else (_swapped_by_order(c, x) for x in pairs)
+        inside = all(node[x.a] == node[x.b] for x in pairs)
+        whole = len(pairs) >= max(adapters[first], adapters[second]) and (inside or len(pairs) > 1)
+        yield from [_swapped_hosts(c, pairs)] if whole or inside else (_swapped_by_order(c, x) for x in pairs)
+
+
+@check_function
+def leaves_out_of_order(c: Context) -> Iterator[Finding]:
+    """In trees: two leaves with each other's hosts, and leaves whose hosts sit some ports further than elsewhere."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view, rank, f = c.view, c.structure.rank, c.view.fabric
+    name = view.display_names
+    for x in exchanged_leaves(view, rank):
+        ports = [
+            int(p)
+            for leaf in (x.a, x.b)
+            for p in f.ports_of(leaf)
+            if f.port_peer[p] >= 0 and view.is_host[f.port_node[f.port_peer[p]]]
+        ]
+        yield finding(EXCHANGED_LEAVES, map(view.location, ports), f"{name[x.a]} and {name[x.b]} hold each other's hosts: {x.follow} of "
+                      f"{x.of} leaves are in the order of their hosts' names, these two in each other's place",
+                      {"hosts": len(ports), "follow": x.follow, "of": x.of})  # fmt: skip
+    yield from _shifted(c)
+
+
+def _shifted(c: Context) -> Iterator[Finding]:
+    """Each leaf whose hosts sit further than elsewhere, by the first thing that tells it."""
+    view, rank, f = c.view, c.structure.rank, c.view.fabric
+    told: dict[int, tuple[tuple[int, ...], int, str]] = {}
+    for s in shifted_leaves(view, rank):
+        first, last = (int(f.port_num[p]) for p in (s.ports[0], s.ports[-1]))
+        told.setdefault(s.leaf, (s.ports, s.by, f"its {len(s.ports)} hosts are in ports {first} to {last}, those of {s.of} other leaves in "
+                                 f"{first - s.by} to {last - s.by}"))  # fmt: skip
+    for r in turned_rails(view):
+        told.setdefault(r.leaf, (r.ports, r.by, f"each of its {len(r.ports)} hosts is {_ports(r.by)} from where the {r.others} other leaves of its "
+                                 "unit have it"))  # fmt: skip
+    for t in turned_leaves(view):
+        told.setdefault(t.leaf, (t.ports, t.by, f"its {len(t.ports)} hosts are in order once each is moved back by {_ports(t.by)}, as "
+                                 f"{t.follow} of {t.of} such hosts are"))  # fmt: skip
+    for leaf, (ports, by, text) in told.items():
+        yield finding(
+            SHIFTED_HOSTS,
+            map(view.location, ports),
+            f"{view.display_names[leaf]}: {text}",
+            {"hosts": len(ports), "by": by},
+        )
+
+
+def _ports(by: int) -> str:
+    return f"{abs(by)} port{'s' if abs(by) > 1 else ''}"
 
 
 def _swapped_by_order(c: Context, x: HostExchange) -> Finding:
@@ -61,7 +117,7 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     )
     x = pairs[0]
     return finding(
-        SWAPPED_HOSTS, where, f"{one} and {other} sit in each other's place, all {len(pairs)} cables: by the order of names along "
+        SWAPPED_HOSTS, where, f"{one} and {other} sit in each other's place, {f'all {len(pairs)} cables' if len(pairs) > 1 else 'one cable each'}: by the order of names along "
         f"the ports, which {x.follow} of {x.of} such adapters follow",
         {"cables": len(pairs), "follow": x.follow, "of": x.of},
     )  # fmt: skip

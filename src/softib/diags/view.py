@@ -137,6 +137,13 @@ class FabricView:
         return rows, host, switch
 
     @cached_property
+    def host_numbers(self) -> np.ndarray:
+        """float64[256]: share of the switches with hosts that have one at each port number."""
+        _, _, switch_port = self.to_hosts
+        switches = max(1, len(np.unique(self.fabric.port_node[switch_port])))
+        return np.asarray(np.bincount(self.fabric.port_num[switch_port], minlength=256) / switches)
+
+    @cached_property
     def component(self) -> np.ndarray:
         """Connected part of each node: the smallest node index in it."""
         return components(len(self.names), self.node_a, self.node_b)

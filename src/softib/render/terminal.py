@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from softib.analysis.routed import Routed
+    from softib.diags.finding import Finding
 
 __all__ = ["console", "print_check", "print_findings", "print_route", "print_routing", "text", "to_terminal"]
 
@@ -37,6 +38,10 @@ TONE = {"good": "green", "warn": "yellow", "bad": "bold red", "": "bold"}
 SHOWN_FINDINGS = 40
 PER_CODE = 8
 """A code with more findings than this is shown by its first ones and a count."""
+
+
+IN_A_MESSAGE = 4
+"""Places of a finding that its message has; of more, --all lists them."""
 
 
 def _engines(report: Report, console: Console) -> None:
@@ -185,6 +190,8 @@ def print_findings(report: Report, console: Console, every: bool = False) -> Non
             left = total[f.code] - PER_CODE
             if seen[f.code] == PER_CODE and left > 0 and not every:
                 line.append_text(text(f"\n… and {left:,} more of {f.code} (softib check --all)", "dim"))
+            if every:
+                line.append_text(text("".join(f"\n  {row}" for row in _whole(f)), "dim"))
             if f.advice and seen[f.code] == 1:
                 line.append_text(text(f"\n{f.advice}", "dim"))
             table.add_row(text(f.severity.name.lower(), STYLE[f.severity]), text(f.code), line)
@@ -197,6 +204,13 @@ def print_findings(report: Report, console: Console, every: bool = False) -> Non
                 )
             )
     console.print()
+
+
+def _whole(f: Finding) -> list[str]:
+    """All that a finding of many stands for: a line for each, else its places where the message cannot have named them."""
+    if each := f.evidence.get("each"):
+        return [str(one["message"]) for one in each]
+    return [", ".join(map(str, f.where))] if len(f.where) > IN_A_MESSAGE else []
 
 
 def print_routing(r: RoutingPart, console: Console) -> None:

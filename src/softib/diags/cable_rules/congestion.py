@@ -47,7 +47,6 @@ LONGEST = 63
 """Hops of a path (IBA 14.2.1.2)."""
 SLOWER = 0.75
 """A link below this share of its peers' rate is slow."""
-SHOWN = 8
 SLOW, FAST, STUCK = "slow", "hot", "stuck"
 
 
@@ -204,8 +203,8 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
     evidence = {
         "root": str(case.location(row)), "intervals": len(root.intervals), "seconds": round(seconds, 6), "busy_share": round(root.busy, 4),
         "wait_share": round(root.waited, 4), "gbps": rate, "drained_gbps": round(drained, 3),
-        "branches": {str(case.location(r)): round(root.waits[r], 4) for r in branches[:SHOWN]}, "n_branches": len(branches),
-        "victims": {str(case.location(r)): round(root.waits[r], 4) for r in victims[:SHOWN]}, "n_victims": len(victims),
+        "branches": {str(case.location(r)): round(root.waits[r], 4) for r in branches}, "n_branches": len(branches),
+        "victims": {str(case.location(r)): round(root.waits[r], 4) for r in victims}, "n_victims": len(victims),
         "source": case.limits.of("wait_share").source, "first_ns": int(case.obs.begin_ns[root.intervals[0], row]),
         "last_ns": int(case.obs.end_ns[root.intervals[-1], row]),
     }  # fmt: skip

@@ -26,9 +26,9 @@ def vl15_drops(case: Case) -> Iterator[Suspicion]:
     worst = rows[np.argsort(-total[rows].astype(np.float64), kind="stable")]
     seconds = float(case.observed_s(DROPPED)[worst[0]])
     yield Suspicion(
-        finding(SMP_DROPS, map(case.location, worst[:8].tolist()),
+        finding(SMP_DROPS, map(case.location, worst.tolist()),
                 f"{len(rows):,} ports dropped SMPs, most of all {case.location(int(worst[0]))}: {int(total[worst[0]]):,} in {span_text(seconds)}",
-                {"ports": len(rows), "counters": {str(case.location(r)): int(total[r]) for r in worst[:8].tolist()},
+                {"ports": len(rows), "counters": {str(case.location(r)): int(total[r]) for r in worst.tolist()},
                  "observed_s": round(seconds, 3), "source": case.limits.of("vl15_dropped").source,
                  **case.when(worst, DROPPED)}),
         int(worst[0]), 0.9, cable=False,

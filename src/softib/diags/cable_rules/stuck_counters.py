@@ -33,7 +33,6 @@ OF_OTHERS = (
     "port_xmit_wait",
 )  # fmt: skip
 """What other causes do. Counters of data and packets are not here: what stands there is no error that is missed."""
-SHOWN = 8
 
 
 @rule
@@ -61,7 +60,7 @@ def stuck(case: Case) -> Iterator[Suspicion]:
     rows = np.flatnonzero(count)
     if not len(rows):
         return
-    worst = rows[np.argsort(-count[rows], kind="stable")][:SHOWN].tolist()
+    worst = rows[np.argsort(-count[rows], kind="stable")].tolist()
     evidence: dict[str, Any] = {
         "ports": len(rows), "counters": {name: int(s.sum()) for name, s in last.items() if s.any()},
         "worst": {str(case.location(r)): [name for name, s in last.items() if s[r]] for r in worst},

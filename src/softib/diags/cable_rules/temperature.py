@@ -25,7 +25,6 @@ WARMER = code(
 LEVEL = "module_temperature_c"
 MOST = 0.5
 """More than this share of the modules of a switch (or of all hosts, all switches) is no matter of single modules."""
-SHOWN = 8
 
 
 def last_known(case: Case, level: str) -> np.ndarray:
@@ -88,7 +87,7 @@ def _of_switch(case: Case, mine: np.ndarray, left: np.ndarray, last: np.ndarray,
     row = int(np.flatnonzero(mine)[0])
     text = f"{case.node_location(row)}: {_many(mine, left, last, rose)}: its air flow, and no single module"
     evidence = _evidence(case, mine, left, last, rose) | {
-        "ports": [str(case.location(r)) for r in np.flatnonzero(mine & left)[:SHOWN].tolist()]
+        "ports": [str(case.location(r)) for r in np.flatnonzero(mine & left).tolist()]
     }
     return Suspicion(finding(HOT_SWITCH, [case.node_location(row)], text, evidence), row, 0.95, cable=False)
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.cabling_plan.result import STATUSES, PlanComparison
-from softib.diags.cabling_plan.right_cables import right_cable
+from softib.diags.cabling_plan.right_cables import right_cables
 from softib.diags.cabling_plan.unclear_rows import conflicting_rows, unmatched_rows
 from softib.diags.cabling_plan.unplanned_cables import unplanned_cables
 from softib.diags.cabling_plan.wrong_cables import swapped_cables, wrong_cables
@@ -44,8 +44,15 @@ def compare(fabric: Fabric, plan: CablingPlan) -> PlanComparison:
     return PlanComparison(
         work.findings, work.table, {s: counts[s] for s in STATUSES}, work.rows.other_problems(), plan.files,
         {"all": len(plan), "repeated": work.rows.repeated, "mirrored": work.rows.mirrored},
-        {r: reasons[r] for r in REASONS if reasons[r]},
+        {r: reasons[r] for r in REASONS if reasons[r]}, _as_planned(work),
     )  # fmt: skip
+
+
+def _as_planned(on: PlanOnFabric) -> frozenset[tuple[int, int]]:
+    f = on.view.fabric
+    whole = (on.port >= 0).all(axis=1) & (on.peer[:, 0] == on.port[:, 1])
+    ports = on.port[whole].ravel()
+    return frozenset(zip(f.node_guid[f.port_node[ports]].tolist(), f.port_num[ports].tolist(), strict=True))
 
 
 def _judge(on: PlanOnFabric) -> None:
@@ -53,8 +60,7 @@ def _judge(on: PlanOnFabric) -> None:
     port, rows = on.port, on.rows
     whole = (port >= 0).all(axis=1)
     right = whole & (on.peer[:, 0] == port[:, 1]) & (port[:, 0] != port[:, 1])
-    for row in np.flatnonzero(right & rows.first).tolist():
-        right_cable(on, row)
+    right_cables(on, np.flatnonzero(right & rows.first).tolist())
     against = rows.conflicting & ~right
     wrong = np.flatnonzero(whole & ~right & rows.first & ~against).tolist()
     swapped = swapped_cables(on, wrong)

@@ -41,7 +41,8 @@ class PlanComparison:
     """``findings``, the whole ``table``, and how many cables have each status.
 
     ``rows`` counts the rows of the files: ``all``, ``repeated`` (repeat a cable) and ``mirrored`` of those (from its
-    other end). ``reasons`` counts the unmatched cables. ``problems`` are of reading the plan.
+    other end). ``reasons`` counts the unmatched cables. ``problems`` are of reading the plan. ``as_planned`` are the
+    ports (NodeGUID, portnum) of cables that lead where the plan says.
     """
 
     findings: list[Finding]
@@ -51,6 +52,7 @@ class PlanComparison:
     files: tuple[str, ...] = ()
     rows: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
+    as_planned: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def ok(self) -> bool:

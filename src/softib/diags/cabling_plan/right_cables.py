@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
-from softib.diags.finding import Severity
+from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
 from softib.diags.view import speed_text
 
-__all__ = ["right_cable"]
+__all__ = ["right_cables"]
 
 PLAN_SPEED = code(
     "plan-wrong-speed", Severity.WARNING, "a planned cable runs slower than planned",
@@ -18,20 +21,53 @@ PLAN_LENGTH = code(
 
 LENGTH_TOLERANCE = 0.25
 """Share of the planned length (at least 1 m) by which a cable may differ."""
+MANY, HALF = 8, 0.5
+"""Cables, and share of their kind, that differ alike from which they are one finding."""
+_DIGITS = re.compile(r"\d+")
 
 
-def right_cable(on: PlanOnFabric, row: int) -> None:
-    """Judge speed and length of the cable of ``row``, which joins the two planned ports."""
-    note = _speed_note(on, row)
-    status = "wrong-speed" if note else "matched"
-    if not note:
-        note = _length_note(on, row)
-        status = "wrong-length" if note else "matched"
-    on.add(status, row, note)
-    if note:
-        a, b = on.port[row].tolist()
-        on.findings.append(finding(PLAN_SPEED if status == "wrong-speed" else PLAN_LENGTH, on.locations([row]),
-                             f"{on.view.link_name(a, b)}: {note}", on.evidence(row)))  # fmt: skip
+def right_cables(on: PlanOnFabric, rows: list[int]) -> None:
+    """Judge speed and length of the cables of ``rows``, which join their planned ports.
+
+    Where half of the cables of a kind differ from the plan alike, that is one finding: the plan, or what the file states.
+    """
+    kinds: Counter[tuple[str, str]] = Counter()
+    alike: dict[tuple[str, tuple[str, str], str], list[int]] = {}
+    for row in rows:
+        note = _speed_note(on, row)
+        status = "wrong-speed" if note else "matched"
+        if not note:
+            note = _length_note(on, row)
+            status = "wrong-length" if note else "matched"
+        on.add(status, row, note)
+        kind = _kind(on, row)
+        kinds[kind] += 1
+        if note:
+            alike.setdefault((status, kind, note), []).append(row)
+    for (status, kind, note), differing in alike.items():
+        code = PLAN_SPEED if status == "wrong-speed" else PLAN_LENGTH
+        if len(differing) >= max(MANY, HALF * kinds[kind]):
+            on.findings.append(_bulk(on, code, differing, kinds[kind], kind, note))
+            continue
+        for row in differing:
+            a, b = on.port[row].tolist()
+            on.findings.append(
+                finding(code, on.locations([row]), f"{on.view.link_name(a, b)}: {note}", on.evidence(row))
+            )
+
+
+def _bulk(on: PlanOnFabric, code: str, rows: list[int], of: int, kind: tuple[str, str], note: str) -> Finding:
+    a, b = on.port[rows[0]].tolist()
+    return finding(code, on.locations(rows), f"{len(rows)} of {of} cables {kind[0]} ↔ {kind[1]}, for example {on.view.link_name(a, b)}: each {note}",
+                   {"cables": len(rows), "of": of, "lines": [int(on.plan.line[r]) for r in rows]},
+                   advice="so many alike: look first at whether plan and source state the same thing")  # fmt: skip
+
+
+def _kind(on: PlanOnFabric, row: int) -> tuple[str, str]:
+    """What the names of both ends have in common with others: digits are numbers."""
+    nodes = on.view.fabric.port_node[on.port[row]].tolist()
+    a, b = sorted(_DIGITS.sub("#", on.view.names[n]) for n in nodes)
+    return a, b
 
 
 def _speed_note(on: PlanOnFabric, row: int) -> str:

@@ -59,14 +59,15 @@ def _unmatched_for(on: PlanOnFabric, reason: str, devices: dict[str, list[tuple[
     if len(devices) > MANY:
         shown = ", ".join(list(devices)[:3])
         on.findings.append(finding(PLAN_UNMATCHED, [], f"{total} cables of the plan: {reason}; {len(devices)} devices: "
-                             f"{shown}, …", {"reason": reason, "cables": total, "devices": len(devices)}))  # fmt: skip
+                             f"{shown}, …", {"reason": reason, "cables": total, "devices": len(devices), "names": list(devices),
+                              "lines": [int(on.plan.line[r]) for ends in devices.values() for r, _ in ends]}))  # fmt: skip
         return
-    for ends in devices.values():
+    for device, ends in devices.items():
         row, end = ends[0]
-        more = f" (and {len(ends) - 1} more cables)" if len(ends) > 1 else ""
+        more = f" (and {len(ends) - 1} more cable{'s' if len(ends) > 2 else ''})" if len(ends) > 1 else ""
         why = on.matched.why.get((row, end), reason)
         text = why if reason == UNKNOWN_DEVICE else f"{on.plan.end_name(row, end)}: {why}"
         name = on.plan.row_name(row)
-        on.findings.append(finding(PLAN_UNMATCHED, on.locations([row]), f"plan {name}: {text}{more}" if name else text + more,
-                             {**on.evidence(row), "reason": reason, "cables": len(ends),
+        on.findings.append(finding(PLAN_UNMATCHED, on.locations(r for r, _ in ends), f"plan {name}: {text}{more}" if name else text + more,
+                             {**on.evidence(row), "reason": reason, "cables": len(ends), "names": [device],
                               "lines": [int(on.plan.line[r]) for r, _ in ends]}))  # fmt: skip

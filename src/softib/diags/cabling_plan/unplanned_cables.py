@@ -43,8 +43,7 @@ def unplanned_cables(on: PlanOnFabric) -> None:
             on.findings.append(finding(PLAN_UNEXPECTED, [view.location(a), view.location(b)],
                                          f"{view.link_name(a, b)} is in no row of the plan"))  # fmt: skip
     if len(rows) > MANY:
-        first = int(rows[0])
-        where = [view.location(int(view.port_a[first])), view.location(int(view.port_b[first]))]
+        where = [view.location(int(end[row])) for row in rows.tolist() for end in (view.port_a, view.port_b)]
         more = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
         on.findings.append(finding(PLAN_UNEXPECTED, where, f"{len(rows)} cables between planned nodes are in no row of "
                              f"the plan, {where[0]} ↔ {where[1]} the first{more}",

@@ -89,7 +89,7 @@ def _missing(on: PlanOnFabric, rows: list[int]) -> None:
         left = [row for row in left if n not in node[row]]
         share = "none" if len(at_node) == planned[n] else f"{planned[n] - len(at_node)}"
         there = "is there" if share in ("none", "1") else "are there"
-        on.findings.append(finding(PLAN_MISSING, [on.view.node_location(n)], f"{on.view.display_names[n]}: {share} of its "
+        on.findings.append(finding(PLAN_MISSING, [on.view.node_location(n), *on.locations(at_node)], f"{on.view.display_names[n]}: {share} of its "
                              f"{planned[n]} planned cables {there}",
                              {"missing": len(at_node), "planned": planned[n], "lines": [int(on.plan.line[r]) for r in at_node]}))  # fmt: skip
     for row in left:

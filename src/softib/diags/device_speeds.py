@@ -1,0 +1,54 @@
+"""What the ends of links can do: as the source records it of each port, else as the catalogue of devices has the part."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.diags.view import FabricView
+from softib.fabric.identity import Stated
+from softib.iba.devices import DEVICES
+from softib.iba.rates import SPEED_BY_NAME, WIDTH_BITS
+from softib.iba.smp import PortInfo
+
+__all__ = ["device_best", "supported"]
+
+LANES = 4
+"""Lanes of a port of every part in the catalogue."""
+
+
+def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(best speed code, most lanes) of the ports of parts by DeviceID; 0 where the catalogue does not have the part."""
+    code = np.zeros(len(device_id), np.int64)
+    for part in np.unique(device_id).tolist():
+        device = DEVICES.get(part)
+        if device is not None:
+            code[device_id == part] = SPEED_BY_NAME[device.generation].code
+    return code, np.where(code > 0, LANES, 0)
+
+
+def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(best speed code, widest lanes) that each port supports: as recorded, else the generation of the part (0 = unknown)."""
+    f = view.fabric
+    if "capabilities" not in view.records:
+        stated = f.node_stated[f.port_node[ports]] & Stated.DEVICE > 0
+        code, lanes = device_best(f.device_id[f.port_node[ports]])
+        return np.where(stated, code, 0), np.where(stated, lanes, 0)
+    info = f.port_info[ports]
+    best = np.zeros(len(ports), np.int64)
+    mlnx = f.port_mlnx_speed[ports, 0]
+    for s in SPEED_BY_NAME.values():
+        has = np.zeros(len(ports), bool)
+        if s.ext2_bit:
+            has = (PortInfo.link_speed_ext2_supported.get(info) & s.ext2_bit) > 0
+        elif s.ext_bit:
+            has = (PortInfo.link_speed_ext_supported.get(info) & s.ext_bit) > 0
+        elif s.mlnx_bit:
+            has = (mlnx & s.mlnx_bit) > 0
+        elif s.speed_bit:
+            has = (PortInfo.link_speed_supported.get(info) & s.speed_bit) > 0
+        best[has] = s.code
+    bits = PortInfo.link_width_supported.get(info).astype(np.int64)
+    widest = np.zeros(len(ports), np.int64)
+    for n in sorted(WIDTH_BITS):
+        widest[(bits & WIDTH_BITS[n]) > 0] = n
+    return best, widest

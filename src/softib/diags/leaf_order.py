@@ -1,0 +1,150 @@
+"""Leaves that hold each other's hosts, and leaves whose hosts sit one port further, by what the other leaves do.
+
+Sites number racks in the order of their leaves. Two leaves whose hosts are those of the other's place break an order that
+nearly all others follow. Wiring alone cannot tell whether hosts, leaves or names are exchanged, so this is information.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.rails import system_of
+from softib.diags.view import FabricView
+from softib.fabric.natural_order import natural_rank
+
+__all__ = ["ExchangedLeaves", "ShiftedLeaf", "exchanged_leaves", "shifted_leaves"]
+
+MIN_LEAVES = 4
+"""Leaves in an order, or with one set of ports in use, that make a rule …"""
+MOST = 0.7
+"""… and the share of leaves that follow it."""
+CLEAR = 0.8
+"""Share of the hosts of two leaves that are in the order that their medians are in."""
+MIN_HOSTS = 4
+"""Hosts of a leaf that say where it belongs."""
+
+
+@dataclass(frozen=True)
+class ExchangedLeaves:
+    """Leaves (nodes) ``a`` and ``b`` in each other's place; ``follow`` of ``of`` leaves are in their order."""
+
+    a: int
+    b: int
+    follow: int
+    of: int
+
+
+@dataclass(frozen=True)
+class ShiftedLeaf:
+    """``leaf`` has its hosts in ``ports`` (rows), ``by`` numbers beyond those of ``of`` leaves like it."""
+
+    leaf: int
+    ports: tuple[int, ...]
+    by: int
+    of: int
+
+
+class _Hosts:
+    """Host ports of each leaf, and the place of each host in the order of all names."""
+
+    def __init__(self, view: FabricView, rank: np.ndarray):
+        f = view.fabric
+        _, host_port, leaf_port = view.to_hosts
+        keep = rank[f.port_node[leaf_port]] == 1
+        host_port, leaf_port = host_port[keep], leaf_port[keep]
+        order = np.lexsort((leaf_port, f.port_node[leaf_port]))
+        self.host, self.port = f.port_node[host_port][order], leaf_port[order]
+        self.leaves, first = np.unique(f.port_node[self.port], return_index=True)
+        self.rows = np.split(np.arange(len(self.port)), first[1:])
+        place = natural_rank(view.names)
+        system = system_of(view)[self.host]
+        self.ranks = {
+            int(leaf): dict(zip(system[r].tolist(), place[self.host[r]].tolist(), strict=True))
+            for leaf, r in zip(self.leaves, self.rows, strict=True)
+        }
+        self.place = np.array([float(np.median(place[self.host[r]])) for r in self.rows])
+        several = Counter(view.names[n] for n in self.host.tolist())
+        self.unique = np.array(
+            [
+                len(r) >= MIN_HOSTS and all(several[view.names[n]] == 1 for n in self.host[r].tolist())
+                for r in self.rows
+            ],
+            bool,
+        )
+
+    def apart(self, a: int, b: int, rising: bool) -> bool:
+        """The hosts of leaf ``a`` are in front of (``rising``) or behind those of ``b``: the adapters of the hosts that both have, else
+        nearly all hosts."""
+        x, y = self.ranks[a], self.ranks[b]
+        both = sorted(x.keys() & y.keys())
+        if 2 * len(both) >= min(len(x), len(y)):
+            return sum((x[h] < y[h]) == rising for h in both) >= CLEAR * len(both)
+        low, high = (x, y) if rising else (y, x)
+        return bool(np.quantile(list(low.values()), CLEAR) < np.quantile(list(high.values()), 1 - CLEAR))
+
+
+def exchanged_leaves(view: FabricView, rank: np.ndarray) -> list[ExchangedLeaves]:
+    """Pairs of leaves in each other's place: by the order of the leaves' names, else of their ports on the switches above."""
+    hosts = _Hosts(view, rank)
+    if hosts.unique.sum() < MIN_LEAVES:
+        return []
+    leaves, place = hosts.leaves[hosts.unique], hosts.place[hosts.unique]
+    for key in (_by_name(view, leaves), _by_uplink(view, rank, leaves)):
+        if key is None:
+            continue
+        by_key, by_hosts = np.argsort(np.argsort(key)), np.argsort(np.argsort(place, kind="stable"), kind="stable")
+        for order in (by_hosts, len(leaves) - 1 - by_hosts):
+            apart = np.flatnonzero(by_key != order)
+            if len(apart) > (1 - MOST) * len(leaves):
+                continue
+            at = {int(k): i for i, k in enumerate(by_key.tolist())}
+            pairs = [(i, at[int(order[i])]) for i in apart.tolist()]
+            follow = len(leaves) - len(apart)
+            return [
+                ExchangedLeaves(int(leaves[i]), int(leaves[j]), follow, len(leaves))
+                for i, j in pairs
+                if i < j
+                and order[j] == by_key[i]
+                and hosts.apart(int(leaves[i]), int(leaves[j]), bool(by_hosts[i] < by_hosts[j]))
+            ]
+    return []
+
+
+def _by_name(view: FabricView, leaves: np.ndarray) -> np.ndarray | None:
+    """The place of each leaf in the natural order of names; None where several share one."""
+    names = [view.names[n] for n in leaves.tolist()]
+    return None if len(set(names)) < len(names) else natural_rank(names)
+
+
+def _by_uplink(view: FabricView, rank: np.ndarray, leaves: np.ndarray) -> np.ndarray | None:
+    """The lowest port number of each leaf on the switches above; None where leaves share one."""
+    f = view.fabric
+    lowest = []
+    for leaf in leaves.tolist():
+        peers = f.port_peer[list(f.ports_of(leaf))]
+        peers = peers[peers >= 0]
+        above = peers[rank[f.port_node[peers]] > rank[leaf]]
+        lowest.append(min(f.port_num[above].tolist(), default=-1))
+    return None if len(set(lowest)) < len(lowest) else np.array(lowest)
+
+
+def shifted_leaves(view: FabricView, rank: np.ndarray) -> Iterator[ShiftedLeaf]:
+    """Leaves whose hosts are in the ports of the others, all by the same number of ports further up or down."""
+    hosts, f = _Hosts(view, rank), view.fabric
+    used = {
+        int(leaf): frozenset(f.port_num[hosts.port[r]].tolist())
+        for leaf, r in zip(hosts.leaves, hosts.rows, strict=True)
+    }
+    if not used:
+        return
+    usual, count = Counter(used.values()).most_common(1)[0]
+    if count < MIN_LEAVES or count < MOST * len(used) or len(usual) < MIN_HOSTS:
+        return
+    for leaf, ports in used.items():
+        by = min(ports) - min(usual)
+        if by and len(ports) == len(usual) and {p - by for p in ports} == usual:
+            yield ShiftedLeaf(leaf, tuple(int(f.node_base[leaf]) + p for p in sorted(ports)), by, count)

@@ -1,0 +1,111 @@
+"""One finding a fault: what several checks say about the same cables is told once, the rest is evidence of that finding.
+
+A cabling plan is the site's own word, so its findings lead. What the learned pattern says about a cable goes into the
+evidence of the plan's finding; where the plan has the cable exactly as it is, the pattern's suspicion is information only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from softib.diags.cabling_plan.result import PlanComparison
+from softib.diags.finding import Finding, Severity
+
+__all__ = ["one_each"]
+
+CABLING = frozenset({
+    "swapped-cables", "crossed-rails", "misplaced-cable", "missing-cable", "missing-uplinks", "uneven-spines", "uneven-uplinks",
+    "swapped-hosts", "rail-mismatch", "absent-switch", "absent-host", "missing-adapter", "same-tier-cable", "unlinked-hca-port",
+    "exchanged-leaves", "shifted-hosts", "self-loop-cable",
+})  # fmt: skip
+"""Codes about where cables lead."""
+VAGUE = frozenset({"missing-uplinks", "uneven-spines", "unlinked-hca-port", "self-loop-cable"})
+"""Codes that name ports at which a cable may have been: one port in common makes them the plan's fault."""
+RATES = frozenset({"link-slow", "link-narrow", "link-slower-than-peers", "links-below-generation", "mixed-link-speeds"})
+"""Codes about how fast cables are."""
+ROUTES = "uneven-routes"
+
+Port = tuple[int, int]
+
+
+def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Finding]:
+    """``findings`` of the checks and of ``plan`` (if any), each fault once, the most severe first."""
+    led = list(plan.findings) if plan is not None else []
+    rest = findings
+    if plan is not None:
+        rest = _folded(led, [f for f in findings if f.code in CABLING], lambda f: f.code != "plan-wrong-speed")
+        rest += _folded(led, [f for f in findings if f.code in RATES], lambda f: f.code == "plan-wrong-speed")
+        rest = [_as_planned(f, plan.as_planned) for f in rest]
+        kept = {id(f) for f in findings if f.code not in CABLING | RATES}
+        rest = [f for f in findings if id(f) in kept] + rest
+    routes = [f for f in rest if f.code == ROUTES and f.severity == Severity.INFO]
+    rest = [f for f in rest if f.code != ROUTES or f.severity > Severity.INFO]
+    every = rest + led
+    every += _consequences(every, routes)
+    return sorted(every, key=lambda f: -int(f.severity))
+
+
+def _ports(finding: Finding) -> set[Port]:
+    return {(p.guid, p.portnum) for p in finding.where if p.portnum is not None}
+
+
+def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list[Finding]:
+    """Put each of ``findings`` that a finding of ``led`` covers into its evidence (in place); return the others.
+
+    A finding is covered where the plan's findings name all of its ports, or one of them names two (both ends of a cable),
+    or one of a :data:`VAGUE` code.
+    """
+    at: dict[Port, list[int]] = {}
+    for i, f in enumerate(led):
+        if leads(f):
+            for port in _ports(f):
+                at.setdefault(port, []).append(i)
+    left = []
+    for f in findings:
+        ports = _ports(f)
+        times: dict[int, int] = {}
+        for port in ports:
+            for i in at.get(port, ()):
+                times[i] = times.get(i, 0) + 1
+        best = min(times, key=lambda i: (-times[i], i), default=-1)
+        if best >= 0 and (times[best] >= 2 or f.code in VAGUE or ports <= at.keys()):
+            led[best] = _with(led[best], f)
+        else:
+            left.append(f)
+    return left
+
+
+def _with(lead: Finding, also: Finding) -> Finding:
+    told = {"code": also.code, "message": also.message, "evidence": also.evidence}
+    return replace(lead, evidence={**lead.evidence, "also": [*lead.evidence.get("also", ()), told]})
+
+
+def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
+    """A suspicion about cables that are all as planned, as information."""
+    ports = _ports(f)
+    if f.code not in CABLING or not ports or not ports <= as_planned or f.severity == Severity.INFO:
+        return f
+    return replace(
+        f, severity=Severity.INFO, message=f"{f.message}; the plan has it so", evidence={**f.evidence, "as_planned": True},
+        advice="nothing where the plan is right; else correct the plan",
+    )  # fmt: skip
+
+
+def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:
+    """``routes`` whose worst link is at a switch with a fault of its cables go into the evidence of that finding (in place);
+    the others come back. softib's own tables carry more there because cables are missing or wrong."""
+    at: dict[int, int] = {}
+    for i, f in enumerate(findings):
+        if f.severity >= Severity.WARNING and (f.code in CABLING or f.code.startswith("plan-")):
+            for place in f.where:
+                at.setdefault(place.guid, i)
+    left: list[Finding] = []
+    for f in routes:
+        i = next((at[p.guid] for p in f.where[:1] if p.guid in at), -1)
+        if i < 0:
+            left.append(f)
+        else:
+            findings[i] = _with(findings[i], f)
+    return left
