@@ -132,6 +132,20 @@ class SmExplain(TypedDict):
     changes: list[str]
 
 
+class SmConfigCheck(TypedDict):
+    """softib sm check-config --json"""
+
+    schema: Literal["softib/sm-config/1"]
+    file: str
+    kind: Literal["opensm.conf", "torus-2QoS.conf"]
+    good: bool
+    """OpenSM 3.3.23 takes the file as it is written."""
+    opensm: list[str]
+    """What it does not take so, and what it does instead."""
+    softib: list[str]
+    """What softib's manager does otherwise, or leaves out."""
+
+
 class SmJob(TypedDict):
     """softib sm job --json"""
 
@@ -146,4 +160,9 @@ class SmJob(TypedDict):
     """The one of each host, in their order."""
 
 
-MANAGER_DOCUMENTS: dict[str, Any] = {"sm-run": SmRun | SmDryRun | SmRunPorts, "sm-explain": SmExplain, "sm-job": SmJob}
+MANAGER_DOCUMENTS: dict[str, Any] = {
+    "sm-run": SmRun | SmDryRun | SmRunPorts,
+    "sm-explain": SmExplain,
+    "sm-job": SmJob,
+    "sm-config": SmConfigCheck,
+}
