@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from softib.api.findings import Findings
     from softib.api.graph import Drawing
     from softib.api.machine import compile_kernels, doctor
+    from softib.api.manager.configuration import ConfigCheck, check_config
     from softib.api.manager.managing import PlannedChanges, UmadManager
     from softib.api.manager.several import UmadManagers
     from softib.api.monitor.diagnosing import Jobs, diagnose, jobs_on
@@ -65,6 +66,7 @@ __version__ = "0.1.0"
 _LAZY = {
     **dict.fromkeys(("Fabric", "generate", "load", "running", "topologies"), "fabric"),
     **dict.fromkeys(("bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"), "operations"),
+    **dict.fromkeys(("ConfigCheck", "check_config"), "manager.configuration"),
     **dict.fromkeys(("PlannedChanges", "UmadManager"), "manager.managing"),
     "UmadManagers": "manager.several",
     **dict.fromkeys(("Prediction", "Report"), "results"),
@@ -103,6 +105,7 @@ __all__ = [
     "Change",
     "Changes",
     "Comparison",
+    "ConfigCheck",
     "Drawing",
     "Explanation",
     "Exporter",
@@ -146,6 +149,7 @@ __all__ = [
     "baseline",
     "bring_up",
     "check",
+    "check_config",
     "compare",
     "compile_kernels",
     "diagnose",

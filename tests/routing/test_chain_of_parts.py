@@ -65,7 +65,7 @@ def chain_of(graph, part, engine="updn", first="minhop", **more):
 def test_the_part_is_routed_by_its_engine_and_the_rest_by_the_first(tree, engine):
     part = halves(tree)
     chain = chain_of(tree, part, engine, "updn")
-    rows, small = part_of(tree, chain.topologies[0], members_of(tree, chain))
+    rows, small = part_of(tree, chain.topologies[0], members_of(tree, chain.groups))
     assert rows.tolist() == part.tolist()
     alone, whole = route(small, engine), route(tree, "updn")
     made = route(tree, "chain", RouteOptions(chain=chain))
@@ -132,7 +132,7 @@ def test_ports_and_names_make_groups():
     groups += block("port-group", name="third", port_regexp="^leaf-:3") + block(
         "port-group", name="range", port_guid_range="0x1-0xffffffffffffffff"
     )
-    found = members_of(graph_of(fabric), policy(groups, "", step(1, "minhop")))
+    found = members_of(graph_of(fabric), policy(groups, "", step(1, "minhop")).groups)
     assert (
         np.flatnonzero(found["some"].switch_ports[leaf]).tolist() == [1, 2, 5]
         and found["some"].switch_ports.any(axis=1).sum() == 1

@@ -124,7 +124,7 @@ def test_parallel_cables_share_the_hosts_of_a_switch():
     r = lab.routed()
     lids = lab.graph.end_lid[(lab.graph.end_switch == lab.at[1, 0, 0]) & ~lab.graph.end_is_switch].astype(int)
     assert sorted(np.unique(r.lft[lab.at[0, 0, 0], lids], return_counts=True)[1]) == [2, 2]
-    assert lab.routed(more="port_order 14 13 12 11\n").lft.tolist() != r.lft.tolist()
+    assert lab.routed(more="port_order 12 11 10 9\n").lft.tolist() != r.lft.tolist()
 
 
 def test_the_dateline_of_another_seed_stays_in_its_place():
@@ -142,10 +142,10 @@ def test_the_first_seed_that_is_whole_is_taken():
 
 
 @pytest.mark.parametrize("text, reason", [
-    ("", "no torus-2QoS.conf is given"), ("# nothing\n", "names no torus or mesh"), ("torus 3 4\n", "line 1: it should have three radixes"),
-    ("xp_link 1 2\n", "line 1: the first keyword"), ("torus 3 x 1\n", "line 1: 'x' should be a whole number"), ("torus 3 3 1\n\nxq_link 1 2\n", "line 3: unknown keyword"),
-    ("torus 3 3 1\nxp_link 1\n", "line 2: a word is missing"), ("torus 3 3 1\nxp_link 1 0x%s\n", "line 2: '0x%s' should be a NodeGUID"), ("torus 3 3 1\nxp_link 1 2\nyp_link 2 3\n", "should begin at one switch"),
-    ("torus 0 3 1\n", "a radix should be 1 or more"), ("torus 6 5 1\nxp_link 1 6\n", "no link along y"),
+    ("", "no torus-2QoS.conf is given"), ("# nothing\n", "names no torus or mesh"), ("torus 3 4\n", "line 1: a word is missing"),
+    ("xp_link 1 2\n", "names no torus or mesh"), ("torus 3 x 1\n", "names no torus or mesh of three radixes"), ("torus 3 3 1\n\nxq_link 1 2\n", "line 3: unknown keyword"),
+    ("torus 3 3 1\nxp_link 1\n", "line 2: a word is missing"), ("torus 3 3 1\nxp_link 1 0x%s\n", "seed 1 has no link along y"), ("torus 3 3 1\nxp_link 1 2\nyp_link 2 3\n", "should begin at one switch"),
+    ("torus 0 3 1\n", "names no torus or mesh of three radixes"), ("torus 6 5 1\nxp_link 1 6\n", "no link along y"),
     ("torus 3 5 1\nxp_link 1 6\nyp_link 1 2\n", "find no place"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_configuration_is_told_in_one_line(text, reason):
@@ -169,17 +169,20 @@ yp_link 0x200000 0x200005  # sw @ y=0,z=0 -> sw @ y=1,z=0
 ym_link 0x200000 0x20000f  # sw @ y=0,z=0 -> sw @ y=3,z=0
 zp_link 0x200000 0x200001  # sw @ y=0,z=0 -> sw @ y=0,z=1
 next_seed
-yp_link 0x20000b 0x200010
+yp_link 0x20000b 0x200010  # the manual forgets its ym_link, without which OpenSM refuses a ring of four (ERR 4E26)
 zp_link 0x20000b 0x20000c
 y_dateline -2  # Move the dateline for this seed
 z_dateline -1
 port_order 7 10 8 11 9 12 25 28 26 29 27 30
 """
-    config = parse(text)
+    with pytest.raises(DoesNotFit, match="seed 2 has no ym_link"):
+        parse(text)
+    config = parse(text.replace("zp_link 0x20000b", "ym_link 0x20000b 0x200006\nzp_link 0x20000b"))
     assert config.radix == [1, 4, 5] and config.wraps == [False, True, True] and len(config.seeds) == 2
     assert config.seeds[0].links[1, -1] == (0x200000, 0x20000F) and config.seeds[1].dateline == [0, -2, -1]
     assert config.port_order[:3] == [7, 10, 8]
-    assert parse("mesh 3T 4 5").wraps == parse("torus 3 4M 5M").wraps == [True, False, False], (
+    links = "\nxp_link 1 2\nyp_link 1 3\nzp_link 1 4"
+    assert parse("mesh 3T 4 5" + links).wraps == parse("torus 3 4M 5M" + links).wraps == [True, False, False], (
         "the manual's two ways to say it"
     )
     with pytest.raises(DoesNotFit):

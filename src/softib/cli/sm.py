@@ -12,6 +12,7 @@ from softib.foreign_text import shown
 
 LAZY = {
     "run": "run our subnet manager on a umad device: hardware, softib run, ibsim",
+    "check-config": "would OpenSM take this opensm.conf or torus-2QoS.conf, and what softib makes of it",
     "job": "an aggregation tree for the hosts of a job",
     "explain": "why packets from A to B take the path they take",
 }
@@ -19,7 +20,7 @@ LAZY = {
 
 
 class SmGroup(click.Group):
-    """``run``, ``job`` and ``explain`` load when they are called."""
+    """Those of :data:`LAZY` load when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All of them."""
@@ -29,7 +30,7 @@ class SmGroup(click.Group):
         """Import the command's module."""
         if cmd_name not in LAZY:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = importlib.import_module(f"softib.cli.sm_{cmd_name}").command
+        command: click.Command = importlib.import_module(f"softib.cli.sm_{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -19,6 +19,7 @@ LINE_S = 0.5
 GC_EVERY = 200_000
 SHOWN_ROWS = 12
 """Lines of one node's changes on a terminal; JSON has all."""
+SHOWN_NOTES = 12
 
 
 @click.command()
@@ -45,11 +46,13 @@ SHOWN_ROWS = 12
 )
 @click.option("--log-max-mb", type=click.IntRange(0, 10**5), default=100, show_default=True,
               help="Begin the log file anew at this size; five older ones are kept. 0: never.")  # fmt: skip
+@click.option("--strict", is_flag=True,
+              help="End with exit code 1 when another engine than asked for made the tables, a pair has no path, or a credit loop can form.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the sweep, or what would change.")
 @manager_options
 def command(
     devices: tuple[str, ...], guid: str | None, once: bool, dry_run: bool, take_over: bool, maxsmps: int, lids: str | None, database: str | None,
-    log_file: str | None, log_level: str, log_max_mb: int, as_json: bool, manager: dict[str, Any],
+    log_file: str | None, log_level: str, log_max_mb: int, strict: bool, as_json: bool, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Manage the subnet of DEVICE: umad0, mlx5_0, mlx5_0:1, /dev/infiniband/umad0 or a PortGUID; default: the first port that is up.
 
@@ -80,21 +83,23 @@ def command(
         raise softib.InputError("-g names the one port; with several DEVICEs write PortGUIDs in their place")
     if len(devices) > 1:
         several = softib.UmadManagers([of(d) for d in devices])
-        planned = _go(several, once, dry_run, take_over, (log_file, log_level, log_max_mb))
-        return _show_several(several, planned, once, as_json)
+        planned = _go(several, once, dry_run, take_over, strict, not as_json, (log_file, log_level, log_max_mb))
+        code = _show_several(several, planned, once, as_json)
+        return code or int(strict and any(one.faults for one in several))
     one = of(devices[0] if devices else None)
-    planned = _go(one, once, dry_run, take_over, (log_file, log_level, log_max_mb))
+    planned = _go(one, once, dry_run, take_over, strict, not as_json, (log_file, log_level, log_max_mb))
     _show(one, planned[0] if planned else None, once, as_json)
-    return 0
+    return int(strict and bool(one.faults))
 
 
 def _go(
-    managers: UmadManager | UmadManagers, once: bool, dry_run: bool, take_over: bool, log: tuple[str | None, str, int]
-) -> list[PlannedChanges]:
+    managers: UmadManager | UmadManagers, once: bool, dry_run: bool, take_over: bool, strict: bool, tells: bool,
+    log: tuple[str | None, str, int],
+) -> list[PlannedChanges]:  # fmt: skip
     """Let them manage until they are done; what they would change after a dry run."""
     import softib
 
-    line = Line(managers, sys.stderr.isatty())
+    line = Line(managers, sys.stderr.isatty(), tells and not once and not dry_run)
     path, level, max_mb = log
     managers.log_to(path, level=level, max_mb=max_mb, to_stderr=not line.live and not once and not dry_run)
     softib.on_compiling(Compiling(show_line))
@@ -102,7 +107,7 @@ def _go(
         if dry_run:
             planned = managers.dry_run(on_step=line)
             return planned if isinstance(planned, list) else [planned]
-        managers.serve(once=once, take_over=take_over, on_step=line)
+        managers.serve(once=once, take_over=take_over, strict=strict, on_step=line)
         return []
     finally:
         line.clear()
@@ -113,6 +118,7 @@ def _show(one: UmadManager, planned: PlannedChanges | None, once: bool, as_json:
         print_json((planned if planned is not None else one).to_json())
     elif planned is not None:
         _show_changes(planned)
+        _show_tables(one)
     elif once:
         _summary(one)
 
@@ -141,15 +147,21 @@ def _guid(text: str) -> int:
 
 
 class Line:
-    """The live line on a terminal: phase, nodes found, MADs and MADs a second."""
+    """The live line on a terminal: phase, nodes found, MADs and MADs a second. Where it ``tells``, the tables of each manager go to stdout as soon
+    as they are others."""
 
-    def __init__(self, managers: UmadManager | UmadManagers, live: bool):
-        self.managers = managers
+    def __init__(self, managers: UmadManager | UmadManagers, live: bool, tells: bool):
+        self.managers, self.tells = managers, tells
+        self.told: dict[str, list[str]] = {}
         self.live, self.next_s, self.last = live, 0.0, (0, time.monotonic())
         self.shown = False
 
     def __call__(self, stepped: UmadManager) -> None:
         """After a step."""
+        if self.tells and (lines := _about_tables(stepped)) and lines != self.told.get(stepped.port):
+            self.told[stepped.port] = lines
+            self.clear()
+            _show_tables(stepped)
         now = time.monotonic()
         if not self.live or now < self.next_s:
             return
@@ -172,12 +184,27 @@ class Line:
             self.shown = False
 
 
+def _about_tables(manager: UmadManager) -> list[str]:
+    """What the tables are worth, then the notes of the sweep that made them (those that are in these lines left out)."""
+    lines = list(manager.faults) or [manager.verdict] * bool(manager.verdict)
+    return [*lines, *(note for note in manager.notes if not any(note in line for line in lines))]
+
+
+def _show_tables(manager: UmadManager) -> None:
+    lines = _about_tables(manager)
+    for line in lines[:SHOWN_NOTES]:
+        click.echo(shown(f"{manager.port}: {line}"))
+    if len(lines) > SHOWN_NOTES:
+        click.echo(f"{manager.port}: … and {len(lines) - SHOWN_NOTES} more notes (--json has all)")
+
+
 def _summary(manager: UmadManager) -> None:
     if manager.state == "NOTACTIVE":
         return  # one of several that never began; its reason is printed
     found = manager.to_json()
     for problem in manager.problems:
         print_notice(problem)
+    _show_tables(manager)
     print_notice(
         f"{found['port']}: {found['switches']} switches, {found['cas']} CAs, {found['links']} cables; {found['sent']} MADs ({found['sets']} Sets) in "
         f"{sum(found['phase_s'].values()):.2f} s; {manager.state}"

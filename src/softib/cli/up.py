@@ -41,11 +41,13 @@ LINE_S = 0.5
 @click.option(
     "--pace", is_flag=True, help="What programs send takes the wire's time: rates, cables and switches of the path."
 )
+@click.option("--strict", is_flag=True,
+              help="Fail when another engine than asked for made the tables of our manager, a pair has no path, or a credit loop can form.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
 @manager_options
 @source_options
 def command(
-    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, detach: bool, ibnl: tuple[str, ...],
+    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, ibnl: tuple[str, ...],
     node_name_map: str | None, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
@@ -69,27 +71,22 @@ def command(
         notice=print_notice,
     )  # fmt: skip
     del fabric  # the shared fabric has it all: half the memory
-    server.run(Line(starter))
+    line = Line(starter, strict)
+    server.run(line)
+    if line.refused:
+        raise softib.InputError(f"{server.name} is down, for --strict was given: {line.refused}")
     print_notice(f"{server.name} is down")
     return 0
-
-
-def print_fallback(sm: dict[str, Any]) -> None:
-    """Say that an engine made the tables that nobody asked for, and why (notes of the sweep)."""
-    used = sm.get("engine_used")
-    if not used or used in sm["engine"].split(","):
-        return
-    reasons = [
-        note for note in sm["report"]["notes"] if note.startswith(tuple(f"{e}: " for e in sm["engine"].split(",")))
-    ]
-    print_notice(f"tables by {used}, not by {sm['engine']}" + (f" ({'; '.join(reasons)})" if reasons else ""))
 
 
 class Line:
     """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
 
-    def __init__(self, starter: Starter):
-        self.starter, self.announced, self.next_s, self.last = starter, False, 0.0, (0, 0.0)
+    def __init__(self, starter: Starter, strict: bool):
+        self.starter, self.strict = starter, strict
+        self.announced, self.next_s, self.last = False, 0.0, (0, 0.0)
+        self.refused = ""
+        """Why a strict start is none."""
         self.live = sys.stderr.isatty()
 
     def __call__(self, server: Server) -> None:
@@ -100,7 +97,13 @@ class Line:
             text = f"{server.name}: {switches} switches, {cas} CAs, {cables} cables; ready in {server.ready_s:.1f} s"
             clear = "\r\033[K" if self.live else ""
             click.echo(clear, nl=False, err=True)
-            print_fallback(server.status()["sm"])
+            faults = server.table_faults()
+            if faults and self.strict:
+                self.refused = "; ".join(faults)
+                server.stop()
+                return
+            for fault in faults:
+                print_notice(fault)
             click.echo(f"softib: {shown(text)}", err=True)
             self.starter.ready()
         now = time.monotonic()

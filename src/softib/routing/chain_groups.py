@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from softib.routing.chain_policy import ChainPolicy, HostRule, PortGroup, Ports, Topology
+from softib.routing.chain_policy import HostRule, PortGroup, Ports, Topology
+from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
 from softib.routing.subgraph import subgraph
 
-__all__ = ["Members", "members_of", "part_of"]
+__all__ = ["Members", "members_of", "part_of", "with_root_groups"]
 
 PORTS = 256
 _HCA = re.compile(r"(?:HCA-|mlx\d+_)(\d+)$")
@@ -40,8 +42,21 @@ class _Names:
         return self._text
 
 
-def members_of(graph: SwitchGraph, policy: ChainPolicy) -> dict[str, Members]:
-    """The ports of each group of ``policy``, and of those that are always there."""
+def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> RouteOptions:
+    """``options`` with the switches of its ``root_groups`` among the roots; ``notes`` name a group that has none."""
+    members = members_of(graph, options.groups)
+    chosen = np.zeros(graph.n_switches, bool)
+    for name in options.root_groups:
+        switches = members[name].switch_ports.any(axis=1)
+        chosen |= switches
+        if not switches.any():
+            notes.append(f"root_guid_file names the port group {name}, which has no switch here")
+    guids = {*options.root_guids, *graph.switch_guid[chosen].tolist()}
+    return replace(options, root_guids=tuple(sorted(guids)), root_groups=(), groups=())
+
+
+def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, Members]:
+    """The ports of each of ``groups``, and of those that are always there."""
     shape = (graph.n_switches, PORTS)
     switch_end = graph.end_is_switch
     none, every = np.zeros(shape, bool), np.ones(shape, bool)
@@ -51,7 +66,7 @@ def members_of(graph: SwitchGraph, policy: ChainPolicy) -> dict[str, Members]:
         "ALL_CAS": Members(none, ~switch_end),
     }
     names = _Names(graph)
-    for group in policy.groups:
+    for group in groups:
         found[group.name] = _members(graph, group, found, names)
     return found
 

@@ -33,6 +33,7 @@ __all__ = [
     "Step",
     "Topology",
     "parse_chain",
+    "parse_groups",
 ]
 
 PREDEFINED = ("ALL", "ALL_SWITCHES", "ALL_CAS")
@@ -265,6 +266,11 @@ def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
     return ChainPolicy(
         groups, topologies, _steps(_File(files["rch_policy_file"][1], "unicast-step"), files, topologies)
     )
+
+
+def parse_groups(text: str, name: str) -> tuple[PortGroup, ...]:
+    """The port groups of a ``pgrp_policy_file`` alone. Raises as :func:`parse_chain`."""
+    return _groups(_File(name, "port-group"), {"pgrp_policy_file": (text, name)})
 
 
 def _groups(file: _File, files: Mapping[str, tuple[str, str]]) -> tuple[PortGroup, ...]:

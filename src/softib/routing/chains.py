@@ -30,7 +30,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     policy = options.chain
     if policy is None:
         return by_minhop(graph, options, "chain", "no rch_policy_file is given")
-    groups, notes = members_of(graph, policy), _empty_groups(graph, policy)
+    groups, notes = members_of(graph, policy.groups), _empty_groups(graph, policy)
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     loops, lost = False, 0
     for nth, step in enumerate(s for s in policy.steps if not s.fallback_to):

@@ -13,7 +13,7 @@ from softib.errors import UnknownName
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
-    from softib.routing.chain_policy import ChainPolicy
+    from softib.routing.chain_policy import ChainPolicy, PortGroup
     from softib.routing.proven_tables import ProvenTables
 
 __all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "RouteOptions", "Routing", "chain", "engine", "route"]
@@ -31,6 +31,7 @@ class RouteOptions:
     """Options that OpenSM's engines know, under OpenSM's names.
 
     ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = found by the engine;
+    ``root_groups``: port groups (names of ``groups``) whose switches are roots, too;
     ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all compute;
     ``past_roots``: roots of the last tables of this subnet, for an engine that would not know them in a tree with a hole
     (ftree); unlike ``root_guids`` they are only a hint;
@@ -42,6 +43,8 @@ class RouteOptions:
     """
 
     root_guids: tuple[int, ...] = ()
+    root_groups: tuple[str, ...] = ()
+    groups: tuple[PortGroup, ...] = ()
     cn_guids: tuple[int, ...] = ()
     io_guids: tuple[int, ...] = ()
     past_roots: tuple[int, ...] = ()
@@ -143,6 +146,10 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     options = options or RouteOptions()
     options = options if options.data_vls else replace(options, data_vls=USUAL_DATA_VLS)
     notes: list[str] = []
+    if options.root_groups:
+        from softib.routing.chain_groups import with_root_groups
+
+        options = with_root_groups(graph, options, notes)
     partial: list[tuple[int, Routing]] = []
     for n in names:
         routing = engine(n)(graph, options)

@@ -120,7 +120,25 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
         raise DoesNotFit(
             f"{len(lost)} switch(es) with CAs find no place in the torus, the first {where}; are radixes and seed right?"
         )
+    _check_ports(graph, torus)
     return Torus(config, position, at, torus.link, strange)
+
+
+def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
+    """``portgroup_max_ports`` bounds the parallel cables of two neighbours, and a switch's CAs with its own port; ``port_order`` names ports that
+    all switches have. OpenSM refuses the fabric else."""
+    config, n = torus.config, graph.n_switches
+    owner, placed = graph.link_switch.astype(np.int64), torus.position[:, 0] >= 0
+    both = placed[owner] & placed[graph.peer]
+    _, cables = np.unique(owner[both] * n + graph.peer[both], return_counts=True)
+    most = max(int(cables.max(initial=0)), int((cas_per_switch(graph) + 1)[placed].max(initial=0)))
+    if most > config.max_ports:
+        raise DoesNotFit(f"a switch has {most} ports that lead the same way, more than portgroup_max_ports {config.max_ports}"
+                         " (its own port 0 counts as a CA)")  # fmt: skip
+    fewest = int(graph.switch_nports.min(initial=254))
+    beyond = [p for p in config.port_order[: fewest + 1] if p > fewest]
+    if beyond:
+        raise DoesNotFit(f"port_order names port {beyond[0]}, and a switch has {fewest}")
 
 
 def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndarray, position: np.ndarray) -> None:

@@ -94,6 +94,12 @@ class Election:
         found = [p for p, i in self.others.items() if int(SMInfo.sm_state.get(i)) == SmState.MASTER]
         return sorted(found, key=lambda p: self._rank(self.others[p]), reverse=True)
 
+    def rivals(self, local_guid: int) -> tuple[list[int], list[int]]:
+        """As a master: ports of other masters above this one and below it, the highest first."""
+        mine, masters = (self.priority, -local_guid), self.masters()
+        above = [p for p in masters if self._rank(self.others[p]) > mine]
+        return above, masters[len(above) :]
+
     def stands_back(self, local_guid: int) -> bool:
         """While discovering: is there a master, or a manager of higher rank? ``polled`` is its port then."""
         betters = [*self.masters(), *self.higher(local_guid)]

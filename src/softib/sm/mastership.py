@@ -45,8 +45,8 @@ class Holdings:
 
 @dataclass
 class Mastership:
-    """``state``; ``heir``: port (row) of the manager to which the subnet shall be handed over, -1: none; ``controls_due``: (port, what) of
-    Set(SMInfo) that shall leave. ``give_up`` ends the sweep that runs."""
+    """``state``; ``heir``: port (row) of the manager to which the subnet shall be handed over, -1: none; ``waits``: how
+    many sweeps in a row left a lower master time to hand over; ``controls_due``: (port, what) of Set(SMInfo) that shall leave. ``give_up`` ends the sweep that runs."""
 
     election: Election
     has: Holdings
@@ -54,6 +54,7 @@ class Mastership:
     give_up: Callable[[], None]
     state: SmState = SmState.DISCOVERING
     heir: int = -1
+    waits: int = 0
     controls_due: list[tuple[int, SmControl]] = field(default_factory=list)
 
     @property
@@ -91,6 +92,22 @@ class Mastership:
         if heir >= 0:
             replication.offer(now_ps, self.election.guid_of(heir), int(subnet.db.port_lid[heir]))
         self.schedule.recheck(now_ps, heir < 0 and bool(self.election.higher(local_guid)))
+
+    def leaves_to_rival(self, now_ps: int, local_guid: int) -> bool:
+        """A sweep of a master found its rivals. Does it end here, before it sets anything? The lower of two masters hands over at once, without the copy
+        that a standby gets: LIDs of the two subnets may be the same. The higher one waits until the lower gave up its part (IBA C14-60.2.1),
+        and writes all the same where that does not come."""
+        if self.state != SmState.MASTER:
+            return False
+        above, below = self.election.rivals(local_guid)
+        self.waits = self.waits + 1 if below and not above else 0
+        if above:
+            self.controls_due.append((above[0], SmControl.HANDOVER))
+        elif not 0 < self.waits <= self.config.polling_retries:
+            self.waits = 0
+            return False
+        self.schedule.recheck(now_ps, True)
+        return True
 
     def master_named(self, info: np.ndarray) -> None:
         """The own port names the master: a standby asks that one, and a master that is not named has a rival, which a sweep finds."""

@@ -122,3 +122,37 @@ def test_without_a_device_it_says_what_would_give_one(softib):
     if os.path.isdir("/sys/class/infiniband_mad"):
         pytest.skip("this machine has umad devices")
     assert "softib run --" in softib("sm", "run", "--once", code=2)
+
+
+@pytest.mark.slow
+def test_tables_that_nobody_asked_for_are_told_on_stdout_and_in_the_log(softib):
+    """A torus is no fat tree: OpenSM's rule gives it minhop, whose loop is found again here by a walk of the tables that the switches hold."""
+    (softib.folder / "torus.yaml").write_text("name: torus\ngeneration: EDR\ntopology: {kind: torus, dims: [4, 4]}\n")
+    softib("up", "torus.yaml", "--sm", "external", "--detach")
+    for engine in ("ftree", "torus-2QoS"):
+        told = own(softib, "sm", "run", "--once", "--engine", engine, "--log-file", f"log-{engine}")
+        assert f"tables by minhop, not by {engine} ({engine}: " in told and "a credit loop can form: switch-" in told
+        events = [json.loads(line) for line in (softib.folder / f"log-{engine}").read_text().splitlines()]
+        (tables,) = (e for e in events if e["event"] == "tables")
+        assert (tables["asked"], tables["engine"], tables["unreachable"]) == (engine, "minhop", 0)
+        loop = [step.rstrip("]").split("[") for step in tables["credit_loop"]]
+        assert len(loop) > 2 and _waits_in_a_circle(fabric_of(softib), [(name, int(port)) for name, port in loop])
+    own(softib, "sm", "run", "--once", "--engine", "ftree", "--strict", code=1)
+    told = own(softib, "sm", "run", "--once", "--engine", "updn", "--strict", "--log-file", "log-updn")
+    assert "tables by updn: every pair arrives, no credit loop" in told
+    said = check(
+        "sm-run", json.loads(own(softib, "sm", "run", "--once", "--engine", "minhop", "--json").split("\nsoftib:")[0])
+    )
+    assert said["tables"]["credit_loop"]
+
+
+def _waits_in_a_circle(f, loop: list[tuple[str, int]]) -> bool:
+    """Is there a LID for each two links of the loop that packets cross one after the other?"""
+    row = {int(n): i for i, n in enumerate(f.switch_node)}
+    for (name, port), (behind, then) in zip(loop, [*loop[1:], loop[0]], strict=True):
+        here, there = f.find_node(name), f.find_node(behind)
+        assert int(f.port_node[f.port_peer[f.port(here, port)]]) == there
+        lft = f.lft[row[here]], f.lft[row[there]]
+        if not ((lft[0] == port) & (lft[1] == then)).any():
+            return False
+    return True

@@ -75,8 +75,11 @@ class UmadManager(Suggests):
 
         set_up_log(level, None if path is None else os.fspath(path), max_mb, to_stderr)
 
-    def serve(self, *, once: bool = False, take_over: bool = False, on_step: OnStep = lambda manager: None) -> None:
-        """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads the files anew.
+    def serve(
+        self, *, once: bool = False, take_over: bool = False, strict: bool = False, on_step: OnStep = lambda manager: None
+    ) -> None:  # fmt: skip
+        """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads the files anew. With ``strict`` it ends, too, when
+        :attr:`faults` has lines.
 
         It takes the process's signals. A live master is left alone (:class:`InputError` that names it), unless a priority was given,
         which says to take part in the election, or ``take_over``: priority 15, at which a master hands over (IBA 14.4.1).
@@ -84,9 +87,9 @@ class UmadManager(Suggests):
         """
         from softib.live.umad_sm import session
 
-        plan = session.Plan(once, self._elects, take_over, self._window)
+        plan = session.Plan(once, self._elects, take_over, self._window, strict)
         self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=False)
-        self._running = session.serve(self._device, self._config, plan, self._hooks(on_step))
+        self._running = session.serve(self._device, self._config, plan, self._hooks(on_step, once))
         self._log("end", state=self.state)
 
     def dry_run(self, *, on_step: OnStep = lambda manager: None) -> PlannedChanges:
@@ -95,7 +98,7 @@ class UmadManager(Suggests):
 
         plan = session.Plan(window=self._window)
         self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=True)
-        self._running, changes, master = session.dry_run(self._device, self._config, plan, self._hooks(on_step))
+        self._running, changes, master = session.dry_run(self._device, self._config, plan, self._hooks(on_step, True))
         return PlannedChanges(changes, master, self._running.sm.report, self.port)
 
     @property
@@ -131,18 +134,37 @@ class UmadManager(Suggests):
         """What its last sweep could not do, a line each."""
         return () if self._running is None else tuple(self._running.sm.report.problems)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its last sweep found, a line each: fallbacks, other managers, what tables had to change for."""
+        return () if self._running is None else tuple(self._running.sm.report.notes)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the tables of its last sweep as master, a line each: another engine than asked for made them, pairs have no path, a credit
+        loop can form. Empty: nothing."""
+        proof = None if self._running is None else self._running.proof
+        return () if proof is None else tuple(proof.faults)
+
+    @property
+    def verdict(self) -> str:
+        """What the tables are worth, in one line; empty before there are some, and where :attr:`faults` say it."""
+        proof = None if self._running is None else self._running.proof
+        return "" if proof is None else proof.verdict
+
     def to_json(self) -> dict[str, Any]:
         """Its last sweep, as ``softib sm run --json`` prints it (docs/schemas/sm-run.schema.json)."""
         from softib.render.documents import document
         from softib.sm.sweep.report import SweepReport
 
         report = SweepReport() if self._running is None else self._running.sm.report
+        proof = None if self._running is None else self._running.proof
         return document(
             "sm-run", state=self.state, port=self.port, sweeps=self.counts["sweeps"], sent=report.sent, sets=report.sets,
-            **report.as_dict(),
+            tables=None if proof is None else proof.to_json(), **report.as_dict(),
         )  # fmt: skip
 
-    def _hooks(self, on_step: OnStep) -> Hooks:
+    def _hooks(self, on_step: OnStep, proves_all: bool) -> Hooks:
         from softib.live.umad_sm import session
         from softib.live.umad_sm.manager import Hooks
 
@@ -153,7 +175,7 @@ class UmadManager(Suggests):
         lids, database = self._lids or session.default_lids(self._device), self._database
         if self._among_others:
             lids, database = self._of_port(lids), self._of_port(database)
-        return Hooks(step, reread=self._settings.read, lids=lids, database=database)
+        return Hooks(step, reread=self._settings.read, lids=lids, database=database, proves_all=proves_all)
 
     def among_others(self) -> UmadManager:
         """Itself, from now on with files of its own: it runs beside others in one process."""
@@ -165,12 +187,12 @@ class UmadManager(Suggests):
         end = f"-{self.guid:016x}"
         return path if path is None or path.name.endswith(end) else path.with_name(path.name + end)
 
-    def _job(self, on_step: OnStep) -> Job:
+    def _job(self, on_step: OnStep, once: bool) -> Job:
         """What :class:`UmadManagers` run."""
         from softib.live.umad_sm.session import Job
 
         self._log("begin", guid=f"{self.guid:#018x}", engine=self._config.engine, dry_run=False)
-        return Job(self._device, self._config, self._hooks(on_step))
+        return Job(self._device, self._config, self._hooks(on_step, once))
 
     def _log(self, event: str, **more: Any) -> None:
         logging.getLogger("softib.sm").info(event, extra={"port": self.port, **more})

@@ -41,12 +41,15 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def __len__(self) -> int:
         return len(self._managers)
 
-    def serve(self, *, once: bool = False, take_over: bool = False, on_step: OnStep = lambda manager: None) -> None:
+    def serve(
+        self, *, once: bool = False, take_over: bool = False, strict: bool = False, on_step: OnStep = lambda manager: None
+    ) -> None:  # fmt: skip
         """:meth:`UmadManager.serve` for all of them, until SIGINT or SIGTERM, or with ``once`` until each subnet is up."""
         from softib.live.umad_sm.session import Plan
         from softib.live.umad_sm.several import serve_several
 
-        jobs = [(m.among_others()._job(on_step), Plan(once, m._elects, take_over, m._window)) for m in self]
+        plans = [Plan(once, m._elects, take_over, m._window, strict) for m in self]
+        jobs = [(m.among_others()._job(on_step, once), plan) for m, plan in zip(self, plans, strict=True)]
         self.failed = tuple(str(error) for error in serve_several(jobs))
         for m in self:
             m._log("end", state=m.state)

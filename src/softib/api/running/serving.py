@@ -98,6 +98,20 @@ class Server:
         fabric = self._serving.fabric
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 
+    def table_faults(self) -> list[str]:
+        """What is wrong with the forwarding tables that the internal manager made, a line each: another engine than asked for made them, pairs have no path, a
+        credit loop can form. Large tables are not proved here."""
+        from softib.sm.table_proof import PROVED, prove_tables
+
+        sm = None if self._serving.manager is None else self._serving.manager.sm
+        if sm is None or sm.graph is None or sm.routing is None:
+            return []
+        return prove_tables(sm.database, sm.graph, sm.routing, sm.config, PROVED).faults
+
+    def stop(self) -> None:
+        """Leave :meth:`run` after this step."""
+        self._serving.stop()
+
     def status(self) -> dict[str, Any]:
         """What ``softib status --json`` says of it."""
         return self._serving.operations.status()

@@ -12,9 +12,12 @@ from typing import Any
 
 from softib.input_files import read_text
 from softib.sm.config import SmConfig, config_of
+from softib.sm.options.congestion import CC_OPTIONS
 from softib.sm.options.fabric_yaml import ROUTE_KEYS, check_engine_keys, check_keys, settings_of
-from softib.sm.options.file import read_options
-from softib.sm.options.left_out import left_out
+from softib.sm.options.file import OPTIONS, read_options
+from softib.sm.options.opensm_conf import shown
+from softib.sm.options.opensm_defaults import DEFAULTS
+from softib.sm.options.qos import QOS_OPTIONS
 
 __all__ = ["ManagerSettings"]
 
@@ -40,12 +43,10 @@ class ManagerSettings:
         check_keys(self.fallback)
         check_engine_keys(self.fallback)
         found: dict[str, Any] = {}
+        notes: list[str] = []
         if self.options is not None:
-            found, unused = read_options(
-                read_text(self.options, "file of OpenSM's options", errors="replace"), self.options
-            )
-            for name in dict.fromkeys(unused):
-                self.note(f"{self.options}: {left_out(name)}")
+            text = read_text(self.options, "file of OpenSM's options", errors="replace")
+            found, notes = read_options(text, self.options)
         if (
             not {**self.fallback, **self.given}.get("torus_config")
             and not Path(found.get("torus_config", "/")).is_file()
@@ -58,6 +59,9 @@ class ManagerSettings:
                 f"{self.options}: partition_config_file: no file {named}; everybody is a full member, as with OpenSM"
             )
             named = None
+        for note in notes:
+            self.note(note)
+        self._without_effect(found)
         path = self.partitions or named or self.fallback.get("partitions")
         section = {**self.fallback, **files, "partitions": path}
         policy = found.pop("qos_policy_file", None)
@@ -70,5 +74,34 @@ class ManagerSettings:
         if routes and Path(routes).is_file():  # likewise; without one, routers say where they lead
             section["prefix_routes_file"] = routes
         first = settings_of(section)
+        self._torus_without_qos(found | self.given, first)
         fields = {"sweep_interval_ps": SWEEP_INTERVAL_PS} | first | found | self.given
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
+
+    def _without_effect(self, found: dict[str, Any]) -> None:
+        """Take out of ``found`` what OpenSM does not look at: tables of QoS without ``qos TRUE``, settings of congestion control without theirs."""
+        for switch, options in (("qos", QOS_OPTIONS), ("congestion_control", CC_OPTIONS)):
+            if found.get(switch, self.fallback.get(switch)):
+                continue
+            named = [name for name in found if name in options]
+            stated = [name for name in named if found[name] != _default(name)]
+            if stated:
+                self.note(f"{self.options}: {', '.join(stated)}: no effect without {switch} TRUE, as with OpenSM")
+            for name in named:
+                del found[name]
+
+    def _torus_without_qos(self, stated: dict[str, Any], section: dict[str, Any]) -> None:
+        engines = str(stated.get("engine", section.get("engine", ""))).split(",")
+        if self.options is not None and "torus-2QoS" in engines and not stated.get("qos", section.get("qos")):
+            self.note(
+                f"{self.options}: OpenSM 3.3.23 refuses torus-2QoS without qos TRUE and goes on with the next engine, or minhop; softib routes with it"
+            )
+
+
+def _default(name: str) -> Any:
+    """What the reader of an option makes of OpenSM's default, None where that says nothing."""
+    default = DEFAULTS[name]
+    try:
+        return None if default is None else OPTIONS[name][1](shown(default))
+    except ValueError:
+        return None

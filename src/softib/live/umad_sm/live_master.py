@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.iba.constants import LID_PERMISSIVE, Method, MgmtClass, PortState, SmpAttr
+from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass, PortState, SmpAttr
 from softib.iba.mad_offsets import DATA_AT
 from softib.iba.smp import MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
@@ -74,8 +74,9 @@ def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
         return None
     lid = int(PortInfo.master_sm_lid.get(info))
-    if not lid:
-        return None
+    here = lid == int(PortInfo.lid.get(info))
+    if not lid or (here and not int(PortInfo.cap_mask.get(info)) & CapMask.IS_SM):
+        return None  # nobody manages from this port now: a question would wait for its timeout
     reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
     if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
         return None

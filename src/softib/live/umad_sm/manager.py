@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from softib.errors import PeerError, SoftibError
 from softib.iba.constants import PortState
 from softib.input_files import FILE_LIMIT, read_text
@@ -25,6 +27,7 @@ from softib.sm.config import SmConfig
 from softib.sm.sa.dump import dump, read_dump
 from softib.sm.state import SmState
 from softib.sm.subnet_manager import SubnetManager
+from softib.sm.table_proof import PROVED, TableProof, prove_tables
 
 __all__ = ["Hooks", "PortLog", "UmadManager", "port_log"]
 
@@ -60,13 +63,15 @@ class Hooks:
     """What the caller of :meth:`UmadManager.run` may add: ``on_step`` after each step; ``on_standby`` when it begins to stand
     by; ``reread`` gives the settings as files
     say now (SIGHUP); ``lids``: the file that keeps LIDs from one run to the next (None: nothing is kept; M_Keys are beside it); ``database``: the file that
-    keeps groups, subscriptions and services so (OpenSM's opensm-sa.dump)."""
+    keeps groups, subscriptions and services so (OpenSM's opensm-sa.dump);
+    ``proves_all``: tables are proved however large they are (nobody waits for the manager afterwards)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
     on_standby: Callable[[], None] = lambda: None
     reread: Callable[[], SmConfig] | None = None
     lids: Path | None = None
     database: Path | None = None
+    proves_all: bool = False
 
 
 @dataclass
@@ -76,6 +81,9 @@ class _Seen:
     sweeps: int = 0
     state: SmState = SmState.DISCOVERING
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    lft: np.ndarray | None = None
+    links: int = 0
 
 
 class UmadManager:
@@ -103,6 +111,8 @@ class UmadManager:
         self._looked_ps = 0
         self._seen = _Seen()
         self._swept = 0
+        self.proof: TableProof | None = None
+        """What the tables of the last sweep as master are worth."""
         self._link, self._look_at = 0, 0.0
         self._retry_at = 0.0
 
@@ -252,10 +262,28 @@ class UmadManager:
             write_lids(self.hooks.lids, sm.lids)
             write_keys(self.hooks.lids, sm.mkeys)
         self.log.info("sweep", extra=numbers(sm))
+        self._judge_tables()
         for problem in sm.report.problems:
             if problem not in seen.problems:
                 self.log.warning("problem", extra={"what": problem})
-        seen.problems = list(sm.report.problems)
+        for note in sm.report.notes:
+            if note not in seen.notes:
+                self.log.info("note", extra={"what": note})
+        seen.problems, seen.notes = list(sm.report.problems), list(sm.report.notes)
+
+    def _judge_tables(self) -> None:
+        """Prove tables that are new, and log what they are worth."""
+        sm, seen = self.sm, self._seen
+        if sm.state != SmState.MASTER or sm.graph is None or sm.routing is None or sm.routing.lft is seen.lft:
+            return
+        most = None if self.hooks.proves_all else PROVED
+        began, before, links = clock_ps(), seen.lft, seen.links
+        seen.lft, seen.links = sm.routing.lft, sm.report.links
+        if before is not None and links == seen.links and np.array_equal(before, seen.lft):
+            return
+        self.proof = prove_tables(sm.database, sm.graph, sm.routing, sm.config, most)
+        sm.postpone(clock_ps() - began)
+        self.log.log(logging.INFO if self.proof.good else logging.WARNING, "tables", extra=self.proof.to_json())
 
 
 def numbers(sm: SubnetManager) -> dict[str, Any]:

@@ -39,12 +39,13 @@ NOBODY_S_KEY = 0x736F667469622121
 class Plan:
     """``once``: leave when the subnet is up. ``elects``: the user stated a priority, so the rules of the election hold against a live
     master; else a live master is left alone (:class:`InputError`). ``take_over``: with the highest priority. ``window``:
-    requests on the wire."""
+    requests on the wire. ``strict``: leave when there is something wrong with the tables."""
 
     once: bool = False
     elects: bool = False
     take_over: bool = False
     window: int = 8
+    strict: bool = False
 
 
 def default_lids(device: UmadDevice) -> Path | None:
@@ -127,6 +128,8 @@ class Until:
 
     def __call__(self, manager: UmadManager) -> bool:
         sm = manager.sm
+        if self.plan.strict and manager.proof is not None and not manager.proof.good:
+            return True
         if self.plan.once and not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
             return True  # a sweep as master is over; the trap of its own IsSM calls for another, which would change nothing
         if not sm.settled or not sm.sweeps:

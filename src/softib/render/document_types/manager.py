@@ -15,6 +15,21 @@ else:  # pydantic wants it from there
 __all__ = ["MANAGER_DOCUMENTS"]
 
 
+class SmTables(TypedDict):
+    """Forwarding tables and the proof of them."""
+
+    asked: str
+    """The engines that were asked for."""
+    engine: str
+    """The one that made the tables."""
+    reasons: list[str]
+    """Why it is another."""
+    unreachable: int | None
+    """Pairs (CA, address of another device) without a path; null: not proved."""
+    credit_loop: list[str]
+    """Switch and egress port of each link of a loop of waiting buffers; empty: none can form."""
+
+
 class SmRun(Sweep):
     """softib sm run --json: the last sweep of a manager that ended."""
 
@@ -27,6 +42,8 @@ class SmRun(Sweep):
     """Requests of the last sweep, retries apart."""
     sets: int
     """Those that change something."""
+    tables: SmTables | None
+    """What the tables of the last sweep as master are worth."""
 
 
 class PlannedRow(TypedDict):
@@ -115,6 +132,20 @@ class Path(TypedDict):
     changes: list[str]
 
 
+class SmConfigCheck(TypedDict):
+    """softib sm check-config --json"""
+
+    schema: Literal["softib/sm-config/1"]
+    file: str
+    kind: Literal["opensm.conf", "torus-2QoS.conf"]
+    good: bool
+    """OpenSM 3.3.23 takes the file as it is written."""
+    opensm: list[str]
+    """What it does not take so, and what it does instead."""
+    softib: list[str]
+    """What softib's manager does otherwise, or leaves out."""
+
+
 class SmJob(TypedDict):
     """softib sm job --json"""
 
@@ -134,4 +165,5 @@ MANAGER_DOCUMENTS: dict[str, Any] = {
     "path": Path,
     "sm-explain": Path,
     "sm-job": SmJob,
+    "sm-config": SmConfigCheck,
 }

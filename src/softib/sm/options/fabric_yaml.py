@@ -5,14 +5,14 @@ What a key says has its effect, or it is an error: nothing is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError
 from softib.input_files import FILE_LIMIT, read_text
-from softib.routing.chain_policy import ChainPolicy, parse_chain
+from softib.routing.chain_policy import ChainPolicy, PortGroup, parse_chain, parse_groups
 from softib.routing.engine import RouteOptions
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
 from softib.sm.options.ar import AR_OPTIONS, check_ar
@@ -91,6 +91,8 @@ def check_engine_keys(section: Mapping[str, Any]) -> None:
     command line may name another engine.)"""
     names = [name.strip() for name in str(section.get("engine") or "").split(",")]
     for key, engines in ONLY_WITH.items():
+        if key == "pgrp_policy_file" and section.get("root_guid_file"):
+            continue  # its groups may be roots
         if section.get(key) is not None and not any(engine in names for engine in engines):
             raise InputError(f"sm.{key}: read by engine {', '.join(engines)} alone; remove it, or name the engine")
 
@@ -125,7 +127,13 @@ def settings_of(section: Mapping[str, Any]) -> dict[str, Any]:
 
 def route_options(section: Mapping[str, Any]) -> RouteOptions:
     """What ``section`` says of engines; the files that it names are read."""
-    found: dict[str, Any] = {field: read_guids(section[key]) for key, field in GUID_FILES.items() if section.get(key)}
+    groups = _port_groups(section)
+    found: dict[str, Any] = {}
+    for key, field in GUID_FILES.items():
+        if section.get(key):
+            names: list[str] = []
+            found[field] = read_guids(section[key], [g.name for g in groups] if key == "root_guid_file" else [], names)
+            found |= {"root_groups": tuple(names), "groups": groups} if names else {}
     if section.get("torus_config"):
         found["torus_config"] = _text(section["torus_config"])
     if section.get("lfts_file"):
@@ -135,11 +143,20 @@ def route_options(section: Mapping[str, Any]) -> RouteOptions:
     return RouteOptions(**found) if policy is None else RouteOptions(**found, chain=policy)
 
 
+def _port_groups(section: Mapping[str, Any]) -> tuple[PortGroup, ...]:
+    """Groups that a root_guid_file may name, as with NVIDIA's OpenSM."""
+    if not section.get("pgrp_policy_file") or not section.get("root_guid_file"):
+        return ()
+    return parse_groups(_text(section["pgrp_policy_file"]), str(section["pgrp_policy_file"]))
+
+
 def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
     """The routing chain that ``section`` names, with what each step's ``config`` says of its engine; None without one."""
     files = {key: (_text(section[key]), str(section[key])) for key in CHAIN_FILES if section.get(key)}
     if not files:
         return None
+    if "rch_policy_file" not in files and "topo_policy_file" not in files and section.get("root_guid_file"):
+        return None  # its groups are for the roots
     if "rch_policy_file" not in files:
         raise InputError(f"{next(iter(files))}: has no effect without rch_policy_file")
     policy = parse_chain(files)
@@ -159,8 +176,9 @@ def _chain(section: Mapping[str, Any]) -> ChainPolicy | None:
     return replace(policy, steps=tuple(steps))
 
 
-def read_guids(path: str) -> tuple[int, ...]:
-    """A GUID a line, hexadecimal, as OpenSM's files have them; a name may follow, ``#`` begins a comment.
+def read_guids(path: str, groups: Sequence[str] = (), named: list[str] | None = None) -> tuple[int, ...]:
+    """A GUID a line, hexadecimal, as OpenSM's files have them; a name may follow, ``#`` begins a comment. A line may name one of the port ``groups``
+    instead, which ``named`` gets.
 
     Raises :class:`InputError` with file and line of what is none.
     """
@@ -168,6 +186,9 @@ def read_guids(path: str) -> tuple[int, ...]:
     for number, line in enumerate(_lines(path), 1):
         fields = line.split("#")[0].split()
         if not fields:
+            continue
+        if fields[0] in groups and named is not None:
+            named.append(fields[0])
             continue
         try:
             guid = int(fields[0], 16)

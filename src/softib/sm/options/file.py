@@ -1,6 +1,6 @@
 """Reads OpenSM's options file (``opensm -c`` writes one): a name and a value a line, ``#`` begins a comment (opensm(8)).
 
-Names are those of OpenSM 3.3.23; options that softib does not use are returned by name.
+What OpenSM 3.3.23 makes of a line is in :mod:`~softib.sm.options.opensm_conf`. softib's own options, and those of NVIDIA's OpenSM that it knows, may stand among them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.options.ar import AR_OPTIONS
 from softib.sm.options.change import CHANGE_OPTIONS
 from softib.sm.options.congestion import CC_OPTIONS
+from softib.sm.options.engines import engines_of
 from softib.sm.options.flap import FLAP_OPTIONS
+from softib.sm.options.left_out import not_carried
 from softib.sm.options.link import LINK_OPTIONS
+from softib.sm.options.opensm_conf import Stated, as_opensm_reads, shown
+from softib.sm.options.opensm_defaults import DEFAULTS, Value
 from softib.sm.options.qos import QOS_OPTIONS
 
 __all__ = ["OPTIONS", "read_options", "read_value"]
@@ -107,30 +111,63 @@ OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     **AGGREGATION_OPTIONS,
 }
 """OpenSM's name → (ours, what reads the value). ``…_file`` are paths, for the caller to open."""
-PLAIN = ("(null)", "null", "")
+SL_LISTS = (
+    "cc_ca_cong_setting_ccti_timer",
+    "cc_ca_cong_setting_ccti_increase",
+    "cc_ca_cong_setting_trigger_threshold",
+    "cc_ca_cong_setting_ccti_min",
+)
+"""Options with a line for each SL: they add up."""
 
 
 def read_options(text: str, name: str = "opensm.conf") -> tuple[dict[str, Any], list[str]]:
-    """(ours → value, OpenSM's names in it that are not used here) of a file's ``text``.
+    """(ours → value, notes for people) of a file's ``text``: what it says, as OpenSM takes it, and what of it is not carried over.
 
-    Raises :class:`InputError` with file, line and what would be right.
+    Raises :class:`InputError` with file, line and what would be right, for softib's own options alone.
     """
+    stated = as_opensm_reads(text)
+    notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind != "unknown"]
     found: dict[str, Any] = {}
-    unused: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split("#")[0].split(None, 1)
-        if not fields:
-            continue
-        key, value = fields[0], (fields[1].strip() if len(fields) > 1 else "")
-        if value.lower() in PLAIN:
-            continue
-        if key not in OPTIONS:
-            unused.append(key)
-            continue
-        ours, new = OPTIONS[key][0], read_value(key, value, f"{name}:{number}: {key}")
-        # A line for each SL: they add up.
-        found[ours] = {**found.get(ours, {}), **new} if isinstance(new, dict) else new
-    return found, unused
+    for key, value in stated.values.items():
+        if key in OPTIONS and key not in SL_LISTS and value not in (None, ""):
+            _carry(found, key, value, f"{name}:{stated.lines.get(key, 0)}: {key}", notes)
+    for key, (line, value) in stated.unknown.items():
+        if key in OPTIONS and value.lower() not in ("(null)", "null", ""):
+            found[OPTIONS[key][0]] = read_value(key, value, f"{name}:{line}: {key}")
+    for line, key, value in _lists(text):
+        _carry(found, key, value, f"{name}:{line}: {key}", notes)
+    if "engine" in found:
+        found["engine"], adaptive, more = engines_of(found["engine"])
+        found |= (
+            {"adaptive_routing": read_value("adaptive_routing", "free", name)}
+            if adaptive and "adaptive_routing" not in found
+            else {}
+        )
+        notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in more]
+    return found, notes + [
+        f"{name}: {note}" for note in not_carried(_left(stated), [u for u in stated.unknown if u not in OPTIONS])
+    ]
+
+
+def _carry(found: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
+    """One of OpenSM's options; a value that OpenSM takes and no field of a MAD can hold is left out."""
+    ours, read = OPTIONS[key]
+    try:
+        new = read(shown(value))
+    except ValueError:
+        notes.append(f"{where} {shown(value)[:40]!r} is not possible; it should be {read.__doc__}. The default holds")
+        return
+    found[ours] = {**found.get(ours, {}), **new} if isinstance(new, dict) else new
+
+
+def _lists(text: str) -> list[tuple[int, str, str]]:
+    """(line, name, value) of :data:`SL_LISTS`."""
+    rows = [(n, line.split("#")[0].split(None, 1)) for n, line in enumerate(text.split("\n"), 1)]
+    return [(n, words[0], words[1].strip()) for n, words in rows if len(words) == 2 and words[0] in SL_LISTS]
+
+
+def _left(stated: Stated) -> list[str]:
+    return [name for name in stated.changed if name not in OPTIONS and name in DEFAULTS]
 
 
 def read_value(key: str, text: str, where: str) -> Any:

@@ -1,8 +1,8 @@
-"""Options of OpenSM 3.3.23 that softib does not carry over, and why: a line for each that a file names."""
+"""Options of OpenSM 3.3.23 that softib does not carry over, and why."""
 
 from __future__ import annotations
 
-__all__ = ["LEFT_OUT", "left_out"]
+__all__ = ["LEFT_OUT", "not_carried"]
 
 _DEVICE = "the port is chosen on the command line: softib sm run DEVICE, or -g GUID"
 _LOG = "see --log-file, --log-level and --log-max-mb of softib sm run"
@@ -90,6 +90,21 @@ LEFT_OUT: dict[str, str] = {
 }  # fmt: skip
 
 
-def left_out(name: str) -> str:
-    """What to say of an option that is not used."""
-    return f"{name} is not used: {LEFT_OUT.get(name, 'softib and OpenSM 3.3.23 have no such option')}"
+NAMED = 8
+"""Names of one line at most."""
+
+
+def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
+    """What to say of options that are not used: a line for each reason. ``changed`` are set to something else than OpenSM's default (the default
+    would be no loss), ``unknown`` names that OpenSM does not know either."""
+    reasons: dict[str, list[str]] = {}
+    for name in changed:
+        reasons.setdefault(LEFT_OUT[name], []).append(name)
+    lines = [
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not used: {why}" for why, names in reasons.items()
+    ]
+    names = list(dict.fromkeys(unknown))
+    if names:
+        more = f" and {len(names) - NAMED} more ('softib sm check-config' has all)" if len(names) > NAMED else ""
+        lines.append(f"neither softib nor OpenSM 3.3.23 has an option {', '.join(names[:NAMED])}{more}")
+    return lines

@@ -3,8 +3,9 @@
 NodeInfo goes through every live port, of both ends of a cable. What a new node must tell next (NodeDescription,
 SwitchInfo, then PortInfo of each port) is asked as soon as its NodeInfo arrived; nothing waits for a level to end.
 
-A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master clears the bit before it
-reads the ports of the switch: what changes later raises the bit and the trap again. A cable
+A switch raises trap 128 on the first rise of PortStateChange only (IBA 14.2.5.4). So a master clears the bit of a switch that it manages
+before it reads its ports: what changes later raises the bit and the trap again. A switch that is new may be another master's; its bit is cleared
+when the sweep has asked for other managers (``tops``), and its ports are read again. A cable
 counts when both ends name each other; one end alone counts when the other end's probe was lost. Anything else is a
 second device with a NodeGUID that is taken already: it is reported and left out. No request goes through it, so the
 sweep ends after every port of every distinct GUID was asked once.
@@ -28,18 +29,21 @@ __all__ = ["Discovery"]
 
 LOCAL = -1
 """Tag of the first NodeInfo: nobody stands before it."""
+NOTHING = np.zeros(0, np.uint64)
 
 
 class Discovery:
     """One sweep: puts requests into ``queue``, takes answers by attribute, fills the database.
 
-    ``clears``: PortStateChange is cleared (only a master may: another one's traps depend on it). The phase does not wait for what is
+    ``managed``: NodeGUIDs of the switches whose PortStateChange is cleared (a master's own: another one's traps depend on it). The phase does not wait for what is
     behind a link in INIT (``unawaited`` counts the requests), once everything else is answered: nobody has managed it yet, and it may be
     silent. A link that is ARMED or ACTIVE leads to a device that answered some manager; it has all its tries.
     """
 
-    def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, clears: bool = False):
-        self.db, self.queue, self.report, self.config, self.clears = db, queue, report, config, clears
+    def __init__(
+        self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, managed: np.ndarray = NOTHING
+    ):
+        self.db, self.queue, self.report, self.config, self.managed = db, queue, report, config, managed
         self.mkeys = MKeys(config.mkey)
         self._keys_tried: dict[int, list[int]] = {}
         self._lids = 0
@@ -230,7 +234,8 @@ class Discovery:
         self.report.wrong_answers += [
             (guid, "PortStateChange is set still after it was cleared") for guid in db.node_guid[stays].tolist()
         ]
-        clear = unread & self.clears & (SwitchInfo.port_state_change.get(data) > 0)
+        clear = unread & (SwitchInfo.port_state_change.get(data) > 0)
+        clear &= np.isin(db.node_guid[tags], self.managed)
         rows = tags[clear]
         self.queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[rows]], rows, 0, data[clear])
         self._ask_ports(tags[~clear])

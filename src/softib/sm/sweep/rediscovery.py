@@ -45,7 +45,7 @@ class Rediscovery(Discovery):
     all of the last sweep's questions are asked, too."""
 
     def __init__(self, db: Database, queue: RequestQueue, report: SweepReport, config: SmConfig, suspects: set[int]):
-        super().__init__(db, queue, report, config, clears=True)
+        super().__init__(db, queue, report, config, managed=db.node_guid.copy())
         self.distrusted = False
         self._forget_mute()
         found = (db.node_of(guid) for guid in sorted(suspects))

@@ -61,8 +61,8 @@ class SweepRunner:
         subnet, resume = sa.subnet, None
         if master and subnet is not None and self._ended_well and not schedule.whole:
             resume = Resume(self.database, schedule.suspects)
-        sweep = Sweep(m.config, stores, sa.groups, m.election, sa.known, m.has.lids, master, resume)
-        sweep.before = subnet.db if subnet is not None else None
+        before = subnet.db if subnet is not None else None
+        sweep = Sweep(m.config, stores, sa.groups, m.election, sa.known, m.has.lids, master, resume, before)
         sweep.discovery.answering = frozenset(m.has.silent.answering)
         return sweep
 
@@ -129,6 +129,8 @@ class SweepRunner:
             mastership.stand_back(now_ps)
         elif phase == "managers" and (sweep.discovery.distrusted or sweep.misled):
             self.start_over(now_ps)
+        elif phase == "managers" and mastership.leaves_to_rival(now_ps, sweep.local_guid):
+            self.give_up()
         elif phase == PHASES[-1] or (self.database.sm_port < 0 and phase != PHASES[0]):
             self._end(now_ps)
         else:

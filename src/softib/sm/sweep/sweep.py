@@ -45,8 +45,9 @@ __all__ = ["Sweep"]
 class Sweep:
     """``known``: PortGUIDs of the subnet before; ports not among them shall subscribe and join anew (None: all shall, the
     manager is a new master, IBA 14.4.1; OpenSM does the same). ``lids``: the LIDs that each PortGUID had, which outlive it.
-    ``master``: the manager is the subnet's already, so it clears PortStateChange before it reads ports. A manager that has yet to find
-    out clears it when the switches are programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
+    ``before``: what the sweep before learned; devices that answer otherwise now are named. ``master``: the manager is the subnet's already, so
+    it clears PortStateChange of the switches that it managed before it reads their ports. Of others, and where it has yet to find out, it clears
+    it when the switches are programmed, and looks at their ports ``again``; ``answers.stale`` says that one had changed.
 
     ``resume``: only what changed since that database is discovered (an incremental sweep; the manager is the master then).
     ``stores`` and ``groups`` outlive the sweep: they are what devices hold.
@@ -55,15 +56,14 @@ class Sweep:
     def __init__(
         self, config: SmConfig, stores: Stores, groups: McastManager, election: Election,
         known: np.ndarray | None = None, lids: lid_mgr.Lids | None = None, master: bool = False,
-        resume: Resume | None = None,
+        resume: Resume | None = None, before: Database | None = None,
     ):  # fmt: skip
         self.config, self.election, self.groups, self.known, self.lids = config, election, groups, known, lids
         self.stores, self.store = stores, stores.lft
         self.database = Database() if resume is None else resume.database.copy()
         self.report = SweepReport()
         self.queue = RequestQueue(self.database.routes, config.mkey)
-        self.before: Database | None = None
-        """What the sweep before learned: devices that answer otherwise now are named."""
+        self.before = before
         self.graph: SwitchGraph | None = None
         self.routing: Routing | None = None
         self.subnet: Subnet | None = None
@@ -103,7 +103,8 @@ class Sweep:
         common = self.database, self.queue, self.report, self.config
         if resume is None:
             self.stores.trust_nothing()
-            return Discovery(*common, master)
+            managed = np.zeros(0, np.uint64) if self.before is None or not master else self.before.node_guid
+            return Discovery(*common, managed)
         return Rediscovery(*common, resume.suspects)
 
     def enter(self, phase: str) -> None:

@@ -1,0 +1,102 @@
+"""What OpenSM would make of a file of its configuration, and what softib's subnet manager makes of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from softib.api.shown import Suggests
+from softib.errors import SoftibError, UnreadableFile
+
+__all__ = ["ConfigCheck", "check_config"]
+
+TORUS_WORDS = ("torus", "mesh", "next_seed", "port_order", "portgroup_max_ports", "max_changes",
+               *(f"{a}{w}" for a in "xyz" for w in ("p_link", "m_link", "_dateline")))  # fmt: skip
+
+
+class ConfigCheck(Suggests):
+    """The answer of :func:`check_config`. ``kind`` is ``opensm.conf`` or ``torus-2QoS.conf``; ``opensm`` are lines on what OpenSM 3.3.23 does not take as it is written (empty: it
+    takes everything), ``softib`` lines on what softib does otherwise."""
+
+    def __init__(self, path: str, kind: str, opensm: list[str], softib: list[str]):
+        self.path, self.kind, self.opensm, self.softib = path, kind, tuple(opensm), tuple(softib)
+
+    @property
+    def good(self) -> bool:
+        """Does OpenSM take the file as it is written?"""
+        return not self.opensm
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib sm check-config --json`` prints it (docs/schemas/sm-config.schema.json)."""
+        from softib.render.documents import document
+
+        return document(
+            "sm-config",
+            file=self.path,
+            kind=self.kind,
+            good=self.good,
+            opensm=list(self.opensm),
+            softib=list(self.softib),
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<ConfigCheck of {self.path}: {self.kind}, {len(self.opensm)} lines that OpenSM does not take as written>"
+        )
+
+
+def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
+    """Judge an options file of OpenSM (``opensm -F``) or a torus-2QoS.conf as OpenSM 3.3.23 does. Files that an options file names are read, too.
+
+    Raises :class:`InputError` where ``path`` cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UnreadableFile(f"{name}: {error.strerror or error}") from None
+    words = {line.split()[0] for line in text.splitlines() if line.split()}
+    return _torus(name, text) if words & set(TORUS_WORDS) else _options(name, text)
+
+
+def _torus(name: str, text: str) -> ConfigCheck:
+    from softib.routing.fallback import DoesNotFit
+    from softib.routing.torus_config import parse
+
+    try:
+        parse(text)
+    except DoesNotFit as why:
+        return ConfigCheck(name, "torus-2QoS.conf", [f"{why}; it goes on with the next engine, or minhop"], [])
+    return ConfigCheck(name, "torus-2QoS.conf", [], [])
+
+
+def _options(name: str, text: str) -> ConfigCheck:
+    from softib.live.internal_sm.settings import ManagerSettings
+    from softib.sm.options.engines import unknown_to_opensm
+    from softib.sm.options.opensm_conf import as_opensm_reads
+    from softib.sm.options.opensm_defaults import DEFAULTS
+
+    stated = as_opensm_reads(text)
+    opensm = [f"{name}:{r.line}: {r}" for r in stated.remarks]
+    torus, engines = stated.get("torus_config"), str(stated.get("routing_engine") or "")
+    opensm += [
+        f"{name}:{stated.lines['routing_engine']}: no engine {e}; OpenSM goes on with the rest of the list, then minhop"
+        for e in unknown_to_opensm(engines)
+    ]
+    if "torus-2QoS" in engines.replace(",", " ").split():
+        if not stated.get("qos"):
+            opensm.append(
+                f"{name}: torus-2QoS is refused without qos TRUE; OpenSM goes on with the next engine, or minhop"
+            )
+        if torus and Path(str(torus)).is_file():
+            opensm += [f"{torus}: {line}" for line in check_config(str(torus)).opensm]
+        else:
+            opensm.append(f"{name}: torus_config: no file {torus}; torus-2QoS is refused")
+    softib: list[str] = []
+    try:
+        ManagerSettings({}, name, note=softib.append).read()
+    except SoftibError as why:
+        softib.append(f"refused: {why}")
+    said = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
+    return ConfigCheck(name, "opensm.conf", opensm, [line for line in softib if line not in said])

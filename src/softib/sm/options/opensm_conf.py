@@ -1,0 +1,170 @@
+"""What OpenSM 3.3.23 makes of a file of its options (opensm(8), ``-F``): it refuses no file, and goes on past what it cannot use.
+
+A name that it does not know is passed over, a value that it cannot read leaves the option as it was, and one beyond an option's range is replaced. Only ``TRUE`` is true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, Value, number
+
+__all__ = ["Remark", "Stated", "as_opensm_reads", "shown"]
+
+NULL = "(null)"
+ALIASES = {"dimn_ports_file": "port_search_ordering_file"}
+MOST = {"u8": 0xFF, "u16": 0xFFFF, "u32": 0xFFFFFFFF, "u64": (1 << 64) - 1}
+ENFORCE = ("both", "in", "out", "off")
+CONSOLES = ("off", "local", "loopback", "socket")
+INT_MAX = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class Remark:
+    """``kind``: ``unknown`` (no such option), ``unreadable`` (the value stays as it was) or ``replaced`` (by ``now``)."""
+
+    line: int
+    name: str
+    value: str
+    kind: str
+    now: Value = None
+
+    def __str__(self) -> str:
+        if self.kind == "unknown":
+            return f"{self.name}: OpenSM 3.3.23 has no such option"
+        why = "is no value of it" if self.kind == "unreadable" else "is out of range"
+        return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
+
+
+@dataclass
+class Stated:
+    """What a file states, by name: ``values`` as OpenSM has them in the end, ``lines`` where they are (the last counts); ``unknown`` names
+    that OpenSM does not know, with line and text. ``remarks``: what OpenSM does not take as it is written."""
+
+    values: dict[str, Value] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    unknown: dict[str, tuple[int, str]] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+
+    def get(self, name: str) -> Value:
+        """The value that holds: the file's or the default."""
+        return self.values.get(name, DEFAULTS[name])
+
+    @property
+    def changed(self) -> dict[str, Value]:
+        """Those that are not the default."""
+        return {name: value for name, value in self.values.items() if value != DEFAULTS[name]}
+
+
+def shown(value: Value) -> str:
+    """As OpenSM writes it."""
+    return NULL if value is None else str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def as_opensm_reads(text: str) -> Stated:
+    """Read the options file ``text``."""
+    stated = Stated()
+    for line, row in enumerate(text.split("\n"), 1):
+        words = row.split("#")[0].replace("\t", " ").lstrip(" ").split(" ", 1)
+        if not words[0]:
+            continue
+        name, value = ALIASES.get(words[0], words[0]), _clean(words[1] if len(words) > 1 else "")
+        if name not in KINDS:
+            stated.unknown[name] = line, value
+            stated.remarks.append(Remark(line, name, value, "unknown"))
+            continue
+        new, readable = _read(KINDS[name], value)
+        if readable:
+            stated.values[name], stated.lines[name] = new, line
+        if not readable or (KINDS[name] == "truth" and value not in ("TRUE", "FALSE")):
+            stated.remarks.append(Remark(line, name, value, "unreadable", stated.get(name)))
+    _verify(stated)
+    return stated
+
+
+def _clean(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+def _read(kind: str, text: str) -> tuple[Value, bool]:
+    if kind == "truth":
+        return text == "TRUE", True
+    if kind in MOST:
+        value = number(text)
+        if value is not None and value < 0:
+            value += 1 << 64  # as C's unsigned long wraps
+        return value, value is not None and 0 <= value <= MOST[kind]
+    if kind == "i32":
+        return _leading_int(text), True
+    if kind == "mask":
+        digits16 = text[2:] if text[:2] in ("0x", "0X") else text
+        good = bool(digits16) and all(c in "0123456789abcdefABCDEF" for c in digits16)
+        return (f"0x{digits16[:64].lower():0>64}" if good else None), good
+    if kind == "other" and ":" not in text and " " not in text and text != NULL:
+        return None, False
+    return (None if text == NULL else text), True
+
+
+def _leading_int(text: str) -> int:
+    """As strtol reads it into an int: what follows the digits is ignored, 0 where there are none."""
+    found = next((n for end in range(len(text), 0, -1) if (n := number(text[:end])) is not None), 0)
+    value = min(max(found, -(1 << 63)), (1 << 63) - 1) & 0xFFFFFFFF
+    return value - (1 << 32) if value > INT_MAX else value
+
+
+def _verify(stated: Stated) -> None:
+    """What OpenSM replaces when the whole file has been read."""
+    get = stated.get
+
+    def out_of(name: str, wrong: bool, now: Value) -> None:
+        if wrong:
+            written = shown(stated.values.get(name))
+            stated.remarks.append(Remark(stated.lines.get(name, 0), name, written, "replaced", now))
+            stated.values[name] = now
+
+    def above(name: str, most: int, now: Value) -> None:
+        out_of(name, _int(get(name)) > most, now)
+
+    above("lmc", 7, 0)
+    above("sm_priority", 15, 0)
+    for name, most, supported in (
+        ("force_link_speed", 7, 15),
+        ("force_link_speed_ext", 7, 31),
+        ("force_link_width", 31, 255),
+    ):
+        value = _int(get(name))
+        disabled = name == "force_link_speed_ext" and value == 30
+        out_of(name, most < value != supported and not disabled, supported)
+    above("fdr10", 2, 1)
+    if get("max_wire_smps") == 0:
+        stated.values["max_wire_smps"] = INT_MAX
+    above("max_wire_smps", INT_MAX, 4)
+    above("max_wire_smps2", INT_MAX, get("max_wire_smps"))
+    out_of(
+        "long_transaction_timeout",
+        _int(get("long_transaction_timeout")) < _int(get("transaction_timeout")),
+        get("transaction_timeout"),
+    )
+    out_of("console", get("console") not in CONSOLES, "off")
+    if get("no_partition_enforcement"):
+        stated.values["part_enforce"] = "off"
+    out_of("part_enforce", get("part_enforce") not in ENFORCE, "both")
+    if get("qos"):
+        for prefix in ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr"):
+            above(f"{prefix}_max_vls", 15, 0)
+            above(f"{prefix}_high_limit", 255, -1)
+            if _int(get(f"{prefix}_high_limit")) < 0:
+                stated.values[f"{prefix}_high_limit"] = -1
+    out_of("perfmgr_sweep_time_s", _int(get("perfmgr_sweep_time_s")) < 1, 180)
+    out_of("perfmgr_max_outstanding_queries", _int(get("perfmgr_max_outstanding_queries")) < 1, 500)
+    above("m_key_protection_level", 3, 2)
+    lease, interval = _int(get("m_key_lease_period")), _int(get("sweep_interval"))
+    if get("m_key_protection_level") and lease:
+        out_of("sweep_interval", not interval, lease - 1)
+        interval = _int(get("sweep_interval"))
+        out_of("m_key_lease_period", interval >= lease, interval + 1 & 0xFFFF)
+
+
+def _int(value: Value) -> int:
+    return value if isinstance(value, int) else 0

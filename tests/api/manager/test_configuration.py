@@ -1,0 +1,44 @@
+"""``softib sm check-config``: torus-2QoS.conf files against the recorded verdicts of stock OpenSM, options files against its rules."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import softib
+from softib.cli.sm_check_config import command
+from tests.cli.documents import check
+from tests.routing.test_torus_conf import _verdicts
+from tests.routing.torus_conf_mutants import MUTANTS
+
+
+def test_a_torus_file_that_is_called_wrong_is_refused_by_opensm(tmp_path):
+    """What only the fabric shows (a seed that is not in it) is not said of the file alone; nothing that OpenSM takes is called wrong."""
+    path, refused = tmp_path / "torus.conf", 0
+    for (_, text), taken in zip(MUTANTS, _verdicts(), strict=True):
+        path.write_text(text)
+        found = softib.check_config(path)
+        if found.kind == "torus-2QoS.conf":
+            assert found.good or not taken, (text, found.opensm)
+            refused += not found.good
+    assert refused > 30
+
+
+def test_options_and_the_files_that_they_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "torus").write_text("torus 4 4 1\nxp_link 1 2\nyp_link 1 5\n")
+    (tmp_path / "conf").write_text(
+        "routing_engine torus-2QoS\ntorus_config torus\nlmc 9\nhm_num_traps 5\nscatter_ports 8\n"
+    )
+    assert command(["conf"], standalone_mode=False) == 1
+    said = capsys.readouterr().out
+    for part in ("conf: opensm.conf; OpenSM 3.3.23 does not take all of it", "3: lmc '9' is out of range; OpenSM takes 0", "hm_num_traps: OpenSM 3.3.23 has no such option",
+                 "torus-2QoS is refused without qos TRUE", "seed 1 has no xm_link", "scatter_ports is not used"):  # fmt: skip
+        assert part in said, said
+    command(["conf", "--json"], standalone_mode=False)
+    assert check("sm-config", json.loads(capsys.readouterr().out))["good"] is False
+    (tmp_path / "good").write_text("sm_priority 5\nqos TRUE\n")
+    assert softib.check_config("good").good
+    with pytest.raises(softib.InputError, match="nowhere"):
+        softib.check_config("nowhere")

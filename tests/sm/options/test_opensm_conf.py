@@ -1,0 +1,130 @@
+"""What OpenSM 3.3.23 makes of an options file. Oracle: ``opensm -F FILE -c OUT`` writes every option as it holds after FILE was read."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from softib.live.internal_sm.settings import ManagerSettings
+from softib.sm.options.ar import ArConfig
+from softib.sm.options.opensm_conf import as_opensm_reads, shown
+from softib.sm.options.opensm_defaults import DEFAULTS, KINDS, number
+
+SHARED = Path(__file__).parents[4] / "shared"
+VALUES = (
+    "TRUE", "FALSE", "true", "yes", "1", "0", "-1", "7", "8", "9", "15", "16", "30", "31", "32", "99", "255", "256", "300", "65536", "0x12",
+    "0x1ffffffff", "010", "08", "abc", "5 # x", '"quoted"', "'in'", "", "both", "in", "local", "12abc", "18446744073709551616",
+)  # fmt: skip
+FILES = 60
+
+
+def mutant(seed: int) -> str:
+    """Options in a random order with values of which some are impossible, and names that are none."""
+    rng = random.Random(seed)
+    names = [n for n in KINDS if KINDS[n] != "other"]
+    lines = []
+    for _ in range(rng.randint(3, 30)):
+        name = rng.choice((*names, "pkey", "routing_threads_num"))
+        value = rng.choice((*VALUES, shown(DEFAULTS.get(name))))
+        if not (name == "part_enforce" and value == "(null)"):  # OpenSM crashes
+            lines.append(f"{name}{rng.choice((' ', '   ', chr(9)))}{value}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.stock
+def test_every_option_of_sixty_files_holds_as_opensm_has_it(stock, tmp_path):
+    opensm = stock("opensm")
+    given, out = tmp_path / "in.conf", tmp_path / "out.conf"
+    replaced = set()
+    for seed in range(FILES):
+        given.write_text(mutant(seed))
+        out.unlink(missing_ok=True)
+        said = subprocess.run(
+            [opensm, "-F", str(given), "-c", str(out)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        rows = (line.partition(" ") for line in out.read_text().splitlines() if line and not line.startswith("#"))
+        held = {name: value.strip() for name, _, value in rows}
+        stated = as_opensm_reads(given.read_text())
+        for name, kind in KINDS.items():
+            text = held[name]
+            want = (text == "TRUE" if kind == "truth" else number(text) if kind[0] in "ui" else None if text == "(null)" else text)  # fmt: skip
+            got = stated.get(name)
+            assert (str(got).lower() if kind == "mask" else got) == (text.lower() if kind == "mask" else want), (
+                seed,
+                name,
+                text,
+            )
+        for remark in stated.remarks:
+            if remark.kind == "unknown":
+                assert f'Unrecognized token: "{remark.name}"' in said.stdout
+            elif remark.kind == "replaced":
+                assert f"{remark.name} = " in said.stdout or f"{remark.name}=" in said.stdout or "mkey" in said.stdout
+                replaced.add(remark.name)
+        assert said.stdout.count("Unrecognized token") == sum(r.kind == "unknown" for r in stated.remarks)
+    assert len(replaced) > 5
+
+
+@pytest.mark.parametrize("path", ["data/opensm-qnib/opensm.conf", "data/gsi-lqcd-lft/opensm.conf"])
+def test_files_of_sites_are_taken_and_say_first_what_is_lost(path):
+    """One of an image of 2012 and one of a cluster of 2015: partitions that are not there come first, defaults are no news."""
+    conf = SHARED / path
+    if not conf.is_file():
+        pytest.skip(f"{conf} is not there")
+    notes: list[str] = []
+    ManagerSettings({}, str(conf), note=notes.append).read()
+    assert "partition_config_file: no file" in notes[0] and len(notes) < 6
+    mine = [line.split() for line in conf.read_text().splitlines() if line.strip() and not line.startswith("#")]
+    for name, *value in mine:
+        if (
+            name in DEFAULTS
+            and value
+            and (value[0] == shown(DEFAULTS[name]) or number(value[0]) == DEFAULTS[name] is not None)
+        ):
+            assert not any(f" {name}" in n and "not used" in n for n in notes), name
+
+
+def test_what_has_no_effect_and_what_is_replaced_is_said_and_the_manager_goes_on(tmp_path):
+    (tmp_path / "conf").write_text(
+        "qos_ca_high_limit 10\nlmc 9\nallow_both_pkeys yes\nrouting_engine foo,torus-2QoS,ar_updn\ncc_cct 0:1\nperfmgr TRUE\nlog_flags 0x43\n"
+        "sweep_on_trap TRUE\nheld_back_sw_file x\n"
+    )
+    notes: list[str] = []
+    config = ManagerSettings({}, str(tmp_path / "conf"), note=notes.append).read()
+    assert (config.lmc, config.qos, config.congestion, config.allow_both_pkeys) == (0, None, None, False)
+    assert config.engine == "torus-2QoS,updn" and config.ar == ArConfig()
+    text = "\n".join(notes)
+    for part in ("conf:2: lmc '9' is out of range; OpenSM takes 0", "conf:3: allow_both_pkeys 'yes' is no value of it; OpenSM takes FALSE",
+                 "no engine foo; passed over", "ar_updn of NVIDIA's OpenSM is updn with adaptive_routing free", "qos_ca_high_limit: no effect without qos TRUE",
+                 "cc_cct: no effect without congestion_control TRUE", "refuses torus-2QoS without qos TRUE", "perfmgr is not used", "log_flags is not used",
+                 "neither softib nor OpenSM 3.3.23 has an option held_back_sw_file"):  # fmt: skip
+        assert part in text, (part, text)
+    assert "sweep_on_trap" not in text
+
+
+def test_roots_may_be_named_by_a_port_group(tmp_path):
+    from softib.fabric.topologies.registry import generate
+    from softib.routing.engine import route
+    from softib.scenario.graph_view import graph_of
+
+    (tmp_path / "groups").write_text("port-group\nport-regexp: spine.*\nname: tops\nend-port-group\n")
+    (tmp_path / "roots").write_text("tops\n")
+    (tmp_path / "conf").write_text(
+        f"routing_engine updn\nroot_guid_file {tmp_path}/roots\npgrp_policy_file {tmp_path}/groups\n"
+    )
+    options = ManagerSettings({}, str(tmp_path / "conf")).read().options
+    fabric = generate("fat-tree", radix=8, levels=2)
+    graph = graph_of(fabric)
+    spines = tuple(
+        sorted(int(fabric.node_guid[n]) for n in fabric.switch_node if fabric.node_name(int(n)).startswith("spine"))
+    )
+    assert route(graph, "updn", options).roots == spines
+    named = route(graph, "updn", options.__class__(root_guids=spines))
+    assert (route(graph, "updn", options).lft == named.lft).all()
