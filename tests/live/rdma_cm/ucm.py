@@ -22,12 +22,18 @@ from collections import namedtuple
     TIMEWAIT_EXIT,
 ) = range(16)  # fmt: skip
 TCP, UDP = 0x0106, 0x0111
+REUSEADDR, AFONLY = 1, 2
 DEVICE = "/dev/infiniband/rdma_cm"
 Seen = namedtuple("Seen", "uid id event status qpn private conn")
 
 
 def sockaddr(ip: str, port: int) -> bytes:
     return struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(ip) + bytes(8)
+
+
+def sockaddr6(port: int) -> bytes:
+    """``::``"""
+    return struct.pack("=H", socket.AF_INET6) + struct.pack("!H", port) + bytes(24)
 
 
 def param(qpn=0, private=b"", valid=1, responder=1, depth=1) -> bytes:
@@ -59,7 +65,13 @@ class Ucm:
         return struct.unpack("=I", self.write(DESTROY_ID, struct.pack("=II", id_, 0), 4))[0]
 
     def bind(self, id_: int, ip="0.0.0.0", port=0) -> None:
-        self.write(BIND, struct.pack("=IHH128s", id_, 16, 0, sockaddr(ip, port)))
+        address = sockaddr6(port) if ip == "::" else sockaddr(ip, port)
+        self.write(BIND, struct.pack("=IHH128s", id_, len(address), 0, address))
+
+    def set_option(self, id_: int, name: int, value: int) -> None:
+        """Of RDMA_OPTION_ID."""
+        room = ctypes.create_string_buffer(struct.pack("=i", value), 4)
+        self.write(SET_OPTION, struct.pack("=QIIII", ctypes.addressof(room), id_, 0, name, 4))
 
     def listen(self, id_: int, backlog=0) -> None:
         self.write(LISTEN, struct.pack("=II", id_, backlog))

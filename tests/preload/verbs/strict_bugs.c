@@ -230,6 +230,49 @@ static int attributes(void)
     return 0;
 }
 
+static int cut_off(void)
+{
+    struct ibv_qp_attr attr = { .min_rnr_timer = 40 };
+
+    open_all(64);
+    pair(NULL);
+    MUST(!ibv_modify_qp(a, &attr, IBV_QP_MIN_RNR_TIMER));
+    return 0;
+}
+
+/* Their messages have come, and nobody has polled the completions. */
+static int not_polled(void)
+{
+    open_all(64);
+    pair(NULL);
+    for (int i = 0; i < DEPTH; i++)
+        MUST(!receive_one(in, 8, (uint64_t)i) && !send_one(IBV_WR_SEND, out, 8, IBV_SEND_SIGNALED, 1));
+    usleep(50000);
+    MUST(receive_one(in, 8, 0));
+    return 0;
+}
+
+static int inline_too_long(void)
+{
+    open_all(64);
+    pair(NULL);
+    MUST(send_one(IBV_WR_SEND, out, 65, IBV_SEND_SIGNALED | IBV_SEND_INLINE, 1));
+    return 0;
+}
+
+static int overrun(void)
+{
+    struct ibv_wc wc;
+
+    open_all(3);
+    pair(NULL);
+    for (int i = 0; i < 8; i++)
+        MUST(!send_one(IBV_WR_RDMA_WRITE, out, 8, IBV_SEND_SIGNALED, 1));
+    usleep(50000);
+    MUST(ibv_poll_cq(cq, 1, &wc) == 1);
+    return 0;
+}
+
 static int without_reads(void)
 {
     struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ALL };
@@ -350,6 +393,7 @@ static const struct { const char *name; int (*run)(void); } bugs[] = {
     { "without_reads", without_reads }, { "nearly_full", nearly_full }, { "dereg_posted", dereg_posted },
     { "destroy_unpolled", destroy_unpolled }, { "extended_field", extended_field }, { "wrong_qkey", wrong_qkey },
     { "no_grh_room", no_grh_room }, { "never_ready", never_ready },
+    { "cut_off", cut_off }, { "not_polled", not_polled }, { "inline_too_long", inline_too_long }, { "overrun", overrun },
 };
 
 int main(int argc, char **argv)

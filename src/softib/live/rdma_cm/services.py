@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import errno
+import socket
 from typing import Any
 
 from softib.cm.endpoint import Endpoint, State
 from softib.cm.port_space import PS
-from softib.live.rdma_cm.address import AF_IB, Address
+from softib.live.rdma_cm.address import AF_IB, Address, parse
+from softib.live.rdma_cm.wire import constant
 
 __all__ = ["Services", "service_of"]
 
 EPHEMERAL = range(32768, 61000)
 """Ports for programs that name none (Linux ip_local_port_range)."""
 ALL = (1 << 64) - 1
-REUSE = 1
-"""``SOFTIB_CM_REUSE``."""
+REUSE, AF_ONLY, AF_GIVEN = (constant(name) for name in ("REUSE", "AF_ONLY", "AF_GIVEN"))
 
 
 def service_of(ps: int, address: Address) -> tuple[int, int]:
@@ -33,8 +34,8 @@ class Services:
         self._masked: dict[int, list[Endpoint]] = {}
         self._next = 0
 
-    def bind(self, e: Endpoint, any_port: bool) -> int:
-        """Bind ``e`` to its service on its ports; a service without a port gets one. Returns an errno, 0 = done."""
+    def bind(self, e: Endpoint) -> int:
+        """Bind ``e`` to its service and source address; a service without a port gets one. Returns an errno, 0 = done."""
         named = e.service_id & 0xFFFF
         if e.service_mask != ALL:
             for port in e.ports:
@@ -45,10 +46,8 @@ class Services:
             if found is None:
                 return errno.EADDRNOTAVAIL
             e.service_id |= found
-        for port in e.ports:
-            for other in self._bound.get((port, e.service_id), ()):
-                if not (e.flags & other.flags & REUSE):
-                    return errno.EADDRNOTAVAIL if any_port or len(other.ports) > 1 else errno.EADDRINUSE
+        if error := self._conflict(e, bool(e.flags & REUSE)):
+            return error
         for port in e.ports:
             self._bound.setdefault((port, e.service_id), []).append(e)
         return 0
@@ -61,17 +60,25 @@ class Services:
                 return port
         return None
 
-    def check_listen(self, e: Endpoint) -> int:
-        """May ``e`` take requests for its service? Returns an errno, 0 = it may."""
+    def _conflict(self, e: Endpoint, reuse: bool) -> int:
+        """Does an id with the same service exclude ``e``? The rules of ``cma_check_port`` (Linux cma.c)."""
         for port in e.ports:
-            if any(o.state is State.LISTEN for o in self._bound.get((port, e.service_id), ()) if o is not e):
-                return errno.EADDRINUSE
+            for other in self._bound.get((port, e.service_id), ()):
+                shared = reuse and other.flags & REUSE and other.state is not State.LISTEN
+                if other is e or shared or (error := _exclude(e, other)) == 0:
+                    continue
+                return error
         return 0
 
+    def check_listen(self, e: Endpoint) -> int:
+        """May ``e`` take requests for its service? Returns an errno, 0 = it may."""
+        return self._conflict(e, reuse=False) if e.flags & REUSE else 0
+
     def listener(self, port: int, service_id: int) -> Endpoint | None:
-        """Who takes requests for ``service_id`` at ``port``."""
+        """The id that takes requests for ``service_id`` at ``port``. Requests come from IPv4 or AF_IB addresses."""
         for e in self._bound.get((port, service_id), ()):
-            if e.state is State.LISTEN:
+            address = parse(e.source)
+            if e.state is State.LISTEN and address and not (address.family == socket.AF_INET6 and _af_only(e, address)):
                 return e
         for e in self._masked.get(port, ()):
             if e.state is State.LISTEN and not (e.service_id ^ service_id) & e.service_mask:
@@ -84,6 +91,20 @@ class Services:
             _remove(self._bound, (port, e.service_id), e)
             _remove(self._masked, port, e)
         e.ports = ()
+
+
+def _af_only(e: Endpoint, address: Address) -> bool:
+    """Is ``e`` bound to addresses of its own family alone? IPv4 is unless the program says otherwise, IPv6 is not."""
+    return bool(e.flags & AF_ONLY) if e.flags & AF_GIVEN else address.family == socket.AF_INET
+
+
+def _exclude(e: Endpoint, other: Endpoint) -> int:
+    a, b = parse(e.source), parse(other.source)
+    if a is None or b is None or (a.family != b.family and _af_only(e, a) and _af_only(other, b)):
+        return 0
+    if a.host is None or b.host is None:
+        return errno.EADDRNOTAVAIL
+    return errno.EADDRINUSE if (a.family, a.host) == (b.family, b.host) else 0
 
 
 def _remove(table: dict[Any, list[Endpoint]], key: object, e: Endpoint) -> None:

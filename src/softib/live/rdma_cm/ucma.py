@@ -161,15 +161,16 @@ class Ucma:
             return errno.ENODEV if e.owner.ports else errno.EADDRNOTAVAIL
         e.service_id, e.service_mask = service_of(e.ps, address)
         e.ports = ports
-        error = self.services.bind(e, address.host is None)
+        if address.is_local and address.host is not None:  # peers must be able to use its address
+            address = Address(address.family, self.addresses.ip_of(ports[0]), address.port)
+        e.source = address.octets()
+        error = self.services.bind(e)
         if error:
-            e.ports = ()
+            e.ports, e.source = (), b""
             return error
         e.wanted_pkey = address.pkey
         if address.host is not None:
             self._use_port(e, ports[0])
-        if address.is_local and address.host is not None:  # peers must be able to use its address
-            address = Address(address.family, self.addresses.ip_of(ports[0]), address.port)
         e.source = address.octets(e.service_id & 0xFFFF)
         return 0
 

@@ -540,6 +540,8 @@ static const struct {
 /* -1: there is no such step. */
 static int needs(enum ibv_qp_type type, int from, int to)
 {
+    if (from == IBV_QPS_RESET && to == IBV_QPS_ERR)
+        return -1; /* the specification has it, ib_core does not */
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
         return 0;
     for (unsigned i = 0; i < sizeof steps / sizeof *steps; i++)
@@ -563,7 +565,7 @@ static void to_state(struct ve_qp *q, int state)
     struct ve_wr wr;
 
     if (state == IBV_QPS_ERR)
-        MUST(!step(q, IBV_QPS_ERR, 0));
+        MUST(!step(q, IBV_QPS_INIT, needs(q->s->type, IBV_QPS_RESET, IBV_QPS_INIT)) && !step(q, IBV_QPS_ERR, 0));
     if (state == IBV_QPS_RESET || state == IBV_QPS_ERR)
         return;
     for (int i = 0; i < 3 && rig_state(q) != (enum ibv_qp_state)state; i++)

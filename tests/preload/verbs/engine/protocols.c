@@ -215,7 +215,8 @@ static void receives_begin(void)
 
     all_alive();
     received_at->consumer = received_at->seen = received_at->producer;
-    s->rq_head = s->rq_seen = s->rq_tail = responder.receives_taken = 0;
+    s->rq_head = s->rq_seen = s->rq_tail = responder.q.receives_freed = 0;
+    initiator->completed_first = false; /* of an order that ended in the middle */
     s->waiter = 0;
     s->established = 1; /* else the first order alone raises COMM_EST */
 }

@@ -114,7 +114,7 @@ struct ve_qp *rig_qp(struct rig *w, enum ibv_qp_type type, const struct cq *send
     *q->s = (struct softib_qp){
         .is = SOFTIB_IS_QP, .type = (uint8_t)type, .state = IBV_QPS_RESET, .process = (uint16_t)w->e.w.process,
         .port = SV_NO_PORT, .domain = DOMAIN, .xrcd = xrcd, .recv_cq = recv ? recv->at : 0, .srq = srq ? srq->at : 0,
-        .user = (uintptr_t)q, .node = w->device.node, .rq_size = recv && !srq ? depth : 0, .rq_sges = 1,
+        .user = (uintptr_t)q, .freed = (uintptr_t)&q->receives_freed, .node = w->device.node, .rq_size = recv && !srq ? depth : 0, .rq_sges = 1,
     };
     q->s->rq = q->s->rq_size ? vm_alloc(&w->e.w, ring(depth, 1)) : 0;
     q->send_cq = send ? send->at : 0;
@@ -285,7 +285,7 @@ static bool take(const struct cq *c, struct softib_cqe *cqe)
     there = ve_next_completion(&c->w->e, s);
     if (there) {
         *cqe = *there;
-        ve_sq_free(cqe);
+        ve_free_place(cqe);
         __atomic_store_n(&s->consumer, s->consumer + 1, __ATOMIC_RELEASE);
     }
     vm_unlock(&s->polling);

@@ -92,6 +92,7 @@ struct va_srq {
     uint64_t at;
     struct ve_spin lock;        /* of who posts */
     uint32_t events, users;
+    uint32_t freed;             /* receives so far whose completion was polled */
     uint32_t max_sge;
     enum ibv_srq_type type;
     struct va_xrcd *xrcd;
@@ -115,7 +116,6 @@ void *va_uncount(struct ibv_context *context, enum va_kind kind);
 struct va_qp {
     struct ve_qp q;                 /* first */
     struct ve_spin receive_lock;    /* of who posts receives */
-    uint32_t receives_taken;        /* s->rq_head, when it was last looked at */
     struct va_xrcd *xrcd;
     struct va_qp *root;             /* of a handle that ibv_open_qp made */
     uint32_t handles;               /* such handles of this one */
@@ -218,7 +218,7 @@ struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 /* ibv_wr_*: the functions of `ex` for the operations of `flags`; EOPNOTSUPP. */
 int va_fill_builder(struct ve_qp *q, uint64_t flags);
 void va_free_builder(struct ve_qp *q);
-/* Checks a request against its QP: 0 or errno. */
+/* Checks a request against its QP: 0, or the errno of mlx5's provider (docs/verbs.md, "Errors of posting"). */
 int va_check(const struct ve_qp *q, const struct ve_wr *wr);
 
 int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);

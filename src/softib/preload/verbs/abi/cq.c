@@ -97,6 +97,7 @@ struct ibv_cq_ex *va_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
         c->pd = va_pd(attr->parent_domain);
         va_pd_hold(c->pd);
     }
+    c->s->ignores_overrun = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS && attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     va_fill_cq_ex(&c->ex, attr->wc_flags);
     c->s->stamps = !!(attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK));
     return &c->ex;

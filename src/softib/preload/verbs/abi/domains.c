@@ -1,7 +1,9 @@
 /* Protection domains, thread domains, address handles, multicast. */
 #include "abi.h"
 #include "../engine/members.h"
+#include "../engine/modify.h"
 #include "../engine/sq_sched.h"
+#include "../engine/strict.h"
 #include "../memory/locks.h"
 
 #include <errno.h>
@@ -110,7 +112,7 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     uint32_t row = sv_port_row(va_context(pd->context)->device, attr->port_num);
     uint8_t gid[16];
 
-    if (!attr->port_num || row == SV_NO_PORT || attr->sl > 15 ||
+    if (!attr->port_num || row == SV_NO_PORT ||
         (attr->is_global && sv_port_gid(row, attr->grh.sgid_index, gid))) {
         errno = EINVAL;
         return NULL;
@@ -122,8 +124,10 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
     }
     ah->ah.context = pd->context;
     ah->ah.pd = pd;
-    ah->attr = *attr;
+    ah->attr = ve_path_bits(attr);
     ah->port = row;
+    if (ve_is_strict())
+        ve_strict_address(attr);
     pthread_mutex_init(&ah->lock, NULL);
     va_pd_hold(va_pd(pd));
     return &ah->ah;

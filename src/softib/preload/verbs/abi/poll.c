@@ -54,7 +54,7 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         fill(&wc[got], cqe);
         if (ve_modes && cqe->status && ve_is_strict())
             ve_scramble_wc(&wc[got]);
-        ve_sq_free(cqe);
+        ve_free_place(cqe);
         taken(c);
     }
     vm_unlock(&c->s->polling);
@@ -84,7 +84,7 @@ static int look(struct va_cq *c)
     if (!cqe)
         return ENOENT;
     c->now = *cqe;
-    ve_sq_free(cqe);
+    ve_free_place(cqe);
     taken(c);
     if (ve_modes && c->now.status && ve_is_strict())
         ve_scramble(&c->now);

@@ -36,16 +36,18 @@ int va_check(const struct ve_qp *q, const struct ve_wr *wr)
     if (wr->opcode >= sizeof operations / sizeof *operations || !(o->types & type_bit(q->s->type)))
         return EINVAL;
     if (state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR)
-        return EINVAL; /* C10-20 .. */
+        return ENOMEM; /* C10-20 .. */
     if (wr->sges > q->max_sges || !q->max_send)
-        return q->max_send ? EINVAL : ENOMEM;
+        return ENOMEM;
     if (wr->flags & IBV_SEND_INLINE) {
         uint64_t octets = 0;
 
         for (uint32_t i = 0; i < wr->sges; i++)
             octets += wr->sge[i].length;
-        if (!o->inlines || octets > q->max_inline)
+        if (!o->inlines)
             return EINVAL;
+        if (octets > q->max_inline)
+            return ENOMEM;
     }
     if (q->s->type == IBV_QPT_UD && (!wr->ah || wr->ah->ah.pd->context != q->ex.qp_base.context))
         return EINVAL;
@@ -101,8 +103,8 @@ int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
         }
     }
     ve_spin_unlock(&q->lock);
-    if (error == ENOMEM && ve_is_strict())
-        ve_warn("ibv_post_send: no room in the send queue of QP %u (%u requests)", qp->qp_num, q->max_send);
+    if (error && ve_is_strict())
+        ve_strict_not_posted(q, *bad, error);
     return error;
 }
 
@@ -127,14 +129,10 @@ static uint64_t octets_of(const struct ibv_recv_wr *wr)
     return octets;
 }
 
-/* Initiators write the line of `rq_head` with every message: it is read only when what was seen there does not suffice. */
-static bool is_full(struct va_qp *v)
+/* As many receives wait, or were not polled yet, as the queue has places. */
+static bool is_full(const struct va_qp *v)
 {
-    const struct softib_qp *s = v->q.s;
-
-    if (s->rq_tail - v->receives_taken >= s->rq_size)
-        v->receives_taken = __atomic_load_n(&s->rq_head, __ATOMIC_ACQUIRE);
-    return s->rq_tail - v->receives_taken >= s->rq_size;
+    return v->q.s->rq_tail - __atomic_load_n(&v->q.receives_freed, __ATOMIC_RELAXED) >= v->q.s->rq_size;
 }
 
 int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -145,11 +143,11 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 
     ve_spin_lock(&v->receive_lock);
     for (; wr; wr = wr->next) {
-        if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) == IBV_QPS_RESET || s->srq || wr->num_sge < 0 ||
-            (uint32_t)wr->num_sge > (s->rq_sges ? s->rq_sges : 1))
-            error = EINVAL;
-        else if (is_full(v))
+        if (is_full(v)) /* a QP with an SRQ has no place of its own */
             error = ENOMEM;
+        else if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) == IBV_QPS_RESET || wr->num_sge < 0 ||
+                 (uint32_t)wr->num_sge > s->rq_sges)
+            error = EINVAL;
         if (error) {
             *bad = wr;
             break;
@@ -162,7 +160,9 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
     }
     ve_spin_unlock(&v->receive_lock);
     if (error == ENOMEM && ve_is_strict())
-        ve_warn("ibv_post_recv: no room in the receive queue of QP %u (%u receives)", qp->qp_num, s->rq_size);
+        ve_strict_no_place("ibv_post_recv", qp->qp_num, s->rq_size, s->rq_tail - s->rq_head);
+    else if (error && ve_is_strict())
+        ve_warn("ibv_post_recv: QP %u is in RESET, or a receive has more SGEs than the %u of max_recv_sge", qp->qp_num, s->rq_sges);
     va_wake_waiter(&s->waiter); /* behind a barrier, which the look at the state needs as well */
     if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         flush(&v->q);

@@ -76,6 +76,7 @@ static int make_shared(struct ve_qp *q, const struct ibv_qp_init_attr_ex *a)
     s->send_cq = a->send_cq ? ((struct va_cq *)a->send_cq)->at : 0;
     s->srq = a->srq && has_receives(a->qp_type) ? ((struct va_srq *)a->srq)->at : 0;
     s->user = (uintptr_t)q;
+    s->freed = (uintptr_t)&q->receives_freed;
     s->async = va_context(q->ex.qp_base.context)->async;
     s->node = q->device->node;
     if (has_receives(a->qp_type) && !s->srq && a->cap.max_recv_wr) {

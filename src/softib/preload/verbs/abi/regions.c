@@ -70,10 +70,13 @@ static struct ibv_mr *fail(int error)
     return NULL;
 }
 
-/* Remote writes and atomics need the local right (IBA 10.6.3.1). */
+/* Rights that Linux knows or may ignore; remote writes and atomics need the local right (IBA 10.6.3.1). */
 static bool sensible(unsigned access)
 {
-    return !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) || access & IBV_ACCESS_LOCAL_WRITE;
+    const unsigned known = (IBV_ACCESS_HUGETLB << 1) - 1;
+
+    return !(access & ~(known | IBV_ACCESS_OPTIONAL_RANGE)) &&
+           (access & IBV_ACCESS_LOCAL_WRITE || !(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)));
 }
 
 /* The timer thread executes requests under this lock: while it is held the thread writes nothing. */
@@ -162,13 +165,23 @@ VA_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t len
     return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)address, (unsigned)access);
 }
 
+/* Both are at one offset in their pages, as the adapter translates pages (Linux, ib_uverbs_reg_mr). */
+static bool translates(const void *address, uint64_t iova)
+{
+    return !(((uintptr_t)address ^ iova) & (uint64_t)(sysconf(_SC_PAGESIZE) - 1));
+}
+
 VA_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, int access)
 {
+    if (!translates(address, iova))
+        return fail(EINVAL);
     return va_make_mr(pd, address, length, iova, (unsigned)access);
 }
 
 VA_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access)
 {
+    if (!(access & IBV_ACCESS_ZERO_BASED) && !translates(address, iova))
+        return fail(EINVAL);
     return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
 }
 
@@ -255,7 +268,7 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
     if (!flags || flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS) ||
         (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!address || !length)))
         return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;
-    if (!sensible(rights)) /* what libibverbs leaves to the kernel to find (libibverbs/verbs.c) */
+    if (!sensible(rights & ~SOFTIB_ACCESS_IMPORTED)) /* what libibverbs leaves to the kernel to find (libibverbs/verbs.c) */
         return errno = EINVAL, IBV_REREG_MR_ERR_CMD;
     if (k->users)
         return errno = EBUSY, IBV_REREG_MR_ERR_CMD;

@@ -82,6 +82,7 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
     s->process = (uint16_t)va_engine.w.process;
     s->async = va_context(context)->async;
     s->user = (uintptr_t)q;
+    s->freed = (uintptr_t)&q->freed;
     va_pd_hold(va_pd(pd));
     attr->max_wr = s->size;
     attr->max_sge = s->sges;
@@ -263,7 +264,7 @@ int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
     for (; wr; wr = wr->next) {
         if (wr->num_sge < 0 || (uint32_t)wr->num_sge > s->sges)
             error = EINVAL;
-        else if (s->tail - __atomic_load_n(&s->head, __ATOMIC_ACQUIRE) >= s->size)
+        else if (s->tail - __atomic_load_n(&q->freed, __ATOMIC_RELAXED) >= s->size)
             error = ENOMEM;
         if (error)
             break;
@@ -274,7 +275,7 @@ int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
     if (error)
         *bad = wr;
     if (error == ENOMEM && ve_is_strict())
-        ve_warn("ibv_post_srq_recv: the SRQ is full (%u receives)", s->size);
+        ve_strict_no_place("ibv_post_srq_recv", s->number, s->size, s->tail - __atomic_load_n(&s->head, __ATOMIC_RELAXED));
     va_wake_waiter(&s->waiter);
     return error;
 }

@@ -176,7 +176,7 @@ static void set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *l
     if (!wr)
         return;
     if (n > qp_of(ex)->max_sges) {
-        fail(ex, EINVAL);
+        fail(ex, ENOMEM);
         return;
     }
     memcpy((struct ibv_sge *)wr->sge, list, n * sizeof *list);
@@ -204,7 +204,7 @@ static void set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ib
     to = b->data + (size_t)(b->n - 1) * data_room(q);
     for (size_t i = 0; i < n; octets += list[i++].length) {
         if (list[i].length > q->max_inline - octets) {
-            fail(ex, EINVAL);
+            fail(ex, ENOMEM);
             return;
         }
         memcpy(to + octets, list[i].addr, list[i].length);
@@ -242,7 +242,7 @@ static inline int post_all(struct ibv_qp_ex *ex, bool recorded)
 {
     struct ve_qp *q = qp_of(ex);
     struct builder *b = q->builder;
-    int error = b->error;
+    int error = q->state <= IBV_QPS_RTR ? EINVAL : b->error;
 
     for (uint32_t i = 0; !error && i < b->n; i++)
         error = b->wrs[i].opcode == IBV_WR_ATOMIC_WRITE ? 0 : va_check(q, &b->wrs[i]);

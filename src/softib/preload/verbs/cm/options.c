@@ -87,6 +87,11 @@ int cm_leave(struct cm_call *call)
 
 /* -- options -- */
 
+static bool has_target(const struct cm_id *id)
+{
+    return id->at.target[0] || id->at.target[1];
+}
+
 static int set_id_option(struct cm_id *id, uint32_t name, const uint8_t *value, size_t length)
 {
     int number = 0;
@@ -100,14 +105,14 @@ static int set_id_option(struct cm_id *id, uint32_t name, const uint8_t *value, 
         id->tos = *value;
         return 0;
     case RDMA_OPTION_ID_REUSEADDR:
-        if (length != sizeof number)
+        if (length != sizeof number || (!number && id->bound))
             return -EINVAL;
         id->flags = (uint8_t)(number ? id->flags | SOFTIB_CM_REUSE : id->flags & ~SOFTIB_CM_REUSE);
         return 0;
     case RDMA_OPTION_ID_AFONLY:
-        if (length != sizeof number || id->bound)
+        if (length != sizeof number || id->listening || id->connecting || has_target(id))
             return -EINVAL;
-        id->flags = (uint8_t)(number ? id->flags | SOFTIB_CM_AF_ONLY : id->flags & ~SOFTIB_CM_AF_ONLY);
+        id->flags = (uint8_t)(number ? id->flags | SOFTIB_CM_AF_ONLY : id->flags & ~SOFTIB_CM_AF_ONLY) | SOFTIB_CM_AF_GIVEN;
         return 0;
     case RDMA_OPTION_ID_ACK_TIMEOUT:
         if (length != 1 || *value > MOST_ACK_TIMEOUT || id->qp_type != CM_QPT_RC)

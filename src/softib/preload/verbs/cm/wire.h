@@ -44,9 +44,10 @@
 #define SOFTIB_CM_POST 15
 #define SOFTIB_CM_SET_PATH 16
 
-/* Flags of an id. */
+/* Flags of an id. AF_GIVEN: the program set AF_ONLY, or cleared it. */
 #define SOFTIB_CM_REUSE 1
 #define SOFTIB_CM_AF_ONLY 2
+#define SOFTIB_CM_AF_GIVEN 4
 
 struct softib_cm_hello {
     uint32_t magic;

@@ -2,6 +2,7 @@
 #include "complete.h"
 #include "events.h"
 #include "poll_batch.h"
+#include "send.h"
 #include "timer.h"
 #include "../memory/libc_calls.h"
 #include "../memory/locks.h"
@@ -105,12 +106,12 @@ void ve_complete_soon(struct ve_engine *e, uint64_t at)
     vm_soon((uintptr_t)&ring[__atomic_load_n(&cq->producer, __ATOMIC_RELAXED) & (cq->size - 1)]);
 }
 
-void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe, bool solicited)
+bool ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe, bool solicited)
 {
     struct softib_cq *cq = ve_cq(e, at);
     struct softib_cqe *ring;
     uint32_t producer, armed;
-    bool lost = false, event = false;
+    bool lost = false, first = false, event = false;
 
     ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
@@ -118,8 +119,9 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     if (producer - cq->seen >= cq->size)
         cq->seen = __atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE);
     if (cq->overrun || producer - cq->seen >= cq->size) {
-        lost = !cq->overrun;
-        cq->overrun = 1;
+        lost = !cq->ignores_overrun;
+        first = lost && !cq->overrun;
+        cq->overrun = lost;
     } else {
         write_completion(cq, &ring[producer & (cq->size - 1)], cqe);
     }
@@ -134,8 +136,9 @@ void ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     vm_unlock(&cq->lock);
     if (event)
         ve_notify_channel(e, cq);
-    if (lost)
+    if (first)
         ve_event(e, cq->process, cq->async, IBV_EVENT_CQ_ERR, cq->user);
+    return !lost;
 }
 
 __thread struct ve_batches ve_batches;
@@ -153,7 +156,9 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
     ring = vm_at(&e->w, cq->ring);
     to = cq->producer; /* the others move up: what is purged takes no room */
     for (uint32_t i = cq->producer; i != cq->consumer; i--) {
-        if (ring[(i - 1) & (cq->size - 1)].owner != qpn && --to != i - 1) {
+        if (ring[(i - 1) & (cq->size - 1)].owner == qpn) {
+            ve_free_place(&ring[(i - 1) & (cq->size - 1)]);
+        } else if (--to != i - 1) {
             ring[to & (cq->size - 1)] = ring[(i - 1) & (cq->size - 1)];
             ring[to & (cq->size - 1)].seq = ve_cqe_seq(to);
         }

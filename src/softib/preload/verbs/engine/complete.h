@@ -24,8 +24,8 @@ static inline const struct softib_cqe *ve_next_completion(struct ve_engine *e, c
 
     return __atomic_load_n(&cqe->seq, __ATOMIC_ACQUIRE) == ve_cqe_seq(cq->consumer) ? cqe : NULL;
 }
-/* Adds a completion; an overrun is the CQ's end. */
-void ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
+/* Adds a completion. False: the CQ has overrun, which is its end, and the completion is lost: its QP must break (11.6.3.2). */
+bool ve_complete(struct ve_engine *e, uint64_t cq, const struct softib_cqe *cqe, bool solicited);
 /* A completion will be added: its place is fetched from the processor that read it last, while something else goes on. */
 void ve_complete_soon(struct ve_engine *e, uint64_t cq);
 /* A datagram to socket `number` of `process`. False: the socket is full; one that is gone takes everything. */

@@ -3,6 +3,7 @@
 #include "members.h"
 #include "receive.h"
 #include "request.h"
+#include "send.h"
 #include "strict.h"
 #include "../memory/hazards.h"
 #include "../memory/locks.h"
@@ -56,12 +57,14 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
         vm_lock(&e->w, &srq->lock);
     receive = ve_next_receive(e, peer, srq);
     if (receive && ve_receive_parts(e, peer, srq, receive, length, parts, &room) && length <= room &&
-        !ve_put(e, peer->process, parts, receive->sges, iov, n))
+        !ve_put(e, peer->process, parts, receive->sges, iov, n)) {
+        ve_complete_first(q, wr);
         ve_take_receive(e, peer, srq, &cqe, wr->flags & IBV_SEND_SOLICITED);
-    else if (ve_is_strict())
+    } else if (ve_is_strict()) {
         ve_warn("a datagram of %llu octets from QP %u was dropped at QP %u: %s", (unsigned long long)length - GRH, q->s->qpn, peer->qpn,
                 !receive ? "no receive is posted there" : length > room && length - GRH <= room
                     ? "the receive has no room for the 40 octets of the GRH, which it needs without one, too" : "the receive is too small");
+    }
     if (srq)
         vm_unlock(&srq->lock);
 }

@@ -1,6 +1,7 @@
 /*
- * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). What is not in the table, lacks an
- * attribute or has one too many changes nothing.
+ * ibv_modify_qp: the state machine of a QP as a table (IBA 10.3.1, 11.2.4.2; ibv_modify_qp(3)). A transition that is not in the
+ * table, lacks an attribute or has one too many changes nothing. Values are masked, or refused, as Linux does it for mlx5: the
+ * table of docs/verbs.md, "Attributes of ibv_modify_qp".
  */
 #include "modify.h"
 #include "complete.h"
@@ -16,6 +17,7 @@
 
 #define AV_ IBV_QP_AV
 enum { UD = 1, UC = 2, RC = 4, XS = 8, XR = 16, CONNECTED = UC | RC | XS | XR };
+#define STANDARD_ATTRIBUTES ((IBV_QP_DEST_QPN << 1) - 1)
 
 static const struct transition {
     uint8_t from, to, types;
@@ -70,9 +72,9 @@ static int type_bit(uint8_t type)
 
 static bool allowed(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
-    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
-        return !(mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE));
     mask &= ~IBV_QP_STATE;
+    if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
+        return !mask;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].from == from && table[i].to == to && table[i].types & type_bit(type))
             return (mask & table[i].required) == table[i].required && !(mask & ~(table[i].required | table[i].optional));
@@ -91,8 +93,34 @@ bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, i
     return false;
 }
 
+static bool is_rate(uint8_t rate)
+{
+    return rate == IBV_RATE_MAX || (rate >= IBV_RATE_2_5_GBPS && rate <= IBV_RATE_1200_GBPS);
+}
+
+/* The port of the primary path is the QP's own; where the send queue is drained the path may bring another. */
+static bool is_path(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
+{
+    const struct ibv_ah_attr *ah = &a->ah_attr;
+    uint8_t own = mask & IBV_QP_PORT ? a->port_num : q->attr.port_num, gid[16];
+    bool moves = q->state == IBV_QPS_SQD && to == IBV_QPS_SQD && !(mask & IBV_QP_PORT);
+    uint32_t port = ah->port_num ? sv_port_row(q->device, ah->port_num) : SV_NO_PORT;
+
+    return port != SV_NO_PORT && (moves || ah->port_num == own) && is_rate(ah->static_rate) &&
+           !(ah->is_global && sv_port_gid(port, ah->grh.sgid_index, gid));
+}
+
+static bool is_alternate_path(struct ve_qp *q, const struct ibv_qp_attr *a)
+{
+    uint32_t port = a->alt_port_num ? sv_port_row(q->device, a->alt_port_num) : SV_NO_PORT;
+    uint16_t pkey;
+
+    return port != SV_NO_PORT && a->alt_ah_attr.port_num == a->alt_port_num && a->alt_ah_attr.dlid &&
+           is_rate(a->alt_ah_attr.static_rate) && !sv_port_pkey(port, a->alt_pkey_index, &pkey);
+}
+
 /* What the attributes say must be possible. */
-static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
+static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
 {
     uint32_t port = mask & IBV_QP_PORT ? sv_port_row(q->device, a->port_num) : q->s->port;
     uint16_t pkey;
@@ -103,23 +131,10 @@ static int check(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
         return EINVAL;
     if (mask & IBV_QP_PATH_MTU && (a->path_mtu < IBV_MTU_256 || a->path_mtu > IBV_MTU_4096))
         return EINVAL;
-    if (mask & IBV_QP_AV && a->ah_attr.port_num && sv_port_row(q->device, a->ah_attr.port_num) == SV_NO_PORT)
-        return EINVAL;
-    if (mask & IBV_QP_AV && a->ah_attr.is_global) {
-        uint8_t gid[16];
-
-        if (sv_port_gid(port, a->ah_attr.grh.sgid_index, gid))
-            return EINVAL;
-    }
-    if (mask & IBV_QP_ALT_PATH &&
-        (!a->alt_port_num || sv_port_row(q->device, a->alt_port_num) == SV_NO_PORT || !a->alt_ah_attr.dlid || a->alt_timeout > 31 ||
-         sv_port_pkey(sv_port_row(q->device, a->alt_port_num), a->alt_pkey_index, &pkey)))
+    if ((mask & IBV_QP_AV && !is_path(q, a, mask, to)) || (mask & IBV_QP_ALT_PATH && !is_alternate_path(q, a)))
         return EINVAL;
     if (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED &&
         (a->path_mig_state != IBV_MIG_REARM || !(mask & IBV_QP_ALT_PATH || q->s->alt_lid))) /* ARMED comes of itself (17.2.8.1.1) */
-        return EINVAL;
-    if ((mask & IBV_QP_TIMEOUT && a->timeout > 31) || (mask & IBV_QP_RETRY_CNT && a->retry_cnt > 7) ||
-        (mask & IBV_QP_RNR_RETRY && a->rnr_retry > 7) || (mask & IBV_QP_MIN_RNR_TIMER && a->min_rnr_timer > 31))
         return EINVAL;
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC && a->max_rd_atomic > 16) ||
         (mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > 16))
@@ -132,11 +147,21 @@ static void take_address(struct ve_qp *q, const struct ibv_qp_attr *a)
     const struct ibv_ah_attr *ah = &a->ah_attr;
 
     q->route.dlid = ah->dlid;
-    q->route.sl = ah->sl;
+    q->route.sl = ah->sl & VE_SL_BITS;
     q->route.is_global = ah->is_global;
     memcpy(q->route.dgid, ah->grh.dgid.raw, 16);
     q->s->lid = ah->dlid;
-    q->attr.ah_attr = *ah;
+    q->attr.ah_attr = ve_path_bits(ah);
+}
+
+/* mlx5 holds the logarithm. */
+static uint8_t as_power_of_two(uint8_t n)
+{
+    uint8_t power = 1;
+
+    while (power < n)
+        power = (uint8_t)(2 * power);
+    return power;
 }
 
 /* Copies what `mask` names. */
@@ -144,10 +169,12 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
 {
     struct softib_qp *s = q->s;
     struct ibv_qp_attr *mine = &q->attr;
+    bool moves = mask & IBV_QP_AV && q->state == IBV_QPS_SQD; /* a drained queue's port follows its path */
+    uint8_t port = mask & IBV_QP_PORT ? a->port_num : a->ah_attr.port_num;
 
-    if (mask & IBV_QP_PORT)
-        s->port = sv_port_row(q->device, a->port_num), mine->port_num = a->port_num;
-    if (mask & (IBV_QP_PORT | IBV_QP_PKEY_INDEX)) {
+    if (mask & IBV_QP_PORT || moves)
+        s->port = sv_port_row(q->device, port), mine->port_num = port;
+    if (mask & (IBV_QP_PORT | IBV_QP_PKEY_INDEX) || moves) {
         if (mask & IBV_QP_PKEY_INDEX)
             mine->pkey_index = s->pkey_index = a->pkey_index;
         sv_port_pkey(s->port, s->pkey_index, &s->pkey);
@@ -167,22 +194,22 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
     if (mask & IBV_QP_SQ_PSN)
         mine->sq_psn = q->sq_psn = a->sq_psn & 0xFFFFFF;
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-        mine->max_dest_rd_atomic = s->dest_reads = a->max_dest_rd_atomic;
+        mine->max_dest_rd_atomic = as_power_of_two(s->dest_reads = a->max_dest_rd_atomic);
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
-        mine->max_rd_atomic = a->max_rd_atomic;
+        mine->max_rd_atomic = as_power_of_two(a->max_rd_atomic);
     if (mask & IBV_QP_MIN_RNR_TIMER)
-        mine->min_rnr_timer = s->min_rnr = a->min_rnr_timer;
+        mine->min_rnr_timer = s->min_rnr = a->min_rnr_timer & VE_TIMER_BITS;
     if (mask & IBV_QP_TIMEOUT)
-        mine->timeout = q->timeout = a->timeout;
+        mine->timeout = q->timeout = a->timeout & VE_TIMER_BITS;
     if (mask & IBV_QP_RETRY_CNT)
-        mine->retry_cnt = q->retry_cnt = a->retry_cnt;
+        mine->retry_cnt = q->retry_cnt = a->retry_cnt & VE_RETRY_BITS;
     if (mask & IBV_QP_RNR_RETRY)
-        mine->rnr_retry = q->rnr_retry = q->rnr_left = a->rnr_retry;
+        mine->rnr_retry = q->rnr_retry = q->rnr_left = a->rnr_retry & VE_RETRY_BITS;
     if (mask & IBV_QP_ALT_PATH) {
-        mine->alt_ah_attr = a->alt_ah_attr;
+        mine->alt_ah_attr = ve_path_bits(&a->alt_ah_attr);
         mine->alt_pkey_index = a->alt_pkey_index;
         mine->alt_port_num = a->alt_port_num;
-        mine->alt_timeout = a->alt_timeout;
+        mine->alt_timeout = a->alt_timeout & VE_TIMER_BITS;
         s->alt_port = sv_port_row(q->device, a->alt_port_num);
         s->alt_lid = a->alt_ah_attr.dlid;
         s->alt_pkey_index = a->alt_pkey_index;
@@ -207,7 +234,7 @@ static void reset(struct ve_qp *q)
     ve_sched_reset(q);
     ve_rndv_abort(q);
     q->waits = VE_NONE;
-    q->early = q->executed = false;
+    q->early = q->executed = q->overran = false;
     sv_flow_end(&q->flow);
     memset(&q->flow, 0, sizeof q->flow);
 }
@@ -220,6 +247,7 @@ static void purge(struct ve_qp *q)
     if (q->s->recv_cq && q->s->recv_cq != q->send_cq)
         ve_purge(q->e, q->s->recv_cq, q->s->qpn);
     __atomic_store_n(&q->freed, q->completed, __ATOMIC_RELAXED);
+    __atomic_store_n(&q->receives_freed, 0, __ATOMIC_RELAXED);
 }
 
 int ve_qp_walk(struct ve_qp *q)
@@ -273,12 +301,14 @@ int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask)
     enum ibv_qp_state from, to;
     int error;
 
+    if (mask & ~(STANDARD_ATTRIBUTES | IBV_QP_RATE_LIMIT))
+        return EOPNOTSUPP;
     ve_spin_lock(&q->lock);
     ve_catch_up(q);
     from = q->state;
     to = mask & IBV_QP_STATE ? attr->qp_state : from;
     error = !allowed(q->s->type, from, to, mask) || (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from &&
-                                                     !(from == IBV_QPS_SQE)) ? EINVAL : check(q, attr, mask);
+                                                     !(from == IBV_QPS_SQE)) ? EINVAL : check(q, attr, mask, to);
     if (!error && to == IBV_QPS_ERR) {
         ve_break(q);
     } else if (!error) {

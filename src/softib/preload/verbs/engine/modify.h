@@ -4,10 +4,23 @@
 
 #include "qp.h"
 
+/* Widths of the wire's fields: like mlx5's queue context, a QP holds these bits of a value. */
+enum { VE_SL_BITS = 15, VE_TIMER_BITS = 31, VE_RETRY_BITS = 7, VE_PATH_BITS = 127 };
+
+static inline struct ibv_ah_attr ve_path_bits(const struct ibv_ah_attr *ah)
+{
+    struct ibv_ah_attr held = *ah;
+
+    held.sl &= VE_SL_BITS;
+    held.src_path_bits &= VE_PATH_BITS;
+    return held;
+}
+
 /* What a change of state takes; false: there is no such change. */
 bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int *required, int *optional);
 /* An XRC target may have been modified in another process. `q->lock` is held. */
 void ve_catch_up(struct ve_qp *q);
+/* 0, EINVAL, or EOPNOTSUPP where `mask` names an attribute that this interface does not have. */
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask);
 int ve_qp_walk(struct ve_qp *q);
 

@@ -39,8 +39,11 @@ struct ve_qp {
     uint32_t head, tail;            /* requests that wait */
     uint32_t completed;             /* requests so far */
     uint32_t freed;                 /* of them, those whose WQEs are free again: their completion, or a later one, was polled */
+    uint32_t receives_freed;        /* receives so far whose completion was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
     uint8_t waits;                  /* enum ve_wait of the first of them */
+    bool completed_first;           /* the request in hand: its completion was written before the receive's */
+    bool overran;                   /* send_cq has, and a completion is lost */
     bool early;                     /* the head is tried before its time: a receive was posted, or the program polls */
     bool listed;                    /* in e->waiting */
     uint8_t state;                  /* enum ibv_qp_state of the sending half; the application's `state` moves in modify and query only */

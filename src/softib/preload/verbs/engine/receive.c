@@ -3,7 +3,10 @@
 #include "complete.h"
 #include "events.h"
 #include "keys.h"
+#include "send.h"
 #include "strict.h"
+
+#include <string.h>
 
 struct softib_srq *ve_srq_of(struct ve_engine *e, const struct softib_qp *peer)
 {
@@ -35,14 +38,24 @@ struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *pe
                ? entry(e, peer->rq, peer->rq_sges, peer->rq_head & (peer->rq_size - 1)) : NULL;
 }
 
+void ve_complete_receive(struct ve_engine *e, uint64_t cq, struct softib_qp *peer, const struct softib_cqe *cqe, bool solicited)
+{
+    if (ve_complete(e, cq, cqe, solicited) || peer->state == IBV_QPS_ERR)
+        return;
+    ve_event(e, peer->process, peer->async, IBV_EVENT_QP_FATAL, peer->user);
+    ve_break_receiver(e, peer);
+}
+
 void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq, struct softib_cqe *cqe,
                      bool solicited)
 {
     const struct softib_receive *receive = ve_next_receive(e, peer, srq);
+    uint64_t freed = srq ? srq->freed | VE_SHARED_COUNT : peer->freed;
     bool reached = false;
 
     cqe->wr_id = receive->wr_id;
     cqe->qpn = cqe->owner = peer->qpn;
+    memcpy(cqe->freed, &freed, sizeof cqe->freed);
     if (srq) {
         __atomic_store_n(&srq->head, srq->head + 1, __ATOMIC_RELEASE);
         reached = srq->limit && srq->tail - srq->head < srq->limit;
@@ -51,7 +64,7 @@ void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_
     } else {
         __atomic_store_n(&peer->rq_head, peer->rq_head + 1, __ATOMIC_RELEASE);
     }
-    ve_complete(e, srq && srq->cq ? srq->cq : peer->recv_cq, cqe, solicited);
+    ve_complete_receive(e, srq && srq->cq ? srq->cq : peer->recv_cq, peer, cqe, solicited);
     if (reached)
         ve_event(e, srq->process, srq->async, IBV_EVENT_SRQ_LIMIT_REACHED, srq->user);
 }

@@ -10,6 +10,8 @@ struct softib_receive *ve_next_receive(struct ve_engine *e, struct softib_qp *pe
 /* Takes it and completes it as `cqe` says. */
 void ve_take_receive(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq, struct softib_cqe *cqe,
                      bool solicited);
+/* A completion of `peer`'s receiving half; where its CQ has overrun the QP breaks. */
+void ve_complete_receive(struct ve_engine *e, uint64_t cq, struct softib_qp *peer, const struct softib_cqe *cqe, bool solicited);
 /* Its buffer as parts, as far as `length` octets reach: an HCA looks at no key of what it does not write to. False: a key is wrong. */
 bool ve_receive_parts(struct ve_engine *e, struct softib_qp *peer, struct softib_srq *srq,
                       const struct softib_receive *receive, uint64_t length, struct ve_part *parts, uint64_t *room);

@@ -270,7 +270,7 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
         return ve_done(IBV_WC_LOC_PROT_ERR);
     q->sq_psn = (q->sq_psn + packets(&m)) & 0xFFFFFF;
     /* READ responses were looked at before. What is copied once more behind this (sge_bounce.c) is let alone. */
-    if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->sge_bounce)
+    if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->sge_bounce && !q->completed_first)
         return ve_answer(q, outcome, request_size(&m), answer_size(&m));
     return outcome;
 }

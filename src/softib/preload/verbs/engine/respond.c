@@ -6,6 +6,7 @@
 #include "keys.h"
 #include "message.h"
 #include "receive.h"
+#include "send.h"
 #include "tag_matching.h"
 #include "timer.h"
 #include "../memory/locks.h"
@@ -140,6 +141,7 @@ static struct ve_outcome deliver(struct message *m)
     }
     if (m->unexpected)
         ve_unexpected(e, m->srq);
+    ve_complete_first(m->q, m->wr);
     ve_take_receive(e, m->peer, m->srq, &cqe, m->wr->flags & IBV_SEND_SOLICITED);
     return ve_done(IBV_WC_SUCCESS);
 }

@@ -1,7 +1,9 @@
 /* The sending half: requests are executed in order; the first that must wait holds up those behind it. */
 #include "send.h"
 #include "complete.h"
+#include "events.h"
 #include "keys.h"
+#include "loss.h"
 #include "migrate.h"
 #include "quiesce.h"
 #include "receive.h"
@@ -43,7 +45,15 @@ static void complete(struct ve_qp *q, const struct ve_wr *wr, enum ibv_wc_status
         return;
     ve_sq_mark(&cqe, q);
     if (!ve_modes || !ve_hold_back(q, &cqe))
-        ve_complete(q->e, q->send_cq, &cqe, false);
+        q->overran |= !ve_complete(q->e, q->send_cq, &cqe, false);
+}
+
+void ve_complete_first(struct ve_qp *q, const struct ve_wr *wr)
+{
+    if (q->completed_first || q->sge_bounce || ve_may_lose(&q->flow, 1))
+        return;
+    complete(q, wr, IBV_WC_SUCCESS, 0);
+    q->completed_first = true;
 }
 
 static void flush(struct ve_qp *q)
@@ -67,6 +77,17 @@ void ve_follow(struct ve_qp *q)
 {
     q->state = IBV_QPS_ERR;
     flush(q);
+}
+
+/* Its send CQ has overrun: the QP cannot tell what became of its requests (11.6.3.2, Local Work Queue Catastrophic Error). */
+static void overrun(struct ve_qp *q)
+{
+    q->overran = false;
+    if (q->state == IBV_QPS_ERR || q->state == IBV_QPS_RESET)
+        return;
+    ve_event(q->e, q->s->process, q->s->async, IBV_EVENT_QP_FATAL, q->s->user);
+    ve_break(q);
+    q->overran = false;
 }
 
 /* An error ends a connection; a UD or UC QP only stops sending (SQE; 10.3.1). */
@@ -160,9 +181,14 @@ static bool attempt(struct ve_qp *q, const struct ve_wr *wr, uint64_t now)
     q->waits = VE_NONE;
     q->early = q->executed = false;
     q->rnr_left = q->rnr_retry;
-    complete(q, wr, outcome.status, outcome.byte_len);
+    if (q->completed_first)
+        q->completed_first = false;
+    else
+        complete(q, wr, outcome.status, outcome.byte_len);
     if (outcome.status != IBV_WC_SUCCESS)
         fail(q);
+    if (q->overran)
+        overrun(q);
     if (q->rendezvous)
         ve_rndv_fetch(q);
     return true;
@@ -174,6 +200,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now, bool woken)
         ve_follow(q);
     if (ve_modes)
         ve_let_go(q, now);
+    if (q->overran)
+        overrun(q);
     if (q->rendezvous)
         ve_rndv_fetch(q);
     while (q->head != q->tail && q->state == IBV_QPS_RTS) {
@@ -241,6 +269,8 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr)
             state = IBV_QPS_ERR;
         } else if (!ve_modes && ve_is_write_fast(q, wr) && ve_write_fast(q, wr)) {
             complete(q, wr, IBV_WC_SUCCESS, 0);
+            if (q->overran)
+                overrun(q);
             return 0;
         } else if (!ve_modes && attempt(q, wr, 0)) {
             return 0;

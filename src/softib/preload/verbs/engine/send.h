@@ -12,6 +12,11 @@ int ve_post(struct ve_qp *q, const struct ve_wr *wr);
 void ve_go_on(struct ve_qp *q, uint64_t now_ns, bool woken);
 /* The whole QP goes to ERR. `q->lock` is held. */
 void ve_break(struct ve_qp *q);
+/*
+ * The request's data is delivered: its completion is written now, before that of the receive. The peer may answer as soon as it has
+ * that one, and on no wire does the answer overtake the ACK. `q->lock` is held.
+ */
+void ve_complete_first(struct ve_qp *q, const struct ve_wr *wr);
 /* The responder's half went to ERR: the sending half follows. `q->lock` is held. */
 void ve_follow(struct ve_qp *q);
 
@@ -28,15 +33,30 @@ static inline uint32_t ve_sq_used(const struct ve_qp *q)
     return q->completed + (q->tail - q->head) - __atomic_load_n(&q->freed, __ATOMIC_RELAXED);
 }
 
-/* It is polled: its WQE is free, and those of all before it (IBA 10.8.5.1). The CQ's `polling` is held. */
-static inline void ve_sq_free(const struct softib_cqe *cqe)
+#define VE_SHARED_COUNT 1 /* of softib_cqe.freed: several CQs count there */
+
+/*
+ * It is polled, or purged: its place in a queue is free (IBA 10.8.5.1), of a send those of all before it, too. As in mlx5
+ * (providers/mlx5/cq.c) a receive's place is taken until then. The CQ's `polling` is held.
+ */
+static inline void ve_free_place(const struct softib_cqe *cqe)
 {
     struct ve_qp *q;
+    uint64_t count = 0;
 
-    if (cqe->opcode & IBV_WC_RECV)
-        return;
-    memcpy(&q, (const char *)cqe + offsetof(struct softib_cqe, sl), sizeof q);
-    __atomic_store_n(&q->freed, cqe->imm, __ATOMIC_RELAXED);
+    if (!(cqe->opcode & IBV_WC_RECV)) {
+        memcpy(&q, (const char *)cqe + offsetof(struct softib_cqe, sl), sizeof q);
+        __atomic_store_n(&q->freed, cqe->imm, __ATOMIC_RELAXED);
+    } else if (!(cqe->flags & IBV_WC_TM_MATCH)) {
+        uint32_t *freed;
+
+        memcpy(&count, cqe->freed, sizeof cqe->freed);
+        freed = (uint32_t *)(uintptr_t)(count & ~(uint64_t)VE_SHARED_COUNT);
+        if (freed && count & VE_SHARED_COUNT)
+            __atomic_fetch_add(freed, 1, __ATOMIC_RELAXED);
+        else if (freed)
+            __atomic_store_n(freed, *freed + 1, __ATOMIC_RELAXED);
+    }
 }
 
 #endif

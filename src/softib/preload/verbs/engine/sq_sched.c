@@ -141,7 +141,7 @@ bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe)
     if (!l || (l->held_head == l->held_tail && l->done <= ve_now_ns()))
         return false;
     if (l->held_tail - l->held_head >= q->max_send) { /* more than a right program ever has */
-        ve_complete(q->e, q->send_cq, &l->held[l->held_head % q->max_send].cqe, false);
+        q->overran |= !ve_complete(q->e, q->send_cq, &l->held[l->held_head % q->max_send].cqe, false);
         l->held_head++;
     }
     l->held[l->held_tail % q->max_send].cqe = *cqe;
@@ -154,7 +154,7 @@ void ve_let_go(struct ve_qp *q, uint64_t now)
     struct ve_sq_sched *l = q->sched;
 
     while (l && l->held_head != l->held_tail && l->held[l->held_head % q->max_send].ns <= now) {
-        ve_complete(q->e, q->send_cq, &l->held[l->held_head % q->max_send].cqe, false);
+        q->overran |= !ve_complete(q->e, q->send_cq, &l->held[l->held_head % q->max_send].cqe, false);
         l->held_head++;
     }
 }

@@ -31,7 +31,13 @@ uint32_t ve_shuffle_seed(void);
 void ve_strict_made(struct ve_qp *q);
 void ve_strict_destroyed(struct ve_qp *q);
 void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask, int ignored, enum ibv_qp_state from, int error);
+/* The address of a new handle. */
+void ve_strict_address(const struct ibv_ah_attr *ah);
 void ve_strict_posted(struct ve_qp *q, const struct ve_wr *wr);
+/* ibv_post_send says `error` for `wr`. */
+void ve_strict_not_posted(const struct ve_qp *q, const struct ibv_send_wr *wr, int error);
+/* A receive queue has no place: of `size`, `waiting` wait for a message. */
+void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32_t waiting);
 /* A region with `key` goes: what is posted and names it? */
 void ve_strict_dereg(uint32_t key);
 /* A CQ that is destroyed, or polled. */

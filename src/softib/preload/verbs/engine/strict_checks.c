@@ -5,6 +5,8 @@
 #include "strict.h"
 #include "../memory/locks.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,6 +68,66 @@ static void refused(struct ve_qp *q, enum ibv_qp_state from, enum ibv_qp_state t
                 names(required & ~mask, missing, sizeof missing), names(mask & ~(required | optional), beyond, sizeof beyond));
 }
 
+/* Values that the wire's fields cannot hold, as text: mlx5 cuts them off, as here; other adapters refuse them. */
+struct cut {
+    char text[256];
+    size_t length;
+};
+
+static void note_cut(struct cut *c, const char *name, unsigned value, unsigned bits)
+{
+    if (value & ~bits && c->length + 48 < sizeof c->text)
+        c->length += (size_t)snprintf(c->text + c->length, sizeof c->text - c->length, "%s %s %u to %u", c->length ? "," : "", name,
+                                      value, value & bits);
+}
+
+static void note_path(struct cut *c, const struct ibv_ah_attr *ah)
+{
+    note_cut(c, "sl", ah->sl, VE_SL_BITS);
+    note_cut(c, "src_path_bits", ah->src_path_bits, VE_PATH_BITS);
+}
+
+static void tell_cut(const char *call, const struct cut *c)
+{
+    if (c->length)
+        ve_warn("%s: values that do not fit are cut:%s", call, c->text);
+}
+
+void ve_strict_address(const struct ibv_ah_attr *ah)
+{
+    struct cut c = { .length = 0 };
+
+    note_path(&c, ah);
+    tell_cut("ibv_create_ah", &c);
+}
+
+static void tell_cut_attributes(const struct ibv_qp_attr *a, int mask)
+{
+    struct cut c = { .length = 0 };
+
+    if (mask & IBV_QP_AV)
+        note_path(&c, &a->ah_attr);
+    if (mask & IBV_QP_TIMEOUT)
+        note_cut(&c, "timeout", a->timeout, VE_TIMER_BITS);
+    if (mask & IBV_QP_RETRY_CNT)
+        note_cut(&c, "retry_cnt", a->retry_cnt, VE_RETRY_BITS);
+    if (mask & IBV_QP_RNR_RETRY)
+        note_cut(&c, "rnr_retry", a->rnr_retry, VE_RETRY_BITS);
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        note_cut(&c, "min_rnr_timer", a->min_rnr_timer, VE_TIMER_BITS);
+    if (mask & IBV_QP_RQ_PSN)
+        note_cut(&c, "rq_psn", a->rq_psn, 0xFFFFFF);
+    if (mask & IBV_QP_SQ_PSN)
+        note_cut(&c, "sq_psn", a->sq_psn, 0xFFFFFF);
+    if (mask & IBV_QP_DEST_QPN)
+        note_cut(&c, "dest_qp_num", a->dest_qp_num, 0xFFFFFF);
+    if (mask & IBV_QP_ALT_PATH) {
+        note_path(&c, &a->alt_ah_attr);
+        note_cut(&c, "alt_timeout", a->alt_timeout, VE_TIMER_BITS);
+    }
+    tell_cut("ibv_modify_qp", &c);
+}
+
 void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, int ignored, enum ibv_qp_state from, int error)
 {
     enum ibv_qp_state to = mask & IBV_QP_STATE ? a->qp_state : from;
@@ -76,11 +138,14 @@ void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, 
         refused(q, from, to, mask);
         return;
     }
+    tell_cut_attributes(a, mask);
+    if (to == IBV_QPS_SQD && from != IBV_QPS_SQD)
+        ve_warn("ibv_modify_qp to SQD: mlx5 has no such state and says EINVAL");
     ignored |= mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
     if (ignored)
         ve_warn("ibv_modify_qp from %s to %s:%s has no effect on this QP", state_name(from), state_name(to),
                 names(ignored, text, sizeof text));
-    if (mask & IBV_QP_TIMEOUT && !a->timeout)
+    if (mask & IBV_QP_TIMEOUT && !(a->timeout & VE_TIMER_BITS))
         ve_warn("ibv_modify_qp: timeout 0 waits for ever when an answer is lost");
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC && !a->max_dest_rd_atomic && q->s->access & one_sided)
         ve_warn("ibv_modify_qp: the QP allows remote reads or atomics, but max_dest_rd_atomic is 0: they will fail");
@@ -113,6 +178,35 @@ void ve_strict_not_ready(struct ve_qp *q, uint64_t now)
         l->not_ready_since = UINT64_MAX >> 1; /* reported */
         ve_warn("QP %u: its peer has posted no receive for half a second; rnr_retry 7 waits for ever", q->s->qpn);
     }
+}
+
+void ve_strict_not_posted(const struct ve_qp *q, const struct ibv_send_wr *wr, int error)
+{
+    uint64_t octets = 0;
+
+    for (int i = 0; wr->send_flags & IBV_SEND_INLINE && i < wr->num_sge; i++)
+        octets += wr->sg_list[i].length;
+    if (q->state != IBV_QPS_RTS && q->state != IBV_QPS_SQD && q->state != IBV_QPS_ERR && q->state != IBV_QPS_SQE)
+        ve_warn("ibv_post_send: errno %d: QP %u is in %s, which takes no requests", error, q->s->qpn, state_name(q->state));
+    else if (wr->num_sge > 0 && (uint32_t)wr->num_sge > q->max_sges)
+        ve_warn("ibv_post_send: errno %d: %d SGEs, QP %u has max_send_sge %u", error, wr->num_sge, q->s->qpn, q->max_sges);
+    else if (octets > q->max_inline)
+        ve_warn("ibv_post_send: errno %d: %llu octets inline, QP %u has max_inline_data %u", error, (unsigned long long)octets,
+                q->s->qpn, q->max_inline);
+    else if (error == ENOMEM)
+        ve_warn("ibv_post_send: no room in the send queue of QP %u (%u requests)", q->s->qpn, q->max_send);
+    else
+        ve_warn("ibv_post_send: errno %d: QP %u does not take operation %d with these flags", error, q->s->qpn, (int)wr->opcode);
+}
+
+void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32_t waiting)
+{
+    if (!size)
+        ve_warn("%s: QP %u has no receive queue of its own", call, number);
+    else if (waiting < size)
+        ve_warn("%s: no place: %u of the queue's %u receives have completed, but were not polled", call, size - waiting, size);
+    else
+        ve_warn("%s: no place: the queue's %u receives wait for messages", call, size);
 }
 
 /* -- what ends too soon -- */

@@ -7,6 +7,7 @@
 #include "tag_matching.h"
 #include "complete.h"
 #include "receive.h"
+#include "send.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -155,7 +156,9 @@ enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_q
         cqe.flags |= IBV_WC_WITH_IMM;
     }
     take(q->e, tags, entry);
-    ve_complete(q->e, srq->cq, &cqe, wr->flags & IBV_SEND_SOLICITED);
+    if (outcome->status == IBV_WC_SUCCESS)
+        ve_complete_first(q, wr);
+    ve_complete_receive(q->e, srq->cq, peer, &cqe, wr->flags & IBV_SEND_SOLICITED);
     if (outcome->status != IBV_WC_SUCCESS) {
         ve_break_receiver(q->e, peer);
         *outcome = ve_done(requester_status(outcome->status));

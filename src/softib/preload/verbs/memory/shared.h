@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 8
+#define SOFTIB_VERBS_VERSION 9
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -152,7 +152,7 @@ struct softib_cqe {
     uint16_t pkey_index;
     uint8_t sl;             /* tag matching: these 8 octets are the tag, vendor_err the sender's own 4; of a send: its ve_qp */
     uint8_t path_bits;
-    uint8_t reserved[6];
+    uint8_t freed[6];       /* of a receive: softib_qp.freed, or softib_srq.freed | 1 */
     uint32_t seq;           /* written last: its number in the queue, counted from 1, | SOFTIB_CQE_THERE */
 };
 
@@ -175,7 +175,8 @@ struct softib_cq {
     uint64_t user;          /* struct ibv_cq in its process */
     uint16_t process;
     uint16_t stamps;        /* completions carry the time */
-    uint8_t still[28];
+    uint32_t ignores_overrun; /* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: what finds no place is lost, and nothing breaks */
+    uint8_t still[24];
     uint32_t lock;          /* of who adds */
     uint32_t producer;      /* counts up for ever */
     uint32_t overrun;
@@ -211,7 +212,8 @@ struct softib_srq {
     uint32_t shuffled;      /* strict programs: the receive at `head` was drawn: head + 1 */
     uint32_t shuffles;      /* seed of the order in which receives are taken, 0: as they came */
     uint32_t seen;          /* `tail`, when it was last looked at */
-    uint8_t takers[40];
+    uint64_t freed;         /* as of a QP */
+    uint8_t takers[32];
     uint32_t tail;
     uint16_t waiter;        /* process with work that waits for a receive */
     uint8_t owners[58];
@@ -306,7 +308,8 @@ struct softib_qp {
     uint64_t attr;          /* XRC target: its struct ibv_qp_attr, which they share; 0 = none */
     uint64_t send_cq;       /* for the daemon, which looks whether completions were taken */
     uint16_t handles;       /* XRC target: processes that have it open */
-    uint8_t still[14];
+    uint8_t still[6];
+    uint64_t freed;         /* where its process counts the receives whose completion was polled */
     uint32_t rq_tail;
     uint16_t waiter;
     uint8_t owners[58];
