@@ -24,6 +24,7 @@ __all__ = [
     "LIBRARIES",
     "LIBRARY",
     "MPI_LIBRARY",
+    "OPENED_AS",
     "VERBS_LIBRARY",
     "compile_library",
     "compile_mpi",
@@ -42,6 +43,11 @@ SOURCES = HERE / "umad"
 VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
+VERBS_SONAME = "libibverbs.so.1"
+"""The name by which the loader knows ``libsoftib-verbs.so``. Once it is preloaded, each program that is linked to libibverbs and each that opens it
+gets this one instance, whatever its RPATH or RUNPATH and whether libibverbs is installed."""
+OPENED_AS = LIBRARY.parent / "opened" / "libibverbs.so"
+"""libibverbs' other name, which NCCL opens first: an empty library that depends on the preloaded one. Its folder goes to LD_LIBRARY_PATH."""
 MPI_SOURCES = HERE / "mpi"
 MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
 LINK_SPEEDS, CONSTANTS = HERE.parent / "iba" / "link_speeds.py", HERE.parent / "iba" / "constants.py"
@@ -76,13 +82,16 @@ def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
 
 
 def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-verbs.so`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError, also where
-    headers are missing."""
+    """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with ``more`` flags, unless they are current.
+    Raises RuntimeError, also where headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
     link = [f"-Wl,--version-script={VERBS_SOURCES / 'versions.map'}"]
-    return _compile(to, sorted(VERBS_SOURCES.glob("*/*.c")), "libsoftib-verbs.so", link, [*include_flags(), *more])
+    made = _compile(to, sorted(VERBS_SOURCES.glob("*/*.c")), VERBS_SONAME, link, [*include_flags(), *more])
+    opened = to.parent / OPENED_AS.parent.name / OPENED_AS.name
+    _compile(opened, [], OPENED_AS.name, ["-Wl,--no-as-needed", str(made)], more)
+    return made
 
 
 def compile_mpi(to: Path = MPI_LIBRARY, more: Sequence[str] = ()) -> Path:

@@ -18,7 +18,7 @@ from softib.live.launch.child_watchdog import wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.live.launch.stale_dirs import StaleDirs
-from softib.preload.build import LIBRARY, MPI_LIBRARY, why_no_umad, why_no_verbs
+from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, why_no_umad, why_no_verbs
 
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
 
@@ -122,8 +122,8 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
 
 
 def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
-    """LD_PRELOAD for ``program``. A namespace reaches foreign programs too, which a library would only confuse. Of a program that is ``recorded``
-    the collectives of MPI are, too."""
+    """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for what opens ``libibverbs.so`` under this name. A namespace reaches foreign programs too,
+    which a library would only confuse. Of a program that is ``recorded`` the collectives of MPI are, too."""
     libraries = [stock_library()] if manner.stock else built_libraries()
     if recorded and not manner.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)
@@ -139,7 +139,11 @@ def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
         if there.deaf and not manner.namespace:
             print(f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
                   file=sys.stderr)  # fmt: skip
-    return {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
+    env = {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
+    if not manner.stock and OPENED_AS.is_file():
+        folders = [f for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f and f != str(OPENED_AS.parent)]
+        env["LD_LIBRARY_PATH"] = ":".join([str(OPENED_AS.parent), *folders])
+    return env
 
 
 def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
