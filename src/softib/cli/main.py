@@ -120,10 +120,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """The exit code of one call."""
+    """The exit code of one call. The context's ``obj``: this process is this call's alone."""
     try:
         args = list(argv) if argv is not None else None
-        code = cli.main(args, prog_name="softib", complete_var=COMPLETE, standalone_mode=False)
+        code = cli.main(args, prog_name="softib", complete_var=COMPLETE, standalone_mode=False, obj=argv is None)
     except click.ClickException as error:
         message = error.format_message()
         if not isinstance(error, click.exceptions.NoArgsIsHelpError):
