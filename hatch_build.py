@@ -45,7 +45,8 @@ class PreloadHook(BuildHookInterface):
             self._tell(f"softib is installed without preload libraries: {build.not_built(failed, why)}")
         if not libraries:
             return
-        build_data["artifacts"] += [str(library.relative_to(self.root)) for library in libraries]
+        opened = [build.OPENED_AS] if build.OPENED_AS.is_file() else []
+        build_data["artifacts"] += [str(library.relative_to(self.root)) for library in (*libraries, *opened)]
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"

@@ -80,4 +80,6 @@ def command(
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}
     every_s = 1.0 if ns and refresh is None else refresh
     how = softib.Attachment(stock_preload, not no_tuning, exclusive, ns, every_s, more, record)
-    return softib.RunningFabric(fabric).call(program, node=node, port=port, how=how, notice=print_notice)
+    return softib.RunningFabric(fabric).call(
+        program, node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj
+    )

@@ -33,4 +33,6 @@ def command(fabric: str | None, node: str | None, port: int | None, stock_preloa
 
     how = softib.Attachment(stock=stock_preload, tune=not no_tuning)
     shell = os.environ.get("SHELL") or "/bin/sh"
-    return softib.RunningFabric(fabric).call((shell,), node=node, port=port, how=how, notice=print_notice)
+    return softib.RunningFabric(fabric).call(
+        (shell,), node=node, port=port, how=how, notice=print_notice, become=click.get_current_context().obj
+    )

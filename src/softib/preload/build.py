@@ -1,7 +1,7 @@
 """Compile the preload libraries. Standard library only: the package's build runs this before the package exists.
 
-``python -m softib.preload.build`` compiles them into the package where it stands. ``libsoftib-umad.so`` and ``libsoftib-mpi.so`` need a C compiler
-alone; ``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
+``python -m softib.preload.build`` compiles them into the package where it stands. ``libsoftib-umad.so``, ``libsoftib-mpi.so`` and the program
+``softib-wait`` need a C compiler alone; ``libsoftib-verbs.so`` also the headers of libibverbs and librdmacm.
 
 A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and compiler, whatever the files'
 times are: what is there and has the right one is not compiled again.
@@ -24,10 +24,13 @@ __all__ = [
     "LIBRARIES",
     "LIBRARY",
     "MPI_LIBRARY",
+    "OPENED_AS",
     "VERBS_LIBRARY",
+    "WAIT",
     "compile_library",
     "compile_mpi",
     "compile_verbs",
+    "compile_wait",
     "compiler",
     "generated_headers",
     "include_flags",
@@ -42,8 +45,16 @@ SOURCES = HERE / "umad"
 VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
+VERBS_SONAME = "libibverbs.so.1"
+"""The name by which the loader knows ``libsoftib-verbs.so``. Once it is preloaded, each program that is linked to libibverbs and each that opens it
+gets this one instance, whatever its RPATH or RUNPATH and whether libibverbs is installed."""
+OPENED_AS = LIBRARY.parent / "opened" / "libibverbs.so"
+"""libibverbs' other name, which NCCL opens first: an empty library that depends on the preloaded one. Its folder goes to LD_LIBRARY_PATH."""
 MPI_SOURCES = HERE / "mpi"
 MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
+WAIT_SOURCES = HERE / "parent"
+WAIT = LIBRARY.with_name("softib-wait")
+"""The program that ``softib run`` becomes while its program runs."""
 IBA = HERE.parent / "iba"
 LINK_SPEEDS, CATALOGUE, CONSTANTS = IBA / "link_speeds.py", IBA / "catalogue" / "__init__.py", IBA / "constants.py"
 GENERATED = LIBRARY.with_name("include")
@@ -73,26 +84,43 @@ def compile_library(to: Path = LIBRARY, more: Sequence[str] = ()) -> Path:
 
     Raises RuntimeError with the compiler's words.
     """
-    return _compile(to, sorted(SOURCES.glob("*.c")), "libsoftib-umad.so", [], [*include_flags(), *more])
+    return _compile(to, sorted(SOURCES.glob("*.c")), _shared("libsoftib-umad.so"), [*include_flags(), *more])
 
 
 def compile_verbs(to: Path = VERBS_LIBRARY, more: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-verbs.so`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError, also where
-    headers are missing."""
+    """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with ``more`` flags, unless they are current.
+    Raises RuntimeError, also where headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
-    link = [f"-Wl,--version-script={VERBS_SOURCES / 'versions.map'}"]
-    return _compile(to, sorted(VERBS_SOURCES.glob("*/*.c")), "libsoftib-verbs.so", link, [*include_flags(), *more])
+    link = [*_shared(VERBS_SONAME), f"-Wl,--version-script={VERBS_SOURCES / 'versions.map'}"]
+    made = _compile(to, sorted(VERBS_SOURCES.glob("*/*.c")), link, [*include_flags(), *more])
+    opened = to.parent / OPENED_AS.parent.name / OPENED_AS.name
+    _compile(opened, [], [*_shared(OPENED_AS.name), "-Wl,--no-as-needed", str(made)], more)
+    return made
 
 
 def compile_mpi(to: Path = MPI_LIBRARY, more: Sequence[str] = ()) -> Path:
     """Compile ``libsoftib-mpi.so`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError, also for a processor whose conventions it
     does not know."""
-    return _compile(to, sorted(MPI_SOURCES.glob("*.c")), "libsoftib-mpi.so", [], more)
+    return _compile(to, sorted(MPI_SOURCES.glob("*.c")), _shared("libsoftib-mpi.so"), more)
 
 
-LIBRARIES = ((compile_library, LIBRARY), (compile_verbs, VERBS_LIBRARY), (compile_mpi, MPI_LIBRARY))
+def compile_wait(to: Path = WAIT, more: Sequence[str] = ()) -> Path:
+    """Compile the program ``softib-wait`` to ``to`` with ``more`` flags, unless it is current. Raises RuntimeError."""
+    return _compile(to, sorted(WAIT_SOURCES.glob("*.c")), [], more)
+
+
+def _shared(soname: str) -> list[str]:
+    return ["-shared", f"-Wl,-soname,{soname}"]
+
+
+LIBRARIES = (
+    (compile_library, LIBRARY),
+    (compile_verbs, VERBS_LIBRARY),
+    (compile_mpi, MPI_LIBRARY),
+    (compile_wait, WAIT),
+)
 """How each is compiled, and where it stands in the package."""
 
 
@@ -188,11 +216,11 @@ def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[
     return subprocess.run(command, input=text, capture_output=True, text=True)
 
 
-def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], more: Sequence[str]) -> Path:
+def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], more: Sequence[str]) -> Path:
     cc = compiler()
     if cc is None:
         raise RuntimeError("no C compiler; install gcc, or name one in CC")
-    digest = _digest(sources, [cc, *FLAGS, *more])
+    digest = _digest(sources, [cc, *FLAGS, *link, *more])
     if to.is_file() and digest in to.read_bytes():
         return to
     to.parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +230,7 @@ def _compile(to: Path, sources: Sequence[Path], name: str, link: Sequence[str], 
         steps = [[*cc.split(), *FLAGS, *more, "-c", str(p), "-o", o] for p, o in zip(sources, objects, strict=True)]
         done = [*pool.map(_run, steps)]
         done.append(_run([
-            *cc.split(), "-shared", "-o", str(made), *objects, f"-Wl,-soname,{name}", "-Wl,-z,now",
+            *cc.split(), "-o", str(made), *objects, "-Wl,-z,now",
             f"-Wl,--build-id=0x{digest.hex()}", *link, *more, "-ldl",
             "-lpthread", "-lm",
         ]))  # fmt: skip

@@ -19,13 +19,13 @@ FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werro
 
 
 @functools.cache
-def program(name: str) -> str:
-    """``programs/NAME.c``, compiled once a test run against the system's libibverbs."""
+def program(name: str, folder: Path = PROGRAMS) -> str:
+    """``programs/NAME.c``, or NAME.c of another folder, compiled once a test run against the system's libibverbs."""
     cc = build.compiler()
     if cc is None or build.missing_headers():
         pytest.skip("no C compiler, or libibverbs-dev is not installed")
     to = scratch("softib-programs-") / name
-    done = subprocess.run([*cc.split(), *FLAGS, "-o", str(to), str(PROGRAMS / f"{name}.c"), "-libverbs", "-lpthread"],
+    done = subprocess.run([*cc.split(), *FLAGS, "-o", str(to), str(folder / f"{name}.c"), "-libverbs", "-lpthread"],
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return str(to)

@@ -22,7 +22,14 @@ STRICT = ("-Werror", "-Wshadow", "-Wundef", "-Wvla", "-Wpointer-arith")
 
 
 def sources() -> list[Path]:
-    return sorted([*build.SOURCES.glob("*.c"), *build.MPI_SOURCES.glob("*.c"), *build.VERBS_SOURCES.glob("*/*.c")])
+    return sorted(
+        [
+            *build.SOURCES.glob("*.c"),
+            *build.MPI_SOURCES.glob("*.c"),
+            *build.WAIT_SOURCES.glob("*.c"),
+            *build.VERBS_SOURCES.glob("*/*.c"),
+        ]
+    )
 
 
 def complaints(cc: str, *flags: str) -> str:
@@ -94,7 +101,7 @@ def test_the_installation_says_in_one_line_what_is_missing(tmp_path, monkeypatch
     hook.initialize("standard", data)
     assert data == {"artifacts": []}, "a wheel without them is pure"
     assert told == [
-        "softib is installed without preload libraries: libsoftib-umad.so, libsoftib-verbs.so, libsoftib-mpi.so are not "
+        "softib is installed without preload libraries: libsoftib-umad.so, libsoftib-verbs.so, libsoftib-mpi.so, softib-wait are not "
         "built: there is no C compiler; install gcc libibverbs-dev librdmacm-dev and run 'python -m softib.preload.build'"
     ]
 
@@ -112,7 +119,7 @@ def test_what_a_program_without_the_umad_library_gets(tmp_path, monkeypatch):
 def test_the_build_says_what_lacks_and_fails(tmp_path):
     done = subprocess.run([sys.executable, "-m", "softib.preload.build"], capture_output=True, text=True,
                           env={**os.environ, "PATH": str(tmp_path), "CC": ""})  # fmt: skip
-    assert done.returncode == 1 and done.stderr.count("is not built: no C compiler; install gcc") == 3, done
+    assert done.returncode == 1 and done.stderr.count("is not built: no C compiler; install gcc") == 4, done
     assert "libsoftib-verbs.so is not built" in done.stderr
 
 

@@ -45,7 +45,7 @@ def attachment_of(instance: Instance, node: str | None, port: int | None) -> dic
     """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice of the first:
     :class:`InputError`."""
     from softib.live.control.client import ask
-    from softib.live.launch.ranks import job_of
+    from softib.live.launch.jobs import job_of
 
     if node is not None and not node.strip():
         raise InputError("--node is empty; name a node, or leave --node out for the first host")
@@ -54,9 +54,11 @@ def attachment_of(instance: Instance, node: str | None, port: int | None) -> dic
 
 
 def run_here(
-    instance: Instance, program: Sequence[str], node: str | None, port: int | None, manner: Attachment, notice: Notice
-) -> int:
-    """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code. Raises :class:`SoftibError`."""
+    instance: Instance, program: Sequence[str], node: str | None, port: int | None, manner: Attachment, notice: Notice,
+    become: bool = False,
+) -> int:  # fmt: skip
+    """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code. Raises :class:`SoftibError`. ``become``:
+    where nothing is due when it ends, this process is replaced by a small one that waits for it and ends with its code."""
     from softib.live.control.client import ask
     from softib.live.launch.child_watchdog import living
     from softib.live.launch.port_locks import port_locks
@@ -85,8 +87,9 @@ def run_here(
     if watch is not None:
         watch.begin()
     clients = lambda: ask(instance, "status")["clients"]
-    with port_locks(instance.folder, place, clients, program[0], manner.exclusive):
-        how = Manner(manner.stock, manner.mount, manner.refresh_s, refresh, alive)
+    due = recording is not None or watch is not None or manner.stock or manner.refresh_s is not None
+    with port_locks(instance.folder, place, clients, program[0], manner.exclusive) as held:
+        how = Manner(manner.stock, manner.mount, manner.refresh_s, refresh, alive, held if become and not due else None)
         code = run_attached(path, tuple(program), env, how)
     if recording is not None:
         recording.close(notice, code)

@@ -64,11 +64,15 @@ class RunningFabric(Suggests):
 
     def call(
         self, program: Sequence[str], *, node: str | None = None, port: int | None = None,
-        how: Attachment | None = None, notice: Notice = warn,
+        how: Attachment | None = None, notice: Notice = warn, become: bool = False,
     ) -> int:  # fmt: skip
         """Run ``program`` on ``node`` (default: the first host; of a parallel job, the one of this rank) in the foreground of this
-        process, whose stdin, stdout, stderr and signals it gets; returns its exit code. Raises :class:`InputError`."""
-        return run_here(self._instance, program, node, port, how or Attachment(), notice)
+        process, whose stdin, stdout, stderr and signals it gets; returns its exit code. Raises :class:`InputError`.
+
+        ``become``: where nothing is due when the program ends, replace this process by a small one that waits for it and ends with
+        its exit code, as ``softib run`` does; it does not return then.
+        """
+        return run_here(self._instance, program, node, port, how or Attachment(), notice, become)
 
     def sysfs(self, node: str | None = None, port: int | None = None) -> str:
         """Path of the tree that programs on ``node`` see as ``/sys``, for their options like ``--path.sysfs``."""

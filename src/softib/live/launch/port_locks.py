@@ -28,8 +28,10 @@ Clients = Callable[[], list[dict[str, Any]]]
 
 
 @contextlib.contextmanager
-def port_locks(folder: Path, attached: dict[str, Any], clients: Clients, program: str, alone: bool) -> Iterator[None]:
-    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts.
+def port_locks(
+    folder: Path, attached: dict[str, Any], clients: Clients, program: str, alone: bool
+) -> Iterator[list[int]]:
+    """Use the ports of ``attached`` (the daemon's reply to ``attach``) as long as the block lasts; the descriptors that are held for them.
 
     ``clients`` is called only to name who is there. Raises :class:`InputError` in one line where somebody is
     alone there, or where ``alone`` is wanted and somebody is there.
@@ -45,7 +47,7 @@ def port_locks(folder: Path, attached: dict[str, Any], clients: Clients, program
             locks.mkdir(mode=0o700, exist_ok=True)
         for row, name in attached["ports"]:
             held.append(_lock(locks / str(row), name, clients, program, alone))
-        yield
+        yield held
     finally:
         for fd in held:
             os.close(fd)

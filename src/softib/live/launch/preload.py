@@ -18,7 +18,7 @@ from softib.live.launch.child_watchdog import wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.live.launch.stale_dirs import StaleDirs
-from softib.preload.build import LIBRARY, MPI_LIBRARY, why_no_umad, why_no_verbs
+from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
 
 __all__ = ["PRELOADS", "Manner", "built_libraries", "find_program", "run_attached", "stock_library", "umad_library"]
 
@@ -59,13 +59,15 @@ def built_libraries() -> list[Path]:
 class Manner:
     """How a program is run: under the ``stock`` library instead of ours; in a mount ``namespace`` whose /sys/class is the
     view's; ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` tells whether the fabric
-    is up: programs under the stock library wait for ever when it is not (under ours they read an error)."""
+    is up: programs under the stock library wait for ever when it is not (under ours they read an error). ``held``: nothing is due when the
+    program has ended but closing these descriptors, so this process may become ``softib-wait``, which needs a thirtieth of its memory."""
 
     stock: bool = False
     namespace: bool = False
     every_s: float | None = None
     refresh: Callable[[], None] = lambda: None
     alive: Callable[[], bool] = lambda: True
+    held: Sequence[int] | None = None
 
 
 PLAIN = Manner()
@@ -104,10 +106,14 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
     preload = _preload(Path(program), manner, "SOFTIB_RECORD" in {**os.environ, **env})
     stale = StaleDirs() if manner.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the program too
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until it can be passed on
     try:
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), manner)}
         child = _start(program, command, around, manner)
+        if manner.held is not None:
+            _become_waiter(child.pid, command, manner.held)
         terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
             code = _wait(child, manner, stale)
         finally:
@@ -115,6 +121,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
     except OSError as error:
         raise InputError(f"{program}: {error.strerror or error}") from None
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         signal.signal(signal.SIGINT, before)
         if stale is not None:
             stale.sweep()
@@ -122,8 +129,8 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], mann
 
 
 def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
-    """LD_PRELOAD for ``program``. A namespace reaches foreign programs too, which a library would only confuse. Of a program that is ``recorded``
-    the collectives of MPI are, too."""
+    """LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for what opens ``libibverbs.so`` under this name. A namespace reaches foreign programs too,
+    which a library would only confuse. Of a program that is ``recorded`` the collectives of MPI are, too."""
     libraries = [stock_library()] if manner.stock else built_libraries()
     if recorded and not manner.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)
@@ -139,7 +146,11 @@ def _preload(program: Path, manner: Manner, recorded: bool) -> dict[str, str]:
         if there.deaf and not manner.namespace:
             print(f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
                   file=sys.stderr)  # fmt: skip
-    return {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
+    env = {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
+    if not manner.stock and OPENED_AS.is_file():
+        folders = [f for f in os.environ.get("LD_LIBRARY_PATH", "").split(":") if f and f != str(OPENED_AS.parent)]
+        env["LD_LIBRARY_PATH"] = ":".join([str(OPENED_AS.parent), *folders])
+    return env
 
 
 def _without_verbs(program: Path, manner: Manner) -> dict[str, str]:
@@ -161,6 +172,7 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
 
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         if enter is not None:
             enter()
 
@@ -176,6 +188,18 @@ def _start(program: str, command: Sequence[str], env: dict[str, str], manner: Ma
     finally:
         os.close(error_out)
         os.close(error_in)
+
+
+def _become_waiter(child: int, command: Sequence[str], held: Sequence[int]) -> None:
+    """Go on as ``softib-wait``, where it is built. It has no environment: what is preloaded is for the program."""
+    if not os.access(WAIT, os.X_OK):
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for fd in held:
+        os.set_inheritable(fd, True)
+    with contextlib.suppress(OSError):
+        os.execve(WAIT, ["softib run", str(child), *command], {})
 
 
 def _wait(child: subprocess.Popen[bytes], manner: Manner, stale: StaleDirs | None) -> int:

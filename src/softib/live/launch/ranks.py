@@ -1,12 +1,8 @@
-"""Ranks of a parallel job on nodes of the fabric: ``mpirun -np 2 softib run -- ./program`` puts each on a host of its own.
-
-A launcher (mpirun, mpiexec, srun, torchrun) starts ``softib run`` once for each rank and says in the environment which it is.
-"""
+"""Ranks of a parallel job on nodes of the fabric: ``mpirun -np 2 softib run -- ./program`` puts each on a host of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,31 +10,7 @@ from softib.errors import InputError, UnknownName
 from softib.fabric.hosts import host_of
 from softib.fabric.node_finder import NodeFinder
 
-__all__ = ["Job", "Ranks", "job_of"]
-
-RANK_VARIABLES = (
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMIX_RANK", "PMIX_SIZE"), ("PMI_RANK", "PMI_SIZE"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "WORLD_SIZE"),
-)  # fmt: skip
-"""Where OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first that is there counts."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """``rank`` of ``size`` (0: unknown)."""
-
-    rank: int
-    size: int
-
-
-def job_of(environment: Mapping[str, str]) -> Job | None:
-    """What the launcher passes; None where there is none."""
-    for rank, size in RANK_VARIABLES:
-        if (text := environment.get(rank, "")).isdecimal():
-            number = environment.get(size, "")
-            if number.isdecimal() or rank != "RANK":  # a name that anybody may use for anything
-                return Job(int(text), int(number) if number.isdecimal() else 0)
-    return None
+__all__ = ["Ranks"]
 
 
 class Ranks:

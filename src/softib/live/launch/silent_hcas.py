@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from softib.live.launch.ranks import Job, job_of
+from softib.live.launch.jobs import Job, job_of
 from softib.live.launch.tuning import MARK
 
 __all__ = ["Watch", "communicates"]
@@ -19,7 +19,7 @@ ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
 """Octets below which nothing of an application was moved: a path query and a connection's handshake of rdma_cm are less."""
-CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL")
+CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
 

@@ -5,8 +5,11 @@ fabric, and what is measured is the memory. On two real hosts they could not. So
 they may use. A variable that the user has set stays, and where it is the one that chooses (the first of a group), so does all of
 its group.
 
+An OpenMPI that lacks a component which a variable names does not start (5.0 has no ``osc`` pt2pt, a build may have no ``pml`` ucx or ``mtl``
+ofi). So components are excluded, not chosen: an unknown name in an exclusion is no error.
+
 Sources: UCX 1.13 ``ucx_info -c -f`` (UCX_TLS, UCX_NET_DEVICES); OpenMPI 4.1 and 5.0 (MCA parameters ``pml``, ``osc``, ``btl``, ``mtl``);
-MPICH 4.0 README.envvar (MPIR_CVAR_NOLOCAL); fabric(7) and fi_verbs(7) of libfabric
+MPICH 4.0 README.envvar (MPIR_CVAR_NOLOCAL); Intel MPI's developer reference (I_MPI_FABRICS); fabric(7) and fi_verbs(7) of libfabric
 (FI_PROVIDER, FI_VERBS_DGRAM_NAME_SERVER_PORT).
 """
 
@@ -34,9 +37,15 @@ def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
     user_set = {name for name in environment if name not in mine}
     groups: tuple[dict[str, str], ...] = (
         {"UCX_TLS": TRANSPORTS, "UCX_NET_DEVICES": ",".join(ports(view)) or "all"},
-        # cm over libfabric for an OpenMPI that was built without UCX.
-        {"OMPI_MCA_pml": "ucx,cm", "OMPI_MCA_osc": "ucx,pt2pt", "OMPI_MCA_btl": "self", "OMPI_MCA_mtl": "ofi"},
+        # What is left is ucx, else cm over libfabric's mtl.
+        {
+            "OMPI_MCA_pml": "^ob1",
+            "OMPI_MCA_osc": "^sm,rdma",
+            "OMPI_MCA_btl": "self",
+            "OMPI_MCA_mtl": "^psm,psm2,portals4",
+        },
         {"MPIR_CVAR_NOLOCAL": "1"},
+        {"I_MPI_FABRICS": "ofi"},
         {"FI_PROVIDER": "verbs"},
         {"FI_VERBS_DGRAM_NAME_SERVER_PORT": NAME_SERVER_PORT},
     )

@@ -1,0 +1,72 @@
+"""What stays of ``softib run`` while its program runs: a program of one page, which hands signals and exit codes on as the interpreter does."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from softib.preload.build import WAIT
+
+INTERPRETER = ("--refresh", "3600")
+"""An option that leaves something to do: the interpreter stays, and is what the other is compared with."""
+STEPS = {
+    "exit 0": ("exit 0", None, 0),
+    "exit 7": ("exit 7", None, 7),
+    "killed": ("kill -9 $$", None, 137),
+    "terminated": ("sleep 60", signal.SIGTERM, 143),
+    "SIGTERM is the program's": ("while :; do sleep 0.1; done", signal.SIGTERM, 5),
+    "Ctrl-C does not end it": ("sleep 1; exit 3", signal.SIGINT, 3),
+}
+
+
+@pytest.fixture
+def one(softib):
+    if not WAIT.is_file():
+        pytest.skip("softib-wait is not built")
+    softib.start("one.yaml", "--name", "one")
+    return softib
+
+
+@pytest.mark.parametrize("options", ((), INTERPRETER), ids=("small", "interpreter"))
+def test_signals_and_exit_codes(one, options):
+    """POSIX's rule for shells: 128 + signal; run(1)-like parents ignore Ctrl-C, which the terminal sends to the program too."""
+    for name, (script, number, code) in STEPS.items():
+        trap = "trap 'exit 5' TERM; " if code == 5 else ""
+        words = one.words("run", *options, "--", "sh", "-c", f"{trap}echo begun; {script}")
+        program = subprocess.Popen(words, env=one.env, cwd=one.folder, stdout=subprocess.PIPE, text=True)
+        assert program.stdout.readline() == "begun\n"
+        if number:
+            program.send_signal(number)
+        assert program.wait(60) == code, name
+        program.stdout.close()
+
+
+def test_it_is_small_and_hides_nothing(one):
+    """Less than a tenth of the interpreter's 36 MB; seen by ps as what it is; no library preloaded."""
+    words = one.words("run", "--", "sh", "-c", "echo $PPID; read line")
+    program = subprocess.Popen(
+        words, env=one.env, cwd=one.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    parent = Path("/proc", program.stdout.readline().strip())
+    assert parent.name == str(program.pid), "the process that was started"
+    parent_status = (parent / "status").read_text()
+    assert int(re.search(r"VmRSS:\s+(\d+) kB", parent_status)[1]) < 3600
+    assert (parent / "cmdline").read_bytes().startswith(b"softib run\0")
+    assert "softib-umad" not in (parent / "maps").read_text()
+    program.communicate("\n", timeout=60)
+    assert program.returncode == 0
+
+
+def test_a_call_in_a_python_process_returns(one):
+    """Only the command becomes another program; the library, and main() of a program that embeds it, do not."""
+    code = "import softib, sys; c = softib.RunningFabric('one').call(['sh', '-c', 'exit 4']); print('still here', c)"
+    embedded = "from softib.cli.main import main\ntry: main(['run', '--', 'true'])\nexcept SystemExit as e: print('still here', e.code)"
+    for text, said in ((code, "still here 4\n"), (embedded, "still here 0\n")):
+        python = one.words()[0]
+        done = subprocess.run([python, "-c", text], env={**os.environ, **one.env}, capture_output=True, text=True)
+        assert done.stdout == said, done
