@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError, UnknownName
+from softib.live.admission import user_name
 
 __all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running"]
 
@@ -45,8 +45,13 @@ def root() -> Path:
         info = path.lstat()
     except OSError as error:
         raise InputError(f"{path}: cannot keep running fabrics there: {error.strerror or error}") from None
-    if path.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o077:
-        raise InputError(f"{path}: belongs to somebody else or is open to others; remove it, or set XDG_RUNTIME_DIR")
+    if info.st_uid != os.getuid():
+        raise InputError(
+            f"{path}: belongs to {user_name(info.st_uid)}, and softib runs as {user_name(os.getuid())}; set XDG_RUNTIME_DIR to a "
+            "directory of this user, or run softib as the other one"
+        )
+    if not path.is_dir() or path.is_symlink() or info.st_mode & 0o077:
+        raise InputError(f"{path}: is open to other users, or no directory; remove it, or set XDG_RUNTIME_DIR")
     return path
 
 
@@ -84,15 +89,6 @@ class Instance:
     def log(self) -> Path:
         """What a detached daemon prints."""
         return self.folder / "log"
-
-    @property
-    def sockname(self) -> str:
-        """Base name of the abstract sockets that clients use (``IBSIM_SOCKNAME``). Other users have others, and so has a
-        fabric of the same name below another runtime directory than the user's own."""
-        base, mine = f"softib-{os.getuid()}-{self.name}", os.environ.get("XDG_RUNTIME_DIR")
-        if not mine or mine == f"/run/user/{os.getuid()}":
-            return base
-        return f"{base}-{hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:8]}"
 
     def held(self) -> bool:
         """True while a daemon lives."""

@@ -132,6 +132,10 @@ class RdmaCmServer(SeqpacketServer):
         if error:
             sock.close()
 
+    def refusal(self, error: int) -> bytes:
+        """See :class:`SeqpacketServer`."""
+        return reply({"error": error})
+
     def _begin(self, sock: socket.socket, hello: Any) -> tuple[int, int]:
         view = self.views.known.get(hello.view.split(b"\0")[0].decode("utf-8", "replace"))
         if view is None:
