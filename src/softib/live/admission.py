@@ -10,9 +10,10 @@ import os
 import pwd
 import socket
 import struct
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from softib.live.crash_log import say
 
 __all__ = ["CREDENTIALS_SIZE", "Admission", "Credentials", "peer_of", "sender_of", "user_name"]
 
@@ -68,7 +69,5 @@ class Admission:
         if uid not in self._refused and len(self._refused) < MOST_LINES:
             self._refused.add(uid)
             name = "a sender without credentials" if client is None else f"{user_name(uid)}, pid {client.pid}"
-            print(
-                f"softib: refused at {self.place}: {name}; only this user and root may use the fabric", file=sys.stderr
-            )
+            say(f"refused at {self.place}: {name}; only this user and root may use the fabric")
         return False

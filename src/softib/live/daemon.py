@@ -17,7 +17,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.node_finder import port_named
 from softib.live.clock import clock_ps
 from softib.live.control.server import ControlServer
-from softib.live.crash_log import CrashLog
+from softib.live.crash_log import CrashLog, say
 from softib.live.event_loop import EventLoop, Peer
 from softib.live.faults.controller import FaultController
 from softib.live.ibsim.server import IbsimServer
@@ -43,6 +43,8 @@ DESCRIPTORS = 1 << 16
 """Descriptors that the daemon allows itself, where the hard limit does."""
 IDLE_S = 0.25
 """Longest wait of the loop: how late a signal is noticed at most."""
+LEAST_ROOM = 1 << 16
+"""Octets; a file system with less left is called full."""
 
 
 def _raise_descriptor_limit() -> None:
@@ -112,6 +114,7 @@ class Daemon:
             self.pcap.message, self.pcap.whole = self.umads.message, self.umads.takes_whole
         self.ready_s: float | None = None
         self._fold_at = 0.0
+        self._full = False
         self.stopping = self.reload = False
         self.manager_failed = False
 
@@ -185,12 +188,22 @@ class Daemon:
                 self.router.fold(clock_ps())
                 self.faults.settle(clock_ps())
                 self.verbs.memory.tick()
+                self._watch_room()
                 for server in (self.umads, self.verbs, self.cm, self.control):
                     server.expire()
                 if self.pcap is not None:
                     self.pcap.flush()
         except Exception:
             self.crash_log("telling applications")
+
+    def _watch_room(self) -> None:
+        """Log it once when the file system of the fabric's directory is full, and again after it had room."""
+        full = self.verbs.memory.room() < LEAST_ROOM
+        if full and not self._full:
+            say(
+                f"{self.instance.folder}: the file system is full; programs get ENOMEM for more RDMA objects until there is room"
+            )
+        self._full = full
 
     def sweep(self, reload: bool = False) -> int:
         """The internal manager looks at the subnet again, after reading its files with ``reload``. Returns the sweeps so far.

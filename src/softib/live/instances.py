@@ -20,7 +20,7 @@ from pathlib import Path
 from softib.errors import InputError, UnknownName
 from softib.live.admission import user_name
 
-__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running"]
+__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
@@ -104,6 +104,11 @@ class Instance:
             os.close(fd)
         return False
 
+    def octets(self) -> int:
+        """What :meth:`clear` would free."""
+        parts = [p for p in self.folder.iterdir() if p.name not in KEPT]
+        return sum(p.lstat().st_blocks * 512 for part in parts for p in (part, *part.rglob("*")))
+
     def clear(self) -> None:
         """Remove what a daemon keeps there, or a dead one left: everything except what is ``KEPT``."""
         for path in self.folder.iterdir():
@@ -169,6 +174,25 @@ def running() -> list[Instance]:
     with contextlib.suppress(OSError):
         instances = [Instance(p.name, p) for p in sorted(root().iterdir()) if NAME.fullmatch(p.name)]
     return [s for s in instances if s.held()]
+
+
+def _killed() -> list[Instance]:
+    folders = sorted(_root_path().iterdir()) if _root_path().exists() and root() else []
+    dead = [Instance(p.name, p) for p in folders if NAME.fullmatch(p.name) and (p / "lock").exists()]
+    return [s for s in dead if not s.held() and any(p.name not in KEPT for p in s.folder.iterdir())]
+
+
+def stale(prune: bool = False) -> list[tuple[str, int]]:
+    """Fabrics of this user whose daemon was killed, by name, and the octets that each has left; with ``prune`` they are freed. What
+    the next ``up`` of the name goes on with (its LIDs, the log) stays."""
+    left = []
+    for instance in _killed():
+        octets = instance.octets()
+        with contextlib.suppress(InputError):  # it has just been started
+            if prune:
+                claim(instance.name).release()
+            left.append((instance.name, octets))
+    return left
 
 
 def find(name: str | None) -> Instance:

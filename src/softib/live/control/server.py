@@ -82,7 +82,7 @@ class ControlServer(UnixServer):
             json.dumps(answer)
             return answer
         except OSError as error:  # the machine's: a full file system, no descriptor left
-            return {"error": f"the daemon: {error.filename or request['op']}: {error.strerror or error}"}
+            return {"error": f"the daemon: {error.filename or self.path.parent}: {error.strerror or error}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}

@@ -123,6 +123,10 @@ class VerbsServer(SeqpacketServer):
         number = self._number()
         if number is None:
             return errno.EMFILE, None
+        try:
+            self.memory.reserve_row(number)
+        except OSError:
+            return errno.ENOMEM, None
         started = process_start(pid) or int(hello["started"])
         process = Process(number, pid, started, hello["view"].decode("utf-8", "replace"), sock)
         self.processes[number] = process
