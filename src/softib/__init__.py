@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from softib.api.results import Prediction, Report
     from softib.api.routing import Remedy, Routing
     from softib.api.running.attach import Attachment
-    from softib.api.running.running import RunningFabric, running_fabrics
+    from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server
     from softib.api.running.starting import Starter, up
     from softib.api.simulation.comparing import Comparison, compare
@@ -72,7 +72,7 @@ _LAZY = {
     **dict.fromkeys(("Prediction", "Report"), "results"),
     **dict.fromkeys(("Remedy", "Routing"), "routing"),
     **dict.fromkeys(("Replay", "replay"), "simulation.replaying"),
-    **dict.fromkeys(("RunningFabric", "running_fabrics"), "running.running"),
+    **dict.fromkeys(("RunningFabric", "running_fabrics", "stale_fabrics"), "running.running"),
     **dict.fromkeys(("Starter", "up"), "running.starting"),
     "Attachment": "running.attach",
     **dict.fromkeys(("Acceptance", "accept"), "acceptance.accepting"),
@@ -170,6 +170,7 @@ __all__ = [
     "scaling",
     "serve",
     "simulate",
+    "stale_fabrics",
     "sweep",
     "topologies",
     "up",

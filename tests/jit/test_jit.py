@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import stat
 import subprocess
 import sys
 import textwrap
@@ -176,6 +177,34 @@ def test_a_cache_that_cannot_be_is_one_line_and_no_other_place_is_taken(package)
     output = run(package, SOFTIB_CACHE_DIR=str(blocked))
     assert output[:4] == BOTH and len(output) == 5 and "compiles anew" in output[4], output
     assert not [p for p in package.rglob("*") if p.suffix in (".nbi", ".nbc")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+@pytest.mark.parametrize("of", ["folder", "files"])
+def test_code_that_another_user_could_have_written_is_not_loaded(package, of):
+    """Machine code in the cache runs as who loads it: a root that keeps HOME must not run what a user left there."""
+    before = {path: path.read_bytes() for path in cached(package)}
+    folder = next(iter(before)).parent
+    for path in [folder] if of == "folder" else before:
+        os.chown(path, 65533, 65533)
+    output = run(package)
+    assert output[:4] == BOTH, "compiled, not loaded"
+    if of == "folder":
+        assert len(output) == 5 and "belongs to uid 65533" in output[4] and "compiles anew" in output[4], output
+        assert {path: path.read_bytes() for path in cached(package)} == before, "and nothing is put there"
+    else:
+        assert len(output) == 4 and {path.stat().st_uid for path in cached(package)} == {0}, "they are replaced"
+        assert run(package) == BOTH[:2]
+
+
+def test_a_folder_that_an_umask_opened_to_the_group_is_closed(package):
+    folder = cached(package)[0].parent
+    folder.chmod(0o775)
+    assert run(package) == BOTH[:2]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    cached(package)[0].chmod(0o664)  # whoever is in the group may have written it meanwhile
+    assert len(run(package)) == 3
+    assert {stat.S_IMODE(path.stat().st_mode) for path in cached(package)} == {0o644}
 
 
 def test_no_room_is_one_line(package):

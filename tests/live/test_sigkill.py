@@ -218,3 +218,20 @@ def test_a_file_system_that_fills_up_later_hurts_no_running_fabric(softib, small
     assert "written" in done.stdout, done
     assert "exit 2" in done.stdout and "No space left" in done.stderr and "fits" in done.stdout, done
     assert '"bugs": 0' in done.stdout and "Traceback" not in done.stderr and "one is down" in done.stderr, done
+
+
+def test_the_memory_of_a_killed_daemon_is_told_and_freed(softib):
+    """Without ``up`` of the same name; one that runs, and one that was stopped, are left alone."""
+    softib("up", "one.yaml", "--detach", "--sm", "none")
+    softib("up", "two.yaml", "--detach", "--sm", "none")
+    pid = softib.status("one")[0]["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert wait_for(lambda: not Path(f"/proc/{pid}").exists() or "one" not in softib("status"))
+    held = sum(path.lstat().st_blocks * 512 for path in folder(softib).rglob("*"))
+    said = softib("status")
+    assert "one: its daemon was killed; 0." in said and "--prune" in said and "two: " in said
+    assert held > 400_000 and "one: its daemon was killed; freed" in softib("status", "--prune")
+    assert {path.name for path in folder(softib).iterdir()} <= set(KEPT)
+    assert "killed" not in softib("status") and len(softib.status("two")) == 1
+    softib("down", "two")
+    assert "killed" not in softib("status")

@@ -10,7 +10,8 @@ import stat
 import pytest
 
 from softib.errors import InputError
-from softib.live.unix_server import SendQueue, SeqpacketServer, UnixServer, peer_pid, receive, receive_fds
+from softib.live.admission import Credentials, peer_of
+from softib.live.unix_server import SendQueue, SeqpacketServer, UnixServer, receive, receive_fds
 
 
 class Echo(SeqpacketServer):
@@ -62,7 +63,7 @@ def test_a_greeting_that_is_there_and_one_that_comes_later(echo, selector):
     assert early.recv(99) == b"early" and echo.greetings == [b"early"]
     late.send(b"late")
     serve(selector)
-    assert late.recv(99) == b"late" and peer_pid(late) == os.getpid()
+    assert late.recv(99) == b"late" and peer_of(late) == Credentials(os.getpid(), os.getuid())
 
 
 def test_a_client_that_hangs_up_before_its_greeting(echo, selector):

@@ -13,11 +13,16 @@ from softib.foreign_text import shown
 
 @click.command()
 @click.argument("name", required=False, shell_complete=completing.fabrics)
+@click.option("--prune", is_flag=True, help="Free the memory that killed daemons left, then show the fabrics.")
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
-def command(name: str | None, as_json: bool) -> int:
+def command(name: str | None, prune: bool, as_json: bool) -> int:
     """Show the running fabric NAME, or all of them."""
     import softib
 
+    for left, octets in softib.stale_fabrics(prune) if prune or name is None else []:
+        amount = f"{octets / 1e6:.1f} MB"
+        what = f"freed {amount}" if prune else f"{amount} of memory are left; 'softib status --prune' frees them"
+        click.echo(f"softib: {printable(left)}: its daemon was killed; {what}", err=True)
     fabrics = softib.running_fabrics() if name is None else [softib.RunningFabric(name)]
     statuses = [fabric.status() for fabric in fabrics]
     if as_json:

@@ -16,7 +16,7 @@ import numba
 from softib.jit import interrupts, progress
 from softib.jit.callees import clone, declared
 from softib.jit.identity import identity, reached, reached_from, title
-from softib.jit.store import FOLDER, STORE, cache_dir
+from softib.jit.store import FOLDER, STORE, cache_dir, closed, is_trusted
 
 __all__ = ["entry"]
 
@@ -78,7 +78,12 @@ def _folder(k):
         return None
     folder = cache_dir() / f"{title(k).replace('<', '').replace('>', '')}-{identity(k)[:32]}{FOLDER}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        STORE.make_folder()
+        folder.mkdir(mode=0o755, exist_ok=True)
+        if not STORE.trusts_folder():
+            return None
+        if not all(is_trusted(closed(path)) for path in (folder, *folder.rglob("*"))):
+            raise PermissionError(1, f"{folder.name} is another user's, or writable by others")
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
             raise PermissionError(13, os.strerror(13))
     except OSError as error:

@@ -32,6 +32,8 @@ DAY_S = 86400.0
 PAUSE_S = 0.02
 """Between two looks whether another process has compiled."""
 SUFFIX, PART, LOCK = ".code", ".part", ".lock"
+WRITABLE = 0o022
+"""Group and others may write."""
 FOLDER = ".numba"
 """What Numba keeps of one kernel itself, where it compiles the plain way."""
 
@@ -43,6 +45,20 @@ def cache_dir() -> Path:
     return root / "kernels"
 
 
+def is_trusted(about: os.stat_result) -> bool:
+    """True for a file or folder of this user or root that no other user can write."""
+    return about.st_uid in (os.geteuid(), 0) and not about.st_mode & WRITABLE
+
+
+def closed(path: Path) -> os.stat_result:
+    """``path`` after its own user has closed it to the group, whom an umask of 002 lets in. Raises OSError."""
+    about = path.stat()
+    if about.st_uid == os.geteuid() and about.st_mode & WRITABLE:
+        path.chmod(about.st_mode & 0o777 & ~WRITABLE)
+        about = path.stat()
+    return about
+
+
 class Store:
     """The cache of this process: used, or given up with one line on stderr."""
 
@@ -50,10 +66,13 @@ class Store:
         self.given_up = self._pruned = False
 
     def read(self, name: str) -> bytes | None:
-        """What :meth:`write` was given; None when it is not there, or not whole."""
+        """What :meth:`write` was given; None when it is not there, not whole, or of another user."""
         path = cache_dir() / (name + SUFFIX)
         try:
-            data = path.read_bytes()
+            with path.open("rb") as file:
+                if not self.trusts_folder() or not is_trusted(os.fstat(file.fileno())):
+                    return None
+                data = file.read()
         except OSError:
             return None
         with contextlib.suppress(OSError):  # read-only is no harm
@@ -64,25 +83,46 @@ class Store:
         whole = data[:head] == MAGIC + hashlib.sha256(payload).digest()
         return payload if whole else None
 
+    def trusts_folder(self) -> bool:
+        """False, said once, where another user could put code into the cache: it would run as this one."""
+        folder = cache_dir()
+        try:
+            about = closed(folder)
+        except OSError:
+            return True  # nothing is there
+        if is_trusted(about):
+            return True
+        whose = (
+            f"belongs to uid {about.st_uid}" if about.st_uid not in (os.geteuid(), 0) else "is writable by other users"
+        )
+        self.give_up(OSError(f"it {whose}, and compiled code there would run as uid {os.geteuid()}"))
+        return False
+
+    def make_folder(self) -> Path:
+        """The folder of the cache, writable by this user alone. Raises OSError."""
+        folder = cache_dir()
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        return folder
+
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[None]:
         """Hold the lock ``name`` of the cache; without one where there can be none."""
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
-                cache_dir().mkdir(parents=True, exist_ok=True)
-                file = held.enter_context((cache_dir() / (name + LOCK)).open("ab"))
+                file = held.enter_context((self.make_folder() / (name + LOCK)).open("ab"))
                 _lock(file)
             yield
 
     def write(self, name: str, payload: bytes) -> None:
         """Keep ``payload``; where that cannot be, say so once and keep nothing from then on."""
-        if self.given_up:
+        if self.given_up or not self.trusts_folder():
             return
         folder = cache_dir()
         temporary = folder / f".{os.getpid()}-{time.monotonic_ns()}{PART}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            self.make_folder()
             try:
+                temporary.touch(0o644)
                 temporary.write_bytes(MAGIC + hashlib.sha256(payload).digest() + payload)
                 os.replace(temporary, folder / (name + SUFFIX))
             finally:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["CrashLog", "ReportBug", "raised"]
+__all__ = ["CrashLog", "ReportBug", "raised", "say"]
 
 ReportBug = Callable[[str], None]
 """Called inside an ``except``: what was being done when it happened."""
 MOST_TRACEBACKS = 50
 """A bug that every MAD meets must not fill a disk."""
+
+
+def say(text: str) -> None:
+    """One line to people, on stderr: the log of a detached daemon. A file system without room costs the line, not the fabric."""
+    with contextlib.suppress(OSError):
+        print(f"softib: {text}", file=sys.stderr, flush=True)
 
 
 def raised(doing: str) -> None:
@@ -33,16 +40,16 @@ class CrashLog:
         self.last = f"{type(error).__name__} while {doing}: {' '.join(str(error).split())[:200]}"
         if self.count > MOST_TRACEBACKS:
             return
-        line = f"softib: this is a bug in softib: {self.last}; please report; traceback in {self.log}"
+        line = f"this is a bug in softib: {self.last}; please report; traceback in {self.log}"
         try:
             fd = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "w") as file:
-                file.write(f"{line}\n{traceback.format_exc()}")
+                file.write(f"softib: {line}\n{traceback.format_exc()}")
             if _same_file(self.log):
                 return  # stderr is that file
         except OSError as problem:
             line += f" (which cannot be written: {problem.strerror})"
-        print(line, file=sys.stderr)
+        say(line)
 
 
 def _same_file(path: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 import selectors
 import signal
 import sys
@@ -15,11 +17,11 @@ from softib.fabric.model import Fabric
 from softib.fabric.node_finder import port_named
 from softib.live.clock import clock_ps
 from softib.live.control.server import ControlServer
-from softib.live.crash_log import CrashLog
+from softib.live.crash_log import CrashLog, say
 from softib.live.event_loop import EventLoop, Peer
 from softib.live.faults.controller import FaultController
 from softib.live.ibsim.server import IbsimServer
-from softib.live.ibsim.sockets import UdpSockets, UnixSockets
+from softib.live.ibsim.sockets import UdpSockets, UnixSockets, drawn_name
 from softib.live.instances import Instance
 from softib.live.internal_sm.manager import InternalManager
 from softib.live.launch.ranks import Ranks
@@ -37,8 +39,21 @@ from softib.sm.config import SmConfig
 __all__ = ["Daemon", "Settings"]
 
 PAUSE_S = 0.05
+DESCRIPTORS = 1 << 16
+"""Descriptors that the daemon allows itself, where the hard limit does."""
 IDLE_S = 0.25
 """Longest wait of the loop: how late a signal is noticed at most."""
+LEAST_ROOM = 1 << 16
+"""Octets; a file system with less left is called full."""
+
+
+def _raise_descriptor_limit() -> None:
+    """Each program takes several descriptors here; the soft limit is for programs that use select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ class Daemon:
         self.faults = FaultController(self.router)
         self.crash_log = self.router.report_bug = CrashLog(instance.log)
         self.selector = selectors.DefaultSelector()
-        sockets = UnixSockets(instance.sockname) if settings.udp is None else UdpSockets(port=settings.udp)
+        sockets = UnixSockets(drawn_name(instance.name)) if settings.udp is None else UdpSockets(port=settings.udp)
         self.server = IbsimServer(self.router, sockets, self.selector)
         self.ranks = Ranks(self.server.finder)
         self.umads = UmadServer(self.router, instance.folder, self.selector)
@@ -99,6 +114,7 @@ class Daemon:
             self.pcap.message, self.pcap.whole = self.umads.message, self.umads.takes_whole
         self.ready_s: float | None = None
         self._fold_at = 0.0
+        self._full = False
         self.stopping = self.reload = False
         self.manager_failed = False
 
@@ -111,6 +127,7 @@ class Daemon:
 
     def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
         """Serve until :meth:`stop`, SIGINT or SIGTERM; ``on_step`` is called after each :meth:`step`."""
+        _raise_descriptor_limit()
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: setattr(self, "reload", True))
         try:
@@ -171,10 +188,22 @@ class Daemon:
                 self.router.fold(clock_ps())
                 self.faults.settle(clock_ps())
                 self.verbs.memory.tick()
+                self._watch_room()
+                for server in (self.umads, self.verbs, self.cm, self.control):
+                    server.expire()
                 if self.pcap is not None:
                     self.pcap.flush()
         except Exception:
             self.crash_log("telling applications")
+
+    def _watch_room(self) -> None:
+        """Log it once when the file system of the fabric's directory is full, and again after it had room."""
+        full = self.verbs.memory.room() < LEAST_ROOM
+        if full and not self._full:
+            say(
+                f"{self.instance.folder}: the file system is full; programs get ENOMEM for more RDMA objects until there is room"
+            )
+        self._full = full
 
     def sweep(self, reload: bool = False) -> int:
         """The internal manager looks at the subnet again, after reading its files with ``reload``. Returns the sweeps so far.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -19,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from softib.errors import InputError, UnknownName
+from softib.live.admission import user_name
 
-__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running"]
+__all__ = ["Instance", "claim", "find", "free", "name_of", "root", "running", "stale"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """So that it is a file name, and fits into a socket's address (108 octets)."""
@@ -45,8 +45,13 @@ def root() -> Path:
         info = path.lstat()
     except OSError as error:
         raise InputError(f"{path}: cannot keep running fabrics there: {error.strerror or error}") from None
-    if path.is_symlink() or info.st_uid != os.getuid() or info.st_mode & 0o077:
-        raise InputError(f"{path}: belongs to somebody else or is open to others; remove it, or set XDG_RUNTIME_DIR")
+    if info.st_uid != os.getuid():
+        raise InputError(
+            f"{path}: belongs to {user_name(info.st_uid)}, and softib runs as {user_name(os.getuid())}; set XDG_RUNTIME_DIR to a "
+            "directory of this user, or run softib as the other one"
+        )
+    if not path.is_dir() or path.is_symlink() or info.st_mode & 0o077:
+        raise InputError(f"{path}: is open to other users, or no directory; remove it, or set XDG_RUNTIME_DIR")
     return path
 
 
@@ -85,15 +90,6 @@ class Instance:
         """What a detached daemon prints."""
         return self.folder / "log"
 
-    @property
-    def sockname(self) -> str:
-        """Base name of the abstract sockets that clients use (``IBSIM_SOCKNAME``). Other users have others, and so has a
-        fabric of the same name below another runtime directory than the user's own."""
-        base, mine = f"softib-{os.getuid()}-{self.name}", os.environ.get("XDG_RUNTIME_DIR")
-        if not mine or mine == f"/run/user/{os.getuid()}":
-            return base
-        return f"{base}-{hashlib.sha256(str(self.folder.resolve()).encode()).hexdigest()[:8]}"
-
     def held(self) -> bool:
         """True while a daemon lives."""
         try:
@@ -107,6 +103,11 @@ class Instance:
         finally:
             os.close(fd)
         return False
+
+    def octets(self) -> int:
+        """What :meth:`clear` would free."""
+        parts = [p for p in self.folder.iterdir() if p.name not in KEPT]
+        return sum(p.lstat().st_blocks * 512 for part in parts for p in (part, *part.rglob("*")))
 
     def clear(self) -> None:
         """Remove what a daemon keeps there, or a dead one left: everything except what is ``KEPT``."""
@@ -173,6 +174,25 @@ def running() -> list[Instance]:
     with contextlib.suppress(OSError):
         instances = [Instance(p.name, p) for p in sorted(root().iterdir()) if NAME.fullmatch(p.name)]
     return [s for s in instances if s.held()]
+
+
+def _killed() -> list[Instance]:
+    folders = sorted(_root_path().iterdir()) if _root_path().exists() and root() else []
+    dead = [Instance(p.name, p) for p in folders if NAME.fullmatch(p.name) and (p / "lock").exists()]
+    return [s for s in dead if not s.held() and any(p.name not in KEPT for p in s.folder.iterdir())]
+
+
+def stale(prune: bool = False) -> list[tuple[str, int]]:
+    """Fabrics of this user whose daemon was killed, by name, and the octets that each has left; with ``prune`` they are freed. What
+    the next ``up`` of the name goes on with (its LIDs, the log) stays."""
+    left = []
+    for instance in _killed():
+        octets = instance.octets()
+        with contextlib.suppress(InputError):  # it has just been started
+            if prune:
+                claim(instance.name).release()
+            left.append((instance.name, octets))
+    return left
 
 
 def find(name: str | None) -> Instance:

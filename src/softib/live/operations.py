@@ -88,11 +88,10 @@ class Operations:
         else:
             port = finder.port(node)
         row = int(f.port_node[port])
-        env = {"SIM_HOST": f"{int(f.node_guid[row]):#x}:{int(f.port_num[port])}"}
-        if self.daemon.settings.udp is None:
-            env["IBSIM_SOCKNAME"] = self.daemon.instance.sockname
-        else:
-            env["IBSIM_SERVER_NAME"], env["IBSIM_SERVER_PORT"] = "127.0.0.1", str(self.daemon.settings.udp)
+        env = {
+            "SIM_HOST": f"{int(f.node_guid[row]):#x}:{int(f.port_num[port])}",
+            **self.daemon.server.sockets.environment,
+        }
         views = self.daemon.umads.views
         view = views.show(node, port, portnum is not None) if host is None or portnum else views.of_host(host)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.daemon.umads.path), str(view.folder)
@@ -126,7 +125,7 @@ class Operations:
             "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
             "traps": {**router.trap_queue.stats(), **router.trap_queue.by_number()},
             "kernels": in_use(),
-            "bugs": self.daemon.crash_log.count, "log": str(self.daemon.instance.log), "epoch": router.epoch, "shared_fabric": str(self.daemon.instance.shared_fabric), "sockname": self.daemon.instance.sockname,
+            "bugs": self.daemon.crash_log.count, "log": str(self.daemon.instance.log), "epoch": router.epoch, "shared_fabric": str(self.daemon.instance.shared_fabric), "sockname": self.daemon.server.sockets.environment.get("IBSIM_SOCKNAME", ""),
             "version": __version__,
         }  # fmt: skip
 

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from collections import defaultdict
 from pathlib import Path
 
 __all__ = [
     "command_name", "descendants", "descriptor_path", "has_ended", "is_running", "parents", "process_start", "processes",
-    "read_environment", "working_directory",
+    "read_environment", "udp_holder", "working_directory",
 ]  # fmt: skip
 
 STATE, PARENT, START_TIME = 0, 1, 19
 """Fields 3, 4 and 22 of ``/proc/PID/stat``, counted behind the command's name."""
 ENDED = (b"Z", b"X", b"x")
 """A zombie, or dead: it executes nothing any more."""
+CANNOT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing about the process."""
 
 
-def _stat(pid: int) -> list[bytes]:
+def _stat(pid: int) -> list[bytes] | None:
     """Fields of ``/proc/PID/stat`` from the third on; empty where there is no such process. The second is the command's
-    name, which may hold spaces and parentheses."""
+    name, which may hold spaces and parentheses. None where this process cannot look: no descriptor or memory is left."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return []
+    except OSError as error:
+        return None if error.errno in CANNOT_LOOK else []
     fields = text[text.rfind(b")") + 2 :].split()
     return fields if len(fields) > START_TIME else []
 
 
 def process_start(pid: int) -> int:
-    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process."""
+    """When ``pid`` began, in clock ticks after boot; 0 = there is no such process, or it cannot be looked at now."""
     fields = _stat(pid)
     return int(fields[START_TIME]) if fields else 0
 
 
 def is_running(pid: int, started: int) -> bool:
-    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie does not."""
+    """Does the process that began at ``started`` (clock ticks after boot) still execute? A zombie does not. One that cannot be
+    looked at now counts as running."""
     fields = _stat(pid)
-    return bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED
+    return fields is None or (bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED)
 
 
 def has_ended(pid: int) -> bool:
-    """No such process, or a zombie."""
+    """No such process, or a zombie. False where it cannot be looked at now."""
     fields = _stat(pid)
-    return not fields or fields[STATE] in ENDED
+    return fields is not None and (not fields or fields[STATE] in ENDED)
 
 
 def parents() -> dict[int, int]:
@@ -101,3 +106,29 @@ def command_name(pid: int) -> bytes:
 def descriptor_path(pid: int, fd: int) -> Path:
     """A path that opens what descriptor ``fd`` of ``pid`` refers to."""
     return Path(f"/proc/{pid}/fd/{fd}")
+
+
+def udp_holder(port: int) -> tuple[int, int] | None:
+    """User and process that have bound UDP ``port`` of IPv4 in this network namespace (process 0: of another user, or not visible);
+    None where it is free."""
+    try:
+        lines = Path("/proc/net/udp").read_text().splitlines()[1:]
+    except OSError:
+        return None
+    for fields in map(str.split, lines):
+        if int(fields[1].rpartition(":")[2], 16) == port:
+            return int(fields[7]), _holder_of(f"socket:[{fields[9]}]")
+    return None
+
+
+def _holder_of(link: str) -> int:
+    """The first process with a descriptor of ``link``; 0 where none is visible."""
+    for pid in processes():
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(f"/proc/{pid}/fd/{fd}") == link:
+                        return pid
+        except OSError:
+            continue
+    return 0

@@ -6,16 +6,21 @@ Nothing that a client sends may hurt the daemon: no call here waits, and what is
 from __future__ import annotations
 
 import array
+import contextlib
+import errno
 import os
+import select
 import selectors
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError
+from softib.live.admission import Admission, peer_of
 
 __all__ = [
     "ANCILLARY_SIZE",
@@ -23,7 +28,6 @@ __all__ = [
     "SeqpacketServer",
     "UnixServer",
     "descriptors",
-    "peer_pid",
     "receive",
     "receive_fds",
 ]
@@ -31,15 +35,15 @@ __all__ = [
 ACCEPTS = 64
 """Connections that are taken in a row before others have the loop."""
 BACKLOG = 128
+GREETING_S = 10.0
+"""How long a connection may say nothing."""
+MOST_VISITORS = 256
+"""Connections that have said nothing yet; beyond, the oldest is closed."""
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
 ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)
 """Room for four descriptors beside a message; the kernel closes those beyond."""
-
-
-def peer_pid(sock: socket.socket) -> int:
-    """The process at the other end (unix(7), SO_PEERCRED)."""
-    return int(struct.unpack("=3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
 
 
 def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
@@ -142,13 +146,21 @@ class SendQueue:
 
 
 class UnixServer:
-    """Listens at ``path`` (mode 0600) in the daemon's selector. Subclasses say in :meth:`accepted` what becomes of a
-    connection."""
+    """Listens at ``path`` (mode 0600) in the daemon's selector, for its own user and root. Subclasses say in :meth:`accepted` what
+    becomes of a connection.
+
+    A connection that says nothing (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier when it is the oldest
+    of more than :data:`MOST_VISITORS`. One descriptor is kept in reserve: when the process has no other, it takes a connection
+    that :meth:`accepted_last` answers, where a listener that is left alone would be ready without end.
+    """
 
     kind = socket.SOCK_STREAM
 
     def __init__(self, path: Path, selector: selectors.BaseSelector):
         self.path, self.selector = path, selector
+        self.visitors: dict[socket.socket, float] = {}
+        self._paused = False
+        self._admission = Admission(f"the socket {path}")
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, self.kind)
         self._listener.setblocking(False)
@@ -163,25 +175,127 @@ class UnixServer:
             raise
         os.chmod(path, 0o600)
         self._listener.listen(BACKLOG)
+        self._reserve: int | None = os.dup(self._listener.fileno())
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    # -- connections --
 
     def _accept(self, events: int) -> None:
         for _ in range(ACCEPTS):
             try:
                 sock, _ = self._listener.accept()
-            except OSError:
-                return
-            sock.setblocking(False)
-            self.accepted(sock)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR or not self._is_waited_for():
+                    return
+                if not self._accept_last():
+                    self._pause()
+                    return
+                continue
+            if self._admits(sock):
+                self.accepted(sock)
+            if len(self.visitors) > MOST_VISITORS:
+                self._drop_oldest()
+
+    def _is_waited_for(self) -> bool:
+        """A program waits to be accepted; accept(2) wants a descriptor before it looks."""
+        waiting = select.poll()
+        waiting.register(self._listener, select.POLLIN)
+        return bool(waiting.poll(0))
+
+    def _pause(self) -> None:
+        """Accept nothing until :meth:`expire`: a listener that cannot accept would be ready without end."""
+        self.selector.unregister(self._listener)
+        self._paused = True
+
+    def _admits(self, sock: socket.socket) -> bool:
+        """False: it was closed."""
+        if not self._admission.admits(peer_of(sock)):
+            sock.close()
+            return False
+        sock.setblocking(False)
+        return True
+
+    def _accept_last(self) -> bool:
+        """Take a connection with the descriptor in reserve. False: that one is gone too."""
+        if self._reserve is None:
+            return self._drop_oldest()
+        os.close(self._reserve)
+        self._reserve = None
+        try:
+            sock, _ = self._listener.accept()
+            if self._admits(sock):
+                self.accepted_last(sock)
+        except OSError:  # another process took the descriptor
+            return False
+        finally:
+            self.restore_reserve()
+        return True
+
+    def restore_reserve(self) -> None:
+        """Open the descriptor in reserve where it was used. Subclasses that keep a last connection call it when that is closed."""
+        if self._reserve is None:
+            with contextlib.suppress(OSError):
+                self._reserve = os.dup(self._listener.fileno())
 
     def accepted(self, sock: socket.socket) -> None:
         """A program has connected."""
         raise NotImplementedError
 
+    def accepted_last(self, sock: socket.socket) -> None:
+        """A program has connected, and no descriptor is left. It is closed here; a subclass may answer first."""
+        sock.close()
+
+    # -- those that say nothing --
+
+    def expect(self, sock: socket.socket) -> None:
+        """``sock`` is to speak within :data:`GREETING_S` from now."""
+        self.visitors.pop(sock, None)
+        self.visitors[sock] = time.monotonic() + GREETING_S
+
+    def _drop_oldest(self) -> bool:
+        """False: there are no visitors."""
+        oldest = next(iter(self.visitors), None)
+        if oldest is None:
+            return False
+        self.listen_to(oldest)
+        if oldest in self.visitors:
+            self.dismiss(oldest)
+        return True
+
+    def expire(self) -> None:
+        """Close the connections whose time to speak is over. The daemon calls it a few times a second."""
+        self.restore_reserve()
+        if self._paused:
+            self._paused = False
+            self.selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        now = time.monotonic()
+        for sock, until in list(self.visitors.items()):
+            if until > now:
+                return
+            self.listen_to(sock)  # the daemon itself may have been busy
+            if self.visitors.get(sock) == until:
+                self.dismiss(sock)
+
+    def listen_to(self, sock: socket.socket) -> None:
+        """Handle what a visitor has said, if anything."""
+        raise NotImplementedError
+
+    def dismiss(self, sock: socket.socket) -> None:
+        """Close the connection of a visitor."""
+        self.visitors.pop(sock, None)
+        self.selector.unregister(sock)
+        sock.close()
+
     def close(self) -> None:
-        """Stop listening and remove the socket."""
-        self.selector.unregister(self._listener)
+        """Hang up on those that have not spoken yet, stop listening and remove the socket."""
+        for sock in list(self.visitors):
+            self.dismiss(sock)
+        if not self._paused:
+            self.selector.unregister(self._listener)
         self._listener.close()
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
         self.path.unlink(missing_ok=True)
 
 
@@ -192,20 +306,23 @@ class SeqpacketServer(UnixServer):
     kind = socket.SOCK_SEQPACKET
     longest = 4096
 
-    def __init__(self, path: Path, selector: selectors.BaseSelector):
-        self._visitors: set[socket.socket] = set()
-        super().__init__(path, selector)
-
     def accepted(self, sock: socket.socket) -> None:
         """Wait for the greeting; it is mostly there already."""
-        self._visitors.add(sock)
-        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._greet(sock))
-        self._greet(sock)
+        self.selector.register(sock, selectors.EVENT_READ, lambda events: self.listen_to(sock))
+        self.expect(sock)
+        self.listen_to(sock)
 
-    def _greet(self, sock: socket.socket) -> None:
+    def accepted_last(self, sock: socket.socket) -> None:
+        """Answer with EMFILE, where the greeting is there."""
+        if receive(sock, self.longest):
+            with contextlib.suppress(OSError):
+                sock.send(self.refusal(errno.EMFILE), SEND)
+        sock.close()
+
+    def listen_to(self, sock: socket.socket) -> None:
+        """See :class:`UnixServer`."""
         message = receive(sock, self.longest)
-        if message is not None:
-            self._visitors.discard(sock)
+        if message is not None and self.visitors.pop(sock, None) is not None:
             self.selector.unregister(sock)
             self.greeted(sock, message)
 
@@ -214,10 +331,6 @@ class SeqpacketServer(UnixServer):
         close."""
         raise NotImplementedError
 
-    def close(self) -> None:
-        """Hang up on those that have not greeted yet, stop listening and remove the socket."""
-        for sock in list(self._visitors):
-            self._visitors.discard(sock)
-            self.selector.unregister(sock)
-            sock.close()
-        super().close()
+    def refusal(self, error: int) -> bytes:
+        """The answer to a greeting that fails with ``error``."""
+        raise NotImplementedError

@@ -92,7 +92,7 @@ class Frames:
 
     def __init__(self, running: Running, node: int, rng: np.random.Generator):
         f = running.fabric
-        self.raw = Raw(running.daemon_.instance.sockname, f.node_name(node))
+        self.raw = Raw(running.daemon_.server.sockets.base, f.node_name(node))
         self.raw.data.setblocking(False)
         self.rng, self.waiting, self.sent, self.next = rng, {}, 0, 0
         self.mutants = Mutants(f, int(f.node_base[node]) + 1, rng)
@@ -311,7 +311,7 @@ def lines(running: Running, total: int, seed: int) -> int:
 def control(running: Running, total: int, seed: int) -> int:
     """Messages of ibsim's control channel; each of the right size and magic has an answer of its own type, or a refusal."""
     rng = np.random.default_rng(seed)
-    raw, good = (Raw(running.daemon_.instance.sockname) for _ in range(2))
+    raw, good = (Raw(running.daemon_.server.sockets.base) for _ in range(2))
     for _ in range(total):
         message = bytearray(rng.integers(0, 256, 80, np.uint8).tobytes())
         message[:4] = struct.pack("=I", MAGIC if rng.random() < 0.95 else int(rng.integers(0, 1 << 32)))

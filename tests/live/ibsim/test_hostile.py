@@ -132,6 +132,6 @@ def test_a_second_server_of_the_name_is_refused_in_one_line():
     from softib.live.ibsim.server import IbsimServer
 
     s = Serving(generate("fat-tree", radix=4, levels=2))
-    with pytest.raises(InputError, match="another server"):
+    with pytest.raises(InputError, match="Address already in use"):
         IbsimServer(s.router, UnixSockets(s.base))
     s.stop()

@@ -13,7 +13,7 @@ PERF, SET, GET = 0x04, 2, 1
 def test_an_idle_daemon_ends_the_sampling(running):
     """What an engine moves after the interval is not in the sample, though no MAD came at its end."""
     f, router = running.fabric, running.daemon_.router
-    c = Raw(running.daemon_.instance.sockname)
+    c = Raw(running.daemon_.server.sockets.base)
     port = int(f.node_base[f.cas[0]]) + 1
 
     def ask(method: int, attr: int, data: bytes = b"") -> np.ndarray:

@@ -120,7 +120,7 @@ class Lab(threading.Thread):
             name = self.f.node_name(int(self.f.port_node[port]))
             more = {
                 "LD_PRELOAD": str(PRELOAD),
-                "IBSIM_SOCKNAME": self.daemon_.instance.sockname,
+                "IBSIM_SOCKNAME": self.daemon_.server.sockets.base,
                 "SIM_HOST": f"{name}:{int(self.f.port_num[port])}",
             }
         else:

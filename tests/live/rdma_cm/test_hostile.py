@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import socket
@@ -110,6 +111,47 @@ def test_a_program_that_never_reads_its_events(served):
     still_works(served)
     raw.sock.close()
     still_works(served)
+
+
+def test_unread_events_have_a_bound_and_then_requests_fail(served):
+    """A program that asks again and again for one id and reads nothing: ENOMEM, as for a kernel without memory for one more."""
+    raw, number = process(served)
+    channel = Raw(served)
+    _, mine = channel.greet(kind=constant("CHANNEL"), process=number)
+    target = b"\2\0\0\7" + socket.inet_aton("8.8.8.8")
+    ask = {"number": 1, "channel": mine, "ps": 0x0106, "qp_type": 2, "target": target, "answer": 1}
+    errors = []
+    for _ in range(5000):
+        raw.sock.send(layout("ask").pack(ask | {"op": constant("RESOLVE_ADDR")}))
+        errors.append(layout("reply").unpack(raw.sock.recv(4096)).error)
+    assert set(errors) == {0, errno.ENOMEM} and errors[:1024] == [0] * 1024 and errors[-1] == errno.ENOMEM
+    (seen,) = (p for p in served.cm.processes.values() if p.number == number)
+    assert seen.unread <= 1024 + 16 + 1
+    for _ in range(3000):  # nor by events that it puts back
+        raw.sock.send(layout("ask").pack({"op": constant("POST"), "channel": mine}) + layout("reply").pack({}))
+    still_works(served)
+    assert seen.unread <= 2 * (1024 + 16) + 1
+    raw.sock.send(layout("ask").pack(ask | {"op": constant("DESTROY")}))
+    assert layout("reply").unpack(raw.sock.recv(4096)).error == 0
+    while seen.unread:
+        channel.sock.recv(4096)
+    raw.sock.send(layout("ask").pack(ask | {"op": constant("RESOLVE_ADDR"), "number": 2}))
+    assert layout("reply").unpack(raw.sock.recv(4096)).error == 0, "once they are read it goes on"
+    raw.sock.close()
+
+
+@pytest.mark.parametrize("op", ["POST", "DESTROY", "RESOLVE_ADDR"])
+def test_replies_that_nobody_reads_are_lost_and_nothing_else(served, op):
+    """The server's thread raises what the daemon would log as a bug of its own."""
+    raw, _ = process(served)
+    raw.sock.setblocking(False)
+    asks = 0
+    for _ in range(3000):
+        with contextlib.suppress(BlockingIOError):
+            asks += raw.sock.send(layout("ask").pack({"op": constant(op), "answer": 1, "ps": 0x0106, "qp_type": 2})) > 0
+    assert asks > 300, "more than the socket holds replies"
+    still_works(served)
+    raw.sock.close()
 
 
 def test_messages_of_other_sizes(served):

@@ -60,6 +60,7 @@ def run_here(
     """Run ``program`` on that port with this process's stdin, stdout and stderr; its exit code. Raises :class:`SoftibError`. ``become``:
     where nothing is due when it ends, this process is replaced by a small one that waits for it and ends with its code."""
     from softib.live.control.client import ask
+    from softib.live.ibsim.sockets import check_reachable
     from softib.live.launch.child_watchdog import living
     from softib.live.launch.port_locks import port_locks
     from softib.live.launch.preload import Manner, find_program, run_attached
@@ -71,6 +72,8 @@ def run_here(
     alive = living(instance)
     path = find_program(program[0])
     place = attachment_of(instance, node, port)
+    if manner.stock:
+        check_reachable(place["env"])
     folder = Path(place["env"]["SOFTIB_VIEW"])
 
     def refresh() -> None:

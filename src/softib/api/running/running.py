@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from softib.analysis.path_explanation import Explanation
     from softib.live.instances import Instance
 
-__all__ = ["RunningFabric", "running_fabrics"]
+__all__ = ["RunningFabric", "running_fabrics", "stale_fabrics"]
 
 SWEEP_S, LOOK_S = 60.0, 0.02
 
@@ -171,6 +171,14 @@ class RunningFabric(Suggests):
 
     def __repr__(self) -> str:
         return f"<RunningFabric {self.name!r}>"
+
+
+def stale_fabrics(prune: bool = False) -> list[tuple[str, int]]:
+    """Fabrics of this user whose daemon was killed: each one's name, and the bytes of memory that it left. With ``prune`` they are
+    freed; LIDs and log stay for the next start of the name."""
+    from softib.live.instances import stale
+
+    return stale(prune)
 
 
 def running_fabrics() -> list[RunningFabric]:

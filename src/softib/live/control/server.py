@@ -40,22 +40,31 @@ class ControlServer(UnixServer):
     def accepted(self, sock: socket.socket) -> None:
         """Lines come next."""
         self.open[sock] = bytearray()
-        self.selector.register(sock, selectors.EVENT_READ, lambda events: self._read(sock))
+        self.selector.register(sock, selectors.EVENT_READ, lambda events: self.listen_to(sock))
+        self.expect(sock)
 
-    def _read(self, sock: socket.socket) -> None:
+    def accepted_last(self, sock: socket.socket) -> None:
+        """Serve it all the same: with no descriptor left ``softib status`` and ``softib down`` are needed most."""
+        self.accepted(sock)
+
+    def listen_to(self, sock: socket.socket) -> None:
+        """Read lines, and answer each."""
         part = receive(sock, LONGEST_LINE)
         if part is None:
             return
-        got = self.open[sock]
+        got = self.open.get(sock)
+        if got is None:  # dismissed in this round of the loop
+            return
         got += part
         while b"\n" in got:
             line, _, rest = bytes(got).partition(b"\n")
             got[:] = rest
+            self.expect(sock)
             if not self._reply(sock, self._answer(line)):
                 part = b""
                 break
         if not part or len(got) > LONGEST_LINE:
-            self._drop(sock)
+            self.dismiss(sock)
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
@@ -73,7 +82,7 @@ class ControlServer(UnixServer):
             json.dumps(answer)
             return answer
         except OSError as error:  # the machine's: a full file system, no descriptor left
-            return {"error": f"the daemon: {error.filename or request['op']}: {error.strerror or error}"}
+            return {"error": f"the daemon: {error.filename or self.path.parent}: {error.strerror or error}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}
@@ -81,7 +90,7 @@ class ControlServer(UnixServer):
             return {"error": f"{type(error).__name__} in the daemon: {' '.join(str(error).split())}", "bug": True}
 
     def _reply(self, sock: socket.socket, answer: dict[str, Any]) -> bool:
-        sock.settimeout(1.0)  # an answer is small; who does not read it loses it
+        sock.settimeout(1.0)  # an answer is small; a client that does not read it loses it
         try:
             sock.sendall(json.dumps(answer).encode() + b"\n")
         except OSError:
@@ -89,13 +98,8 @@ class ControlServer(UnixServer):
         sock.setblocking(False)
         return True
 
-    def _drop(self, sock: socket.socket) -> None:
-        self.selector.unregister(sock)
+    def dismiss(self, sock: socket.socket) -> None:
+        """Close a connection."""
         del self.open[sock]
-        sock.close()
-
-    def close(self) -> None:
-        """Stop listening and remove the socket."""
-        for sock in list(self.open):
-            self._drop(sock)
-        super().close()
+        super().dismiss(sock)
+        self.restore_reserve()

@@ -116,18 +116,6 @@ class Client:
         self.received += n
         return n
 
-    def alive(self) -> bool:
-        """Ask the kernel: connecting again to a Unix socket that nobody holds is refused (a killed program sends no
-        DISCONNECT). A UDP client is found out when a send is refused."""
-        if self.sock.family == socket.AF_UNIX and not self.closed:
-            try:
-                self.sock.connect(self.peer)
-            except BlockingIOError:
-                pass
-            except OSError:
-                self.closed = True
-        return not self.closed
-
     def wait_up_to(self, ms: int) -> None:
         """Set the timeout of receives that wait. (The socket is in blocking mode; everything else says DONTWAIT.)"""
         self.sock.setblocking(True)

@@ -24,6 +24,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.node_finder import NodeFinder
+from softib.live.admission import Credentials
 from softib.live.clock import clock_ps
 from softib.live.ibsim.buffers import buffers_of
 from softib.live.ibsim.client import PAUSE_AT, Client
@@ -32,6 +33,7 @@ from softib.live.ibsim.kernels import FD, NUMBER, PORT, pump, read_frames
 from softib.live.ibsim.sockets import ServerSockets
 from softib.live.ibsim.wire import CONTROL_SIZE, ClientInfo, Control, ControlType
 from softib.live.mad_router import BATCH, MadRouter
+from softib.live.proc import has_ended
 
 __all__ = ["IbsimServer"]
 
@@ -78,7 +80,7 @@ class IbsimServer:
         if now_ps >= self._check_at_ps:
             self._check_at_ps = now_ps + CHECK_PS
             for client in self.clients.values():
-                client.alive()
+                client.closed = client.closed or not self.sockets.is_held(client.peer)
         self._settle()
 
     def close(self) -> None:
@@ -147,14 +149,14 @@ class IbsimServer:
     def _control_ready(self, events: int) -> None:
         for _ in range(BATCH):
             try:
-                message, source = self.control.recvfrom(CONTROL_SIZE + 1)
+                message, source, sender = self.sockets.receive(self.control, CONTROL_SIZE + 1)
             except OSError:  # nothing more, or an ICMP error for a UDP client that left
                 return
             request = Control.parse(message)
             if request is None or not source:
                 continue
-            try:
-                answer = self._answer(request, source)
+            try:  # the stock library waits for an answer without end, so a user who is not served gets a refusal
+                answer = self._answer(request, source, sender) if self.sockets.admits(sender) else request.refuse()
             except Exception:
                 self.router.report_bug("answering on the control channel")
                 answer = request.refuse()
@@ -164,9 +166,9 @@ class IbsimServer:
         with contextlib.suppress(OSError):  # it left, or does not read the answers to its questions: its own loss
             self.control.sendto(message, source)
 
-    def _answer(self, request: Control, source: Any) -> bytes:
+    def _answer(self, request: Control, source: Any, sender: Credentials | None) -> bytes:
         if request.type == ControlType.CONNECT:
-            info = self._connect(ClientInfo.parse(request.body), source)
+            info = self._connect(ClientInfo.parse(request.body), source, sender)
             return request.answer(info.pack()) if info else request.refuse()
         client = self.clients.get(request.client)
         if client is None or client.source != source:
@@ -186,7 +188,7 @@ class IbsimServer:
         self.router.announce(client.port)
         self.on_change()
 
-    def _connect(self, info: ClientInfo, source: Any) -> ClientInfo | None:
+    def _connect(self, info: ClientInfo, source: Any, sender: Credentials | None) -> ClientInfo | None:
         try:
             port = self.finder.port(info.node.decode("utf-8", "replace"))
         except InputError:
@@ -201,6 +203,9 @@ class IbsimServer:
         if opened is None:
             return None
         number, sock, peer = opened
+        if sender is not None and sender.pid and has_ended(sender.pid):
+            sock.close()  # its name was free before we connected to it: another user's program may have taken it
+            return None
         fabric = self.router.fabric
         name = fabric.node_name(int(fabric.port_node[port]))
         client = Client(number, port, sock, peer, source, name, info.id)

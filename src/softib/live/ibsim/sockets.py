@@ -2,17 +2,24 @@
 
 Names and numbers are ibsim's (linux-rdma/ibsim, ibsim/ibsim.c): ``BASE:ctl`` and ``BASE:out<client>``; UDP port P for
 control and P + 1 + client for data.
+
+Every user of the machine can read an abstract name in /proc/net/unix and send to it, so the control socket asks the kernel for
+the sender of each datagram. The server connects a data socket to one program, and the kernel then refuses datagrams of others.
 """
 
 from __future__ import annotations
 
 import errno
+import secrets
 import socket
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from softib.errors import InputError
+from softib.live.admission import CREDENTIALS_SIZE, Admission, Credentials, sender_of, user_name
+from softib.live.proc import command_name, udp_holder
 
-__all__ = ["ServerSockets", "UdpSockets", "UnixSockets", "abstract"]
+__all__ = ["ServerSockets", "UdpSockets", "UnixSockets", "abstract", "check_reachable", "drawn_name"]
 
 DEFAULT_UDP_PORT = 7070
 BUFFER_BYTES = 1 << 20
@@ -23,17 +30,33 @@ def abstract(name: str) -> bytes:
     return b"\0" + name.encode() + b"\0"
 
 
+def drawn_name(name: str) -> str:
+    """A base name for the fabric ``name`` that no other program can have bound before."""
+    return f"softib-{name}-{secrets.token_hex(8)}"
+
+
 class ServerSockets(Protocol):
     """Opens the sockets of a server."""
 
     last_client: int
+    environment: dict[str, str]
+    """With which the stock library finds this server."""
 
     def control(self) -> socket.socket:
         """The control socket, bound and not blocking."""
 
+    def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
+        """A datagram of the control socket: octets, address, and the sender where the kernel names it. Raises OSError."""
+
+    def admits(self, sender: Credentials | None) -> bool:
+        """True where this sender is served."""
+
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
         """The data socket of ``client``, bound and connected to the program that sent CONNECT from ``sender`` with
         ``number``; and that program's address. Raises OSError."""
+
+    def is_held(self, peer: Any) -> bool:
+        """False where no program has the address ``peer`` any more: a killed program sends no DISCONNECT."""
 
 
 class UnixSockets:
@@ -42,16 +65,53 @@ class UnixSockets:
     last_client = 0xFFFE
 
     def __init__(self, base: str):
-        self.base = base
+        self.base, self.admission = base, Admission(f"the socket @{base}:ctl")
+        self.environment = {"IBSIM_SOCKNAME": base}
 
     def control(self) -> socket.socket:
         """See :class:`ServerSockets`. Raises :class:`InputError` when the name is taken."""
-        return _bound(socket.AF_UNIX, abstract(f"{self.base}:ctl"), f"the socket name {self.base!r}")
+        control = _bound(socket.AF_UNIX, abstract(f"{self.base}:ctl"), f"the socket name {self.base!r}")
+        control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        return control
+
+    def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
+        """See :class:`ServerSockets`."""
+        message, ancillary, _, source = control.recvmsg(size, CREDENTIALS_SIZE, socket.MSG_DONTWAIT)
+        return message, source, sender_of(ancillary)
+
+    def admits(self, sender: Credentials | None) -> bool:
+        """See :class:`ServerSockets`: this user and root."""
+        return self.admission.admits(sender)
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
         """See :class:`ServerSockets`."""
         peer = abstract(f"{self.base}:in{number}")
         return _connected(socket.AF_UNIX, abstract(f"{self.base}:out{client}"), peer), peer
+
+    def is_held(self, peer: Any) -> bool:
+        """See :class:`ServerSockets`. The kernel refuses a connection to a name that nobody holds. A socket of its own asks: the data
+        socket, connected again, would serve any program that took the name of a dead one."""
+        return _is_bound(peer)
+
+
+def _is_bound(address: bytes) -> bool:
+    """True where a program of this network namespace has bound the abstract ``address``."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
+            probe.connect(address)
+    except OSError as error:  # EPERM: it is connected, as a client is to its data socket
+        return error.errno != errno.ECONNREFUSED
+    return True
+
+
+def check_reachable(environment: Mapping[str, str]) -> None:
+    """Raise :class:`InputError` where the stock library would wait without end for the server of ``environment``."""
+    base = environment.get("IBSIM_SOCKNAME")
+    if base is not None and not _is_bound(abstract(f"{base}:ctl")):
+        raise InputError(
+            f"@{base}:ctl does not exist in this network namespace, and the stock library knows no other way to the fabric; "
+            "leave out --stock-preload, or run the program in the network namespace of 'softib up'"
+        )
 
 
 class UdpSockets:
@@ -61,10 +121,22 @@ class UdpSockets:
 
     def __init__(self, host: str = "127.0.0.1", port: int = DEFAULT_UDP_PORT):
         self.host, self.port = host, port
+        self.environment = {"IBSIM_SERVER_NAME": host, "IBSIM_SERVER_PORT": str(port)}
 
     def control(self) -> socket.socket:
         """See :class:`ServerSockets`. Raises :class:`InputError` when the port is taken."""
-        return _bound(socket.AF_INET, (self.host, self.port), f"UDP port {self.port}")
+        try:
+            return _bound(socket.AF_INET, (self.host, self.port), f"UDP port {self.port}")
+        except InputError as error:
+            raise InputError(f"{error}{_holder(self.port)}; use another --udp PORT") from None
+
+    def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
+        """See :class:`ServerSockets`. UDP names no sender."""
+        return *control.recvfrom(size), None
+
+    def admits(self, sender: Credentials | None) -> bool:
+        """See :class:`ServerSockets`: every program that reaches the port."""
+        return True
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
         """See :class:`ServerSockets`."""
@@ -72,6 +144,20 @@ class UdpSockets:
             raise OSError(errno.EINVAL, "no UDP port")
         peer = (sender[0], number)
         return _connected(socket.AF_INET, (self.host, self.port + 1 + client), peer), peer
+
+    def is_held(self, peer: Any) -> bool:
+        """See :class:`ServerSockets`. UDP does not tell: a send that is refused does."""
+        return True
+
+
+def _holder(port: int) -> str:
+    """Who has bound UDP ``port``, as the end of an error line; empty where /proc does not tell."""
+    holder = udp_holder(port)
+    if holder is None:
+        return ""
+    uid, pid = holder
+    process = f", pid {pid} {command_name(pid).decode(errors='replace')}" if pid else ""
+    return f" ({user_name(uid)}{process} uses it)"
 
 
 def _bound(family: int, address: Any, what: str) -> socket.socket:
@@ -81,7 +167,7 @@ def _bound(family: int, address: Any, what: str) -> socket.socket:
         s.bind(address)
     except OSError as error:
         s.close()
-        raise InputError(f"{what} cannot be opened: {error.strerror or error}; another server uses it") from None
+        raise InputError(f"{what} cannot be opened: {error.strerror or error}") from None
     return s
 
 

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import selectors
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,24 +44,51 @@ OPS = (
     "NOTIFY", "JOIN", "LEAVE", "MIGRATE", "POST", "SET_PATH",
 )  # fmt: skip
 LAST_NUMBER, FIRST_NUMBER = 0xFFFE, 0x8000
+EVENTS, EVENTS_OF_ID = 1024, 16
+"""Unread events of a process, and more of them for each of its ids: beyond, requests that could add one fail with ENOMEM."""
+WITHOUT_EVENTS = ("DESTROY", "LEAVE", "MIGRATE")
 
 
 class Channel:
-    """An open rdma_cm device of a program; ``queue`` holds what its socket did not take yet."""
+    """An open rdma_cm device of a program. Events that its socket does not take now wait, and count for its process."""
 
     def __init__(self, number: int, sock: socket.socket, process: Process, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
-        self.queue = SendQueue(sock, selector)
+        self._queue = SendQueue(sock, selector)
+
+    def send(self, event: bytes) -> None:
+        """Send ``event`` behind those that wait."""
+        self._counted(lambda: self._queue.send(event))
+
+    def flush(self) -> None:
+        """There is room in the socket."""
+        self._counted(self._queue.flush)
+
+    def clear(self) -> None:
+        """Drop what waits."""
+        self._counted(self._queue.clear)
+
+    def _counted(self, change: Callable[[], None]) -> None:
+        before = len(self._queue)
+        change()
+        self.process.unread += len(self._queue) - before
 
 
 class Process:
-    """A program: the ports that it sees, and its ids and channels by number."""
+    """A program: the ports that it sees, its ids and channels by number, and how many events it has not read (beyond those in
+    its sockets)."""
 
     def __init__(self, number: int, sock: socket.socket, ports: tuple[int, ...]):
         self.number, self.sock, self.ports = number, sock, ports
         self.endpoints: dict[int, Endpoint] = {}
         self.channels: dict[int, Channel] = {}
+        self.unread = 0
         self._children = 0
+
+    @property
+    def room(self) -> int:
+        """Events that may wait for it. A program that reads none for a while has a few for each id."""
+        return EVENTS + EVENTS_OF_ID * len(self.endpoints)
 
     def child_number(self) -> int:
         """See :class:`softib.live.rdma_cm.ucma.Owner`."""
@@ -132,6 +160,10 @@ class RdmaCmServer(SeqpacketServer):
         if error:
             sock.close()
 
+    def refusal(self, error: int) -> bytes:
+        """See :class:`SeqpacketServer`."""
+        return reply({"error": error})
+
     def _begin(self, sock: socket.socket, hello: Any) -> tuple[int, int]:
         view = self.views.known.get(hello.view.split(b"\0")[0].decode("utf-8", "replace"))
         if view is None:
@@ -154,7 +186,7 @@ class RdmaCmServer(SeqpacketServer):
 
     def _watch(self, channel: Channel, events: int) -> None:
         if events & selectors.EVENT_WRITE:
-            channel.queue.flush()
+            channel.flush()
         if (
             events & selectors.EVENT_READ and receive(channel.sock, LONGEST) == b""
         ):  # else it scribbles over its descriptor
@@ -166,7 +198,7 @@ class RdmaCmServer(SeqpacketServer):
             return
         self.selector.unregister(channel.sock)
         channel.sock.close()
-        channel.queue.clear()
+        channel.clear()
         for e in [e for e in channel.process.endpoints.values() if e.channel == channel.number]:
             self.ucma.destroy(e)
 
@@ -202,19 +234,26 @@ class RdmaCmServer(SeqpacketServer):
             channel = process.channels.get(request.channel)
             if channel is not None:
                 self._take_back(channel, message[request_size() :])
-            if request.answer:
-                process.sock.send(reply({}))
+            self._reply(process, request, {})
+            return
+        if process.unread > process.room and op not in WITHOUT_EVENTS:
+            self._reply(process, request, {"error": errno.ENOMEM, "number": request.number})
             return
         error, e = self.ucma.run(process, op, request)
+        values = self.ucma.describe(e) | {"sent": e.sent} if e is not None else {}
+        self._reply(process, request, values | {"error": error, "number": request.number})
+
+    @staticmethod
+    def _reply(process: Process, request: Any, values: dict[str, Any]) -> None:
+        """A program that does not read its replies loses them."""
         if request.answer:
-            values = self.ucma.describe(e) | {"sent": e.sent} if e is not None else {}
             with contextlib.suppress(OSError):
-                process.sock.send(reply(values | {"error": error, "number": request.number}))
+                process.sock.send(reply(values))
 
     def _take_back(self, channel: Channel, event: bytes) -> None:
         """A program took an event too early: it gets it once more."""
-        if len(event) == len(reply({})):
-            channel.queue.send(event)
+        if len(event) == len(reply({})) and channel.process.unread <= 2 * channel.process.room:
+            channel.send(event)
 
     # -- events --
 
@@ -228,7 +267,7 @@ class RdmaCmServer(SeqpacketServer):
         if channel is not None:
             counted.sent += 1
             e.channel = counted.channel
-            channel.queue.send(reply(fields))
+            channel.send(reply(fields))
 
     # -- MADs --
 

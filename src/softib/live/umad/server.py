@@ -21,6 +21,7 @@ import numpy as np
 
 from softib.iba.constants import VENDOR2_CLASSES
 from softib.iba.mad_offsets import TID_AT
+from softib.live.admission import peer_of
 from softib.live.clock import clock_ps
 from softib.live.mad_router import MadRouter
 from softib.live.sysfs.node_desc import Descriptions
@@ -30,7 +31,7 @@ from softib.live.umad.file import IssmFile, RmppPayload, UmadFile
 from softib.live.umad.kernels import AGENT_AT
 from softib.live.umad.requests import UmadRequests
 from softib.live.umad.wire import MESSAGE_SIZE, constant, reply, request_of
-from softib.live.unix_server import SeqpacketServer, peer_pid, receive
+from softib.live.unix_server import SeqpacketServer, receive
 from softib.plain_values import whole_number
 
 __all__ = ["UmadServer"]
@@ -107,6 +108,10 @@ class UmadServer(SeqpacketServer):
         if file is None:
             sock.close()
 
+    def refusal(self, error: int) -> bytes:
+        """See :class:`SeqpacketServer`."""
+        return reply(error, 0)
+
     def _answer(self, request: Any, sock: socket.socket) -> tuple[int, int, UmadFile | IssmFile | None]:
         """(errno, value, what the connection becomes)."""
         op = int(request["op"])
@@ -147,7 +152,7 @@ class UmadServer(SeqpacketServer):
         number = self._number()
         if number is None:
             return errno.EMFILE, 0, None
-        pid = peer_pid(sock)
+        pid = peer_of(sock).pid
         name = self.router.fabric.node_name(int(self.router.fabric.port_node[port]))
         if issm:
             return 0, number, IssmFile(number, port, sock, name, pid)

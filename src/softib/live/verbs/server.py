@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from softib.live.admission import peer_of
 from softib.live.c_header import CHeader
 from softib.live.mad_router import MadRouter
 from softib.live.proc import process_start
-from softib.live.unix_server import SendQueue, SeqpacketServer, peer_pid, receive, receive_fds
+from softib.live.unix_server import SendQueue, SeqpacketServer, receive, receive_fds
 from softib.live.verbs.async_events import PortEvents
 from softib.live.verbs.shared_heap import SharedHeap
 from softib.live.verbs.traffic import Traffic
@@ -107,6 +108,10 @@ class VerbsServer(SeqpacketServer):
             return
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self._read(process))
 
+    def refusal(self, error: int) -> bytes:
+        """See :class:`SeqpacketServer`."""
+        return reply(error)
+
     def _welcome(self, message: bytes, sock: socket.socket) -> tuple[int, Process | None]:
         kind = types()["softib_server_hello"]
         if len(message) < 8 or int.from_bytes(message[:4], "little") != constant("SERVER_MAGIC"):
@@ -114,10 +119,14 @@ class VerbsServer(SeqpacketServer):
         if int.from_bytes(message[4:8], "little") != constant("SERVER_VERSION") or len(message) != kind.itemsize:
             return errno.EPROTO, None  # the answer names our version
         hello = np.frombuffer(message, kind)[0]
-        pid = peer_pid(sock)
+        pid = peer_of(sock).pid
         number = self._number()
         if number is None:
             return errno.EMFILE, None
+        try:
+            self.memory.reserve_row(number)
+        except OSError:
+            return errno.ENOMEM, None
         started = process_start(pid) or int(hello["started"])
         process = Process(number, pid, started, hello["view"].decode("utf-8", "replace"), sock)
         self.processes[number] = process

@@ -1,5 +1,8 @@
 """The file ``verbs`` of a running fabric: the daemon makes it, and frees in it what programs leave behind.
 
+The file is sparse, and a touch that finds the file system full is a SIGBUS. So pages are reserved before anything touches them: by
+programs (``preload/verbs/memory/reserve.c``), and here for the head and a program's row.
+
 Programs move data there themselves (``preload/verbs/memory/shared.h`` declares the layout, docs/decisions/0008 the laws).
 When one ends, however it ends, no other may find its objects any more, and its memory becomes free: but only when no
 living program is in the middle of a copy that reads it, which the hazard slots of the living tell.
@@ -51,6 +54,7 @@ class SharedHeap:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.truncate(self.fd, constant("SIZE"))
+                os.posix_fallocate(self.fd, 0, mmap.PAGESIZE)
                 self.memory = mmap.mmap(self.fd, constant("HEAP"))
             except BaseException:
                 os.close(self.fd)
@@ -83,6 +87,18 @@ class SharedHeap:
         """How much of a table was ever used: what lies behind must not be looked at, a look costs memory. Programs write
         it, so it is not believed beyond ``room``."""
         return min(int(self.head[name][0]), room)
+
+    # -- a program comes --
+
+    def reserve_row(self, number: int) -> None:
+        """Memory for the row of process ``number``. Raises OSError where the file system is full."""
+        size = types()["softib_process"].itemsize
+        os.posix_fallocate(self.fd, constant("PROCESSES") + number * size, size)
+
+    def room(self) -> int:
+        """Octets that its file system has left."""
+        about = os.fstatvfs(self.fd)
+        return about.f_bavail * about.f_frsize
 
     # -- a program leaves --
 

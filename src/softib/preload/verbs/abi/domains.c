@@ -215,7 +215,8 @@ VA_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
     if (!find_member(q, gid, lid)) {
         while (i < head->member_high && members[i].qpn)
             i++;
-        if (i == SOFTIB_VERBS_MEMBERS_N) {
+        if (i == SOFTIB_VERBS_MEMBERS_N ||
+            !vm_reserve_entries(&va_engine.w, SOFTIB_VERBS_MEMBERS, sizeof member, head->member_high, i, 1)) {
             error = ENOMEM;
         } else {
             member = (struct softib_member){ .qpn = q->s->qpn, .port = q->s->port, .mlid = lid,

@@ -137,6 +137,11 @@ struct ibv_srq *va_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
         q->s->xrcd = q->xrcd->domain;
         q->s->number = vm_number_take(&va_engine.w, q->at);
         __atomic_fetch_add(&q->xrcd->users, 1, __ATOMIC_RELAXED);
+        if (!q->s->number) {
+            ibv_destroy_srq(&q->srq);
+            errno = ENOMEM;
+            return NULL;
+        }
     } else if (va_make_tags(q->s, attr->tm_cap.max_num_tags)) {
         ibv_destroy_srq(&q->srq);
         errno = ENOMEM;

@@ -73,7 +73,7 @@ static bool still_opens(struct vm_heap *w, const struct ve_write_target *a)
 {
     const struct softib_key *k = vm_key(w, a->rkey);
 
-    return __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) == a->rkey && __atomic_load_n(&k->version, __ATOMIC_ACQUIRE) == a->version;
+    return vm_key_is_there(w, a->rkey) && __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) == a->rkey && __atomic_load_n(&k->version, __ATOMIC_ACQUIRE) == a->version;
 }
 
 bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr)

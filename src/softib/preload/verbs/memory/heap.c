@@ -16,6 +16,13 @@ static uint32_t *owner_of(struct vm_heap *w, uint64_t chunk)
     return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
 }
 
+/* Entries of `owners` behind chunk_high do not exist yet, and a look at them would want memory. */
+static bool owners_exist(struct vm_heap *w, uint64_t first, uint64_t n)
+{
+    return vm_reserve_entries(w, SOFTIB_VERBS_OWNERS, sizeof(uint32_t), __atomic_load_n(&vm_head(w)->chunk_high, __ATOMIC_RELAXED),
+                              first, n);
+}
+
 /* Claims chunks first .. first + n - 1. Returns how many there were before one of somebody else: then none is claimed. */
 static uint64_t claim(struct vm_heap *w, uint64_t first, uint64_t n)
 {
@@ -33,7 +40,7 @@ static uint64_t claim(struct vm_heap *w, uint64_t first, uint64_t n)
 
 static uint64_t claim_between(struct vm_heap *w, uint64_t from, uint64_t to, uint64_t n)
 {
-    while (from + n <= to) {
+    while (from + n <= to && owners_exist(w, from, n)) {
         uint64_t got = __atomic_load_n(owner_of(w, from), __ATOMIC_RELAXED) ? 0 : claim(w, from, n);
 
         if (got == n)
@@ -64,7 +71,7 @@ static uint64_t take_chunks(struct vm_heap *w, uint64_t n)
     return SOFTIB_VERBS_HEAP + first * SOFTIB_VERBS_CHUNK;
 }
 
-/* Their memory goes back and is zero for who takes them next. */
+/* Their memory goes back and is zero for the process that takes them next. */
 static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 {
     struct softib_verbs *head = vm_head(w);
@@ -87,7 +94,8 @@ struct slab {
     uint64_t free;         /* first free object; each names the next */
     uint32_t used;         /* octets, from the start, that were ever given out */
     uint32_t live;         /* objects in use */
-    uint8_t rest[32];
+    uint32_t reserved;     /* octets, from the start, whose pages exist */
+    uint8_t rest[28];
 };
 _Static_assert(sizeof(struct slab) == 64, "objects begin with a cache line");
 _Static_assert(sizeof(struct slab) + (VM_CLASSES - 1) * 64 <= SOFTIB_VERBS_CHUNK, "one of the largest fits");
@@ -125,19 +133,53 @@ static void strike(struct vm_heap *w, uint64_t at, size_t class)
         slab_at(w, s->next)->before = s->before;
 }
 
+/* Do the first `octets` of a slab exist? What it has is doubled, so that a slab is reserved in a few pieces and never by more than half
+ * in vain. */
+static bool has_pages(struct vm_heap *w, uint64_t chunk, uint32_t octets)
+{
+    struct slab *s = slab_at(w, chunk);
+    uint32_t to = (octets + 4095) / 4096 * 4096;
+
+    if (octets <= s->reserved)
+        return true;
+    if (to < 2 * s->reserved)
+        to = 2 * s->reserved;
+    if (to > SOFTIB_VERBS_CHUNK)
+        to = SOFTIB_VERBS_CHUNK;
+    if (!vm_reserve(w, chunk + s->reserved, to - s->reserved))
+        return false;
+    s->reserved = to;
+    return true;
+}
+
+static uint64_t new_slab(struct vm_heap *w, size_t class)
+{
+    uint64_t chunk = take_chunks(w, 1);
+
+    if (!chunk)
+        return 0;
+    if (!vm_reserve(w, chunk, sizeof(struct slab))) {
+        give_chunks(w, chunk, 1);
+        return 0;
+    }
+    *slab_at(w, chunk) = (struct slab){ .used = sizeof(struct slab), .reserved = 4096 };
+    enlist(w, chunk, class);
+    return chunk;
+}
+
 static uint64_t take(struct vm_heap *w, size_t class)
 {
     uint64_t chunk = w->slabs[class], at;
     struct slab *s;
 
     if (!chunk) {
-        chunk = take_chunks(w, 1);
+        chunk = new_slab(w, class);
         if (!chunk)
             return 0;
-        *slab_at(w, chunk) = (struct slab){ .used = sizeof(struct slab) };
-        enlist(w, chunk, class);
     }
     s = slab_at(w, chunk);
+    if (!s->free && !has_pages(w, chunk, s->used + (uint32_t)class * 64))
+        return 0;
     at = s->free ? s->free : chunk + s->used;
     if (s->free)
         s->free = *(uint64_t *)vm_at(w, at);
@@ -171,8 +213,16 @@ uint64_t vm_alloc(struct vm_heap *w, size_t octets)
     size_t class = octets ? (octets + 63) / 64 : 1;
     uint64_t at;
 
-    if (class >= VM_CLASSES)
-        return take_chunks(w, (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK);
+    if (class >= VM_CLASSES) {
+        uint64_t n = (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK;
+
+        at = take_chunks(w, n);
+        if (at && !vm_reserve(w, at, octets)) {
+            give_chunks(w, at, n);
+            return 0;
+        }
+        return at;
+    }
     pthread_mutex_lock(&w->lock);
     at = take(w, class);
     pthread_mutex_unlock(&w->lock);

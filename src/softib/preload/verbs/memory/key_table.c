@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BLOCK_OCTETS (SOFTIB_VERBS_BLOCK_KEYS * sizeof(struct softib_key))
+
 /* Keys of the process that had the block before open nothing for a while, and a remembered version of theirs does not match. */
 static void begin_block(struct vm_heap *w, uint32_t block)
 {
@@ -35,8 +37,12 @@ static bool take_block(struct vm_heap *w)
     for (uint32_t tries = 0; tries < SOFTIB_VERBS_BLOCKS_N; tries++) {
         uint32_t block = (hint + tries) % SOFTIB_VERBS_BLOCKS_N, none = 0;
 
+        if (!vm_reserve_entries(w, SOFTIB_VERBS_BLOCKS, sizeof none, __atomic_load_n(&head->block_high, __ATOMIC_RELAXED), block, 1))
+            return false;
         if (__atomic_load_n(&owners[block], __ATOMIC_RELAXED))
             continue;
+        if (!vm_reserve(w, SOFTIB_VERBS_KEYS + block * BLOCK_OCTETS, BLOCK_OCTETS))
+            return false;
         vm_raise(&head->block_high, block + 1);
         if (!__atomic_compare_exchange_n(&owners[block], &none, w->process, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
             continue;
@@ -95,7 +101,6 @@ void vm_key_give(struct softib_key *entry)
     __atomic_store_n(&entry->key, 0, __ATOMIC_SEQ_CST);
 }
 
-#define BLOCK_OCTETS (SOFTIB_VERBS_BLOCK_KEYS * sizeof(struct softib_key))
 #define KEPT 16     /* empty blocks that a process keeps */
 #define LOOKS 4096  /* it is looked for empty ones when so many keys were given back, or half of all */
 

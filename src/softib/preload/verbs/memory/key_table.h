@@ -9,10 +9,13 @@ static inline struct softib_key *vm_key(const struct vm_heap *w, uint32_t key)
     return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
 }
 
-/* Was its place ever anybody's? Behind that a look alone would take memory: the file is sparse. */
+/* Does its block belong to a process? Else a look would take memory, which may not be there: the file is sparse. */
 static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
 {
-    return (key >> 8) / SOFTIB_VERBS_BLOCK_KEYS < __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_RELAXED);
+    const uint32_t *owners = (const uint32_t *)vm_at(w, SOFTIB_VERBS_BLOCKS);
+    uint32_t block = (key >> 8) / SOFTIB_VERBS_BLOCK_KEYS;
+
+    return block < __atomic_load_n(&vm_head(w)->block_high, __ATOMIC_RELAXED) && __atomic_load_n(&owners[block], __ATOMIC_ACQUIRE);
 }
 
 /* A free key's entry with `key` set last by vm_key_publish; NULL: none left. Free again when `process` is 0. */

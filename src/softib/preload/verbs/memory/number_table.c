@@ -16,6 +16,9 @@ uint32_t vm_number_take(struct vm_heap *w, uint64_t object)
 
         if (number < 2 || number == SOFTIB_VERBS_NUMBERS_N - 1) /* QP0, QP1, multicast */
             continue;
+        if (!vm_reserve_entries(w, SOFTIB_VERBS_NUMBERS, sizeof none, __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED),
+                                number, 1))
+            return 0;
         vm_raise(&vm_head(w)->number_high, number + 1); /* first: the daemon must find it when we are killed */
         if (__atomic_compare_exchange_n(vm_number(w, number), &none, value, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
             return number;

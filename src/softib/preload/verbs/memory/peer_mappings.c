@@ -93,7 +93,7 @@ static void unmap_old(struct vm_heap *w)
 
 static bool is_closed(struct vm_heap *w, uint32_t key)
 {
-    return __atomic_load_n(&vm_key(w, key)->key, __ATOMIC_ACQUIRE) != key;
+    return !vm_key_is_there(w, key) || __atomic_load_n(&vm_key(w, key)->key, __ATOMIC_ACQUIRE) != key;
 }
 
 void vm_maps_tidy_slow(struct vm_heap *w)

@@ -69,6 +69,17 @@ uint32_t vm_version(const char *folder);
 void vm_renumber(struct vm_heap *w, uint32_t number, uint64_t started);
 void vm_close(struct vm_heap *w);
 
+/* -- reserve.c -- */
+
+/* Makes the pages of these octets of the file exist. False: there is no room, which is said once on stderr. */
+bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets);
+
+/* The same for entries first .. first + n - 1 of a table at `table`, as far as they lie behind the first `high`, which exist. */
+static inline bool vm_reserve_entries(const struct vm_heap *w, uint64_t table, uint64_t size, uint64_t high, uint64_t first, uint64_t n)
+{
+    return first + n <= high || vm_reserve(w, table + high * size, (first + n - high) * size);
+}
+
 /* -- heap.c -- */
 
 /* Zeroed memory in the heap; 0: none left. */

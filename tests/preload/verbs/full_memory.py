@@ -1,0 +1,66 @@
+"""A fabric whose directory is on a tmpfs of its own, in a mount namespace of its own: ``full_memory.py FOLDER SIZE SCENE PROGRAM``.
+
+Prints a JSON list: exit code and output of each program that ran, then what became of the daemon.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+folder, size, scene, program = sys.argv[1:]
+subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", folder], check=True)
+env = {**os.environ, "XDG_RUNTIME_DIR": folder}
+filler = Path(folder, "filler")
+
+
+def softib(*words: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "softib.cli.main", *words], env=env, capture_output=True, text=True, timeout=240
+    )
+
+
+def begin() -> subprocess.Popen:
+    words = ["run", "--node", "host-0002", "--", "env", "-u", "PYTHONPATH", program, "wait"]
+    return subprocess.Popen([sys.executable, "-m", "softib.cli.main", *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)  # fmt: skip
+
+
+def leave(octets: int) -> None:
+    """Fill the file system but for ``octets``."""
+    about = os.statvfs(folder)
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, about.f_bavail * about.f_frsize - octets))
+
+
+def one_alone(octets: int | None) -> None:
+    if octets is not None:
+        leave(octets)
+    running = begin()
+    said = running.communicate("\n", 120)[0]
+    ends.append((running.returncode, said))
+    filler.unlink(missing_ok=True)
+
+
+ends: list[tuple[int, str]] = []
+up = softib("up", f"{folder}.yaml", "--detach", "--name", "small")
+assert up.returncode == 0, up.stderr
+assert (
+    softib("run", "--node", "host-0002", "--", "true").returncode == 0
+)  # what it sees in /sys takes room, once a node
+if scene == "many":
+    programs = [begin() for _ in range(8)]
+    time.sleep(1.5)
+    ends = [(p.returncode, said) for p in programs for said in [p.communicate("\n", 240)[0]]]
+else:
+    one_alone(None)
+    for pages in json.loads(scene):
+        one_alone(pages * 4096)
+status = json.loads(softib("status", "small", "--json").stdout)["fabrics"]
+log = Path(folder, "softib", "small", "log").read_text()
+down = softib("down", "small")
+print(json.dumps({"ends": ends, "status": status, "log": log, "down": down.returncode}))
