@@ -3,6 +3,7 @@
 #include "keys.h"
 #include "timer.h"
 #include "../memory/hazards.h"
+#include "../memory/identity.h"
 #include "../memory/libc_calls.h"
 
 #include <errno.h>
@@ -158,15 +159,38 @@ static unsigned parts_there(struct iovec *there, const struct ve_part *parts, un
     return t;
 }
 
+/*
+ * The pid of `process` is its own still. It is asked once a millisecond and process: no pid comes round in that time. -ESRCH: it has
+ * ended; -EXDEV: it is in another PID namespace, and the pid is another's here.
+ */
+static int check_pid(struct ve_engine *e, uint32_t process)
+{
+    static uint64_t asked[256]; /* milliseconds << 16 | process */
+    uint64_t *last = &asked[process % 256], now = ve_now_ns() / 1000000 << 16 | process;
+
+    if (!vm_is_near(&e->w, process))
+        return -EXDEV;
+    if (__atomic_load_n(last, __ATOMIC_RELAXED) == now)
+        return 0;
+    if (!vm_runs(vm_process(&e->w, process)))
+        return -ESRCH;
+    __atomic_store_n(last, now, __ATOMIC_RELAXED);
+    return 0;
+}
+
 /* The kernel copies; at most about 2 GiB at a time. */
-static int copy_there(pid_t pid, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
+static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
                       bool put)
 {
     VM_KEEP_ERRNO;
     struct iovec there[VE_SGES + 3], here[VE_SGES + 2];
+    pid_t pid = (pid_t)vm_process(&e->w, process)->pid;
+    int error = check_pid(e, process);
     unsigned t = 0, h = 0;
     uint64_t left = 0, room = 0;
 
+    if (error)
+        return error;
     for (unsigned i = 0; i < parts_n; i++)
         room += parts[i].length;
     for (unsigned i = 0; i < iov_n; i++) {
@@ -200,7 +224,7 @@ static int copy_one(struct ve_engine *e, const struct ve_part *part, const struc
     if (part->here)
         copy_here(part, 1, iov, iov_n, put);
     else
-        error = copy_there((pid_t)vm_process(&e->w, part->process)->pid, part, 1, iov, iov_n, put);
+        error = copy_there(e, part->process, part, 1, iov, iov_n, put);
     if (part->key)
         vm_hazard_end(hazard);
     return error == -ESRCH && part->key ? -EFAULT : error;
@@ -234,7 +258,7 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
     if (imported)
         return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
-        return copy_there((pid_t)vm_process(&e->w, process)->pid, parts, parts_n, iov, iov_n, put);
+        return copy_there(e, process, parts, parts_n, iov, iov_n, put);
     copy_here(parts, parts_n, iov, iov_n, put);
     return 0;
 }

@@ -1,4 +1,5 @@
 /* Maps the file `verbs` and enters this process in it. */
+#include "identity.h"
 #include "peer_mappings.h"
 #include "shared_heap.h"
 
@@ -56,7 +57,7 @@ static void enter(struct vm_heap *w, uint32_t number, uint64_t started)
     w->owner = number | generation << 16;
     memset(p, 0, sizeof *p);
     p->generation = generation;
-    p->pid = (uint32_t)getpid();
+    vm_identify(p);
     p->started = started;
     __atomic_store_n(&p->alive, 1, __ATOMIC_RELEASE);
     vm_raise(&vm_head(w)->process_high, number);

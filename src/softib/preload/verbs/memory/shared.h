@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 8
+#define SOFTIB_VERBS_VERSION 9
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -58,16 +58,22 @@ struct softib_verbs {
     uint64_t block_sequence;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
 };
 
+/*
+ * A pid says who somebody is only inside the PID namespace that it was given in: elsewhere it is nobody's, or another's. So a pid is
+ * used by processes whose `pid_ns` is the same, and only while its pidfd is `pidfd`'s: memory/identity.h.
+ */
 struct softib_process {
-    uint32_t pid;
-    uint32_t alive;         /* 1: connected to the daemon, which clears it */
+    uint32_t pid;           /* in its PID namespace */
+    uint32_t alive;         /* 1: connected to the daemon, which clears it: what tells the death of one in another namespace */
     uint64_t started;
     uint32_t wake;          /* futex: work that waits in this process may go on */
     uint32_t sleeping;      /* its timer thread waits */
     uint32_t generation;    /* of its number: 1 .. 65535 */
     uint32_t reserved;
     uint64_t events;        /* softib_events of its contexts, 0: it has none */
-    uint64_t spare[3];      /* peers read `alive` with every message: the slots have lines of their own */
+    uint64_t pid_ns;        /* inode of its PID namespace, 0: not known */
+    uint64_t pidfd;         /* inode of its pidfd, which no other process ever has (pidfs, Linux 6.9), 0: none */
+    uint64_t spare;         /* peers read `alive` with every message: the slots have lines of their own */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
