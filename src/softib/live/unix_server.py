@@ -11,7 +11,7 @@ import selectors
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ __all__ = [
     "SeqpacketServer",
     "UnixServer",
     "descriptors",
+    "descriptors_beside",
     "peer_pid",
+    "peer_pidfd",
     "receive",
     "receive_fds",
 ]
@@ -37,9 +39,27 @@ ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)
 """Room for four descriptors beside a message; the kernel closes those beyond."""
 
 
+SO_PEERPIDFD = 77
+"""Linux 6.5 (asm-generic/socket.h); newer than Python's names."""
+
+
 def peer_pid(sock: socket.socket) -> int:
-    """The process at the other end (unix(7), SO_PEERCRED)."""
+    """The process at the other end (unix(7), SO_PEERCRED), as this PID namespace numbers it; 0: it is in none that is seen
+    from here."""
     return int(struct.unpack("=3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+
+
+def peer_pidfd(sock: socket.socket) -> int:
+    """A pidfd of the process at the other end, whatever namespace it is in; the caller closes it. -1: the system has none."""
+    try:
+        return int(sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD))
+    except OSError:
+        return -1
+
+
+def descriptors_beside(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
+    """What ``sendmsg`` takes to pass ``fds`` on beside a message."""
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
 
 def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
@@ -106,8 +126,7 @@ class SendQueue:
             if fd is None:
                 self.sock.send(message, SEND)
             else:  # socket.send_fds of Python 3.11 leaves the flags out, and would wait
-                rights = array.array("i", [fd])
-                self.sock.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], SEND)
+                self.sock.sendmsg([message], descriptors_beside([fd]), SEND)
         except BlockingIOError:
             return False
         except OSError:

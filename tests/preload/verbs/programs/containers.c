@@ -2,7 +2,7 @@
  * Two programs that share a folder and a fabric: `b` owns memory and, once connected, makes no call of verbs until `a` has
  * done with it; `a` writes, reads, adds, swaps and sends. The address of b's memory is also one of a's.
  *
- * containers a|b FOLDER KIND [octets]: KIND is plain, odd (no whole pages at the ends), threads, direct (threads, and a file open with
+ * containers a|b FOLDER KIND [octets] prints whether a maps b's memory, and whether b has a thread that serves. KIND is plain, odd (no whole pages at the ends), threads, direct (threads, and a file open with
  * O_DIRECT), file (a mapping of a file in FOLDER).
  */
 #include "rig.h"
@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define AT ((char *)0x600000000000)
 #define PART(n) ((n) * (octets / 4))
@@ -84,6 +85,31 @@ static char *memory(bool owner)
     return AT + (strcmp(kind, "odd") ? 0 : 104);
 }
 
+/* Does this process map memory of the other one? */
+static const char *maps(void)
+{
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[600], mine[60];
+    struct stat space;
+    bool found = false;
+
+    MUST(file && !stat("/proc/self/ns/pid", &space));
+    snprintf(mine, sizeof mine, "softib-memory-%d-%llx ", getpid(), (unsigned long long)space.st_ino);
+    while (fgets(line, sizeof line, file))
+        found = found || strstr(line, "/own.file") || (strstr(line, "softib-memory-") && !strstr(line, mine));
+    fclose(file);
+    return found ? "maps" : "does not map";
+}
+
+/* Has this process a thread that is not its own? */
+static const char *serves(void)
+{
+    struct stat tasks;
+
+    MUST(!stat("/proc/self/task", &tasks));
+    return (int)tasks.st_nlink - 2 > (!strcmp(kind, "threads") || !strcmp(kind, "direct") ? 2 : 1) ? "serves" : "does not serve";
+}
+
 static void as_b(struct ibv_cq *cq, char *m, uint64_t *word)
 {
     char octet;
@@ -93,7 +119,7 @@ static void as_b(struct ibv_cq *cq, char *m, uint64_t *word)
     MUST(is_filled(m + PART(3), PART(1), 'b'));
     MUST(*word == 42);
     MUST(rig_poll(cq).status == IBV_WC_SUCCESS && is_filled(m, 5001, 9));
-    puts("b: right");
+    printf("b: right, %s\n", serves());
 }
 
 static enum ibv_wc_status atomic(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, const struct end *b, bool swaps,
@@ -108,7 +134,13 @@ static enum ibv_wc_status atomic(struct ibv_qp *qp, struct ibv_cq *cq, struct ib
     return rig_poll(cq).status;
 }
 
-static void as_a(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, const struct end *b)
+/* What lies at the address of b's memory, but is not b's. */
+static bool is_untouched(const char *m)
+{
+    return is_filled(m, PART(3), 'a') && is_filled(m + PART(3), PART(1), 'a');
+}
+
+static void as_a(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, const struct end *b, const char *m)
 {
     char *own = mr->addr;
     uint64_t at = b->address;
@@ -116,7 +148,7 @@ static void as_a(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, const 
 
     fill(own, PART(1), 7);
     status = rig_send(qp, cq, IBV_WR_RDMA_WRITE, (uintptr_t)own, (uint32_t)PART(1) - 3, mr->lkey, at + PART(1), b->rkey, 0).status;
-    MUST(is_filled(AT, octets, 'a')); /* at b's address, but not b's */
+    MUST(is_untouched(m));
     if (status) {
         printf("a: refused: %s\n", ibv_wc_status_str(status));
         return;
@@ -131,9 +163,9 @@ static void as_a(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, const 
     MUST(!atomic(qp, cq, mr, b, true, 23, 42) && *(uint64_t *)(void *)own == 23);
     fill(own, 5001, 9);
     MUST(!rig_send(qp, cq, IBV_WR_SEND, (uintptr_t)own, 5001, mr->lkey, 0, 0, 0).status);
-    MUST(is_filled(AT, octets, 'a'));
+    MUST(is_untouched(m));
     put("a", "done", "", 1);
-    puts("a: right");
+    printf("a: right, %s\n", maps());
 }
 
 int main(int n, char **arguments)
@@ -152,6 +184,7 @@ int main(int n, char **arguments)
 
     m = memory(owner);
     fill(m, octets, (unsigned char)*me);
+    fill(m + PART(3), PART(1), (unsigned char)*me);
     *(uint64_t *)(void *)(m + PART(2)) = owner ? 3 : *(uint64_t *)(void *)(m + PART(2));
     struct ibv_mr *mr = ibv_reg_mr(pd, owner ? m : malloc(octets), octets, ALL);
 
@@ -169,6 +202,6 @@ int main(int n, char **arguments)
     if (owner)
         as_b(cq, m, (uint64_t *)(void *)(m + PART(2)));
     else
-        as_a(qp, cq, mr, &its);
+        as_a(qp, cq, mr, &its, m);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "../memory/hazards.h"
 #include "../memory/identity.h"
 #include "../memory/libc_calls.h"
+#include "../peers/orders.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -159,38 +160,33 @@ static unsigned parts_there(struct iovec *there, const struct ve_part *parts, un
     return t;
 }
 
-/*
- * The pid of `process` is its own still. It is asked once a millisecond and process: no pid comes round in that time. -ESRCH: it has
- * ended; -EXDEV: it is in another PID namespace, and the pid is another's here.
- */
-static int check_pid(struct ve_engine *e, uint32_t process)
+/* The pid of `process`, a near one, is its own still. It is asked once a millisecond: no pid comes round in that time. */
+static bool is_still(struct ve_engine *e, uint32_t process)
 {
     static uint64_t asked[256]; /* milliseconds << 16 | process */
     uint64_t *last = &asked[process % 256], now = ve_now_ns() / 1000000 << 16 | process;
 
-    if (!vm_is_near(&e->w, process))
-        return -EXDEV;
     if (__atomic_load_n(last, __ATOMIC_RELAXED) == now)
-        return 0;
+        return true;
     if (!vm_runs(vm_process(&e->w, process)))
-        return -ESRCH;
+        return false;
     __atomic_store_n(last, now, __ATOMIC_RELAXED);
-    return 0;
+    return true;
 }
 
-/* The kernel copies; at most about 2 GiB at a time. */
+/*
+ * The kernel copies, at most about 2 GiB at a time; the owner does where it may not (seccomp, ptrace), and where the pid is not one
+ * of this namespace.
+ */
 static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
                       bool put)
 {
     VM_KEEP_ERRNO;
     struct iovec there[VE_SGES + 3], here[VE_SGES + 2];
     pid_t pid = (pid_t)vm_process(&e->w, process)->pid;
-    int error = check_pid(e, process);
     unsigned t = 0, h = 0;
     uint64_t left = 0, room = 0;
 
-    if (error)
-        return error;
     for (unsigned i = 0; i < parts_n; i++)
         room += parts[i].length;
     for (unsigned i = 0; i < iov_n; i++) {
@@ -200,10 +196,16 @@ static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_par
     if (left > room)
         left = room;
     parts_n = parts_there(there, parts, parts_n, left, put);
+    if (!vm_is_near(&e->w, process))
+        return vp_order_copy(&e->w, process, put, there, parts_n, here, iov_n);
+    if (!is_still(e, process))
+        return -ESRCH;
     while (left) {
         ssize_t n = put ? process_vm_writev(pid, here + h, iov_n - h, there + t, parts_n - t, 0)
                         : process_vm_readv(pid, here + h, iov_n - h, there + t, parts_n - t, 0);
 
+        if (n < 0 && (errno == EPERM || errno == ENOSYS))
+            return vp_order_copy(&e->w, process, put, there + t, parts_n - t, here + h, iov_n - h);
         if (n <= 0)
             return n < 0 ? -errno : -EFAULT;
         left -= (uint64_t)n < left ? (uint64_t)n : left;

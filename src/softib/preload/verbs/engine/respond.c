@@ -16,18 +16,17 @@
 
 #define LOOK_NS 1000000
 
-/* A copy failed: the peer's memory is not there, or the peer is not, or the system forbids it, or it cannot be reached at all. */
+/* A copy failed: the peer's memory is not there, or the peer is not, or it can neither be reached nor does it serve. */
 static struct ve_outcome copy_failed(int error, enum ibv_wc_status status)
 {
     static bool reported;
-    const char *why = error == -EXDEV
-        ? "the peer's memory cannot be reached from this PID namespace (container); run both in one"
-        : "the system does not let this process copy from or to its peer's memory (ptrace); run both as one user, with "
-          "kernel.yama.ptrace_scope at most 1";
 
-    if ((error == -EPERM || error == -EXDEV) && !__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
-        fprintf(stderr, "softib: %s\n", why);
-    return error == -EFAULT || error == -EXDEV ? ve_done(status) : ve_lost();
+    if (error == -EFAULT)
+        return ve_done(status);
+    if (error == -EXDEV && !__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
+        fprintf(stderr, "softib: the system does not let this process copy from or to its peer's memory (another namespace, or ptrace), and "
+                        "the peer does not do it: it makes no call of verbs; see docs/recipes/containers.md\n");
+    return ve_lost();
 }
 
 struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32_t event)

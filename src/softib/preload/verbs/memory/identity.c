@@ -7,6 +7,7 @@
 #include "libc_calls.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -28,13 +29,48 @@ static uint64_t inode_of(int pidfd)
     return !fstatfs(pidfd, &system) && system.f_type == PIDFS && !fstat(pidfd, &info) ? info.st_ino : 0;
 }
 
+static uint64_t inode_at(const char *path)
+{
+    struct stat info;
+
+    return stat(path, &info) ? 0 : info.st_ino;
+}
+
+static uint32_t forks;
+
+static void in_child(void)
+{
+    forks++;
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+uint64_t vm_self(void)
+{
+    return (uint64_t)forks << 32 | (uint32_t)getpid();
+}
+
+uint64_t vm_pid_ns(void)
+{
+    static uint64_t found, of; /* a process stays where it is; a child may be elsewhere */
+
+    if (__atomic_load_n(&of, __ATOMIC_ACQUIRE) != vm_self()) {
+        __atomic_store_n(&found, inode_at("/proc/self/ns/pid"), __ATOMIC_RELAXED);
+        __atomic_store_n(&of, vm_self(), __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&found, __ATOMIC_RELAXED);
+}
+
 void vm_identify(struct softib_process *self)
 {
-    struct stat space;
     int pidfd = open_pidfd(getpid());
 
     self->pid = (uint32_t)getpid();
-    self->pid_ns = stat("/proc/self/ns/pid", &space) ? 0 : space.st_ino;
+    self->pid_ns = vm_pid_ns();
+    self->user_ns = inode_at("/proc/self/ns/user");
     self->pidfd = pidfd < 0 ? 0 : inode_of(pidfd);
     if (pidfd >= 0)
         close(pidfd);
