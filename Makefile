@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.softib-ready
 # The headers (*-dev) are what libsoftib-verbs.so is compiled with.
 STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibumad-dev libibverbs-dev librdmacm-dev \
 	rdma-core ibverbs-utils rdmacm-utils perftest python3-pyverbs ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev gcc \
-	ibacm mandoc
+	ibacm mandoc bubblewrap podman
 
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
 FABRICS := tests/live tests/preload tests/ulp

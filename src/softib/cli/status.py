@@ -22,7 +22,7 @@ def command(name: str | None, prune: bool, as_json: bool) -> int:
     for left, octets in softib.stale_fabrics(prune) if prune or name is None else []:
         amount = f"{octets / 1e6:.1f} MB"
         what = f"freed {amount}" if prune else f"{amount} of memory are left; 'softib status --prune' frees them"
-        click.echo(f"softib: {printable(left)}: its daemon was killed; {what}", err=True)
+        click.echo(f"softib: {shown(left)}: its daemon was killed; {what}", err=True)
     fabrics = softib.running_fabrics() if name is None else [softib.RunningFabric(name)]
     statuses = [fabric.status() for fabric in fabrics]
     if as_json:

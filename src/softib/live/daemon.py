@@ -95,7 +95,7 @@ class Daemon:
         self.server = IbsimServer(self.router, sockets, self.selector)
         self.ranks = Ranks(self.server.finder)
         self.umads = UmadServer(self.router, instance.folder, self.selector)
-        self.verbs = VerbsServer(self.router, self.traffic, instance.folder, self.selector, clock_ps)
+        self.verbs = VerbsServer(self.router, self.traffic, self.shared, instance.folder, self.selector, clock_ps)
         unread = UnreadCompletions(self.verbs.memory)
         self.cm = RdmaCmServer(self.router, instance.folder, self.selector, self.umads.views, unread=unread)
         self.operations = Operations(self)

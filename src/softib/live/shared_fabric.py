@@ -13,11 +13,13 @@ reads a lazy column that way: :meth:`SharedFabric.snapshot` reads the extents th
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import json
 import mmap
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +32,13 @@ from softib.fabric.model import Fabric, Source
 from softib.live.c_header import CHeader
 from softib.live.proc import descriptor_path
 
-__all__ = ["HEADER", "SharedFabric"]
+__all__ = ["HEADER", "SharedFabric", "asks_for_files"]
 
 HEADER = CHeader("shared_fabric.h")
+SERVER = CHeader("verbs/fabric/server.h")
 MAGIC = b"SOFTIBv"
+LAZY_NAME = "softib-lazy"
+ANSWER_S = 30
 PAGE = 4096
 EAGER, LAZY = 0, 1
 
@@ -51,11 +56,11 @@ def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
 
 
 class SharedFabric:
-    """A mapped fabric. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone. ``lazy_fd`` is open in
-    the daemon (-1 elsewhere)."""
+    """A mapped fabric. ``fabric`` has its arrays; ``epoch`` may be written by the daemon alone. ``files`` are the
+    descriptors of both files, to read, in the daemon (elsewhere none)."""
 
-    def __init__(self, fabric: Fabric, header: np.ndarray, lazy_fd: int = -1):
-        self.fabric, self.header, self.lazy_fd = fabric, header, lazy_fd
+    def __init__(self, fabric: Fabric, header: np.ndarray, files: tuple[int, ...] = ()):
+        self.fabric, self.header, self.files = fabric, header, files
 
     @property
     def epoch(self) -> int:
@@ -103,7 +108,7 @@ class SharedFabric:
             if column.name not in LAZY_COLUMNS or array.view(np.uint8).any():
                 getattr(shared, column.name)[...] = array
         header["magic"] = MAGIC
-        return cls(shared, header, lazy_fd)
+        return cls(shared, header, (os.open(path, os.O_RDONLY | os.O_CLOEXEC), lazy_fd))
 
     @classmethod
     def open(cls, path: Path) -> SharedFabric:
@@ -122,9 +127,9 @@ class SharedFabric:
 
     def close(self) -> None:
         """Let go of what the daemon holds beside the mapping."""
-        if self.lazy_fd >= 0:
-            os.close(self.lazy_fd)
-            self.lazy_fd = -1
+        for fd in self.files:
+            os.close(fd)
+        self.files = ()
 
 
 def _pages(octets: int) -> int:
@@ -150,7 +155,7 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
 
 def _sparse(size: int) -> tuple[int, mmap.mmap]:
     """A descriptor of ``size`` octets that cost nothing until they are written, and their mapping."""
-    fd = os.memfd_create("softib-lazy", os.MFD_CLOEXEC)
+    fd = os.memfd_create(LAZY_NAME, os.MFD_CLOEXEC)
     os.ftruncate(fd, max(size, PAGE))
     return fd, mmap.mmap(fd, max(size, PAGE))
 
@@ -205,11 +210,40 @@ def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, 
     version = HEADER.constant("SHARED_FABRIC_VERSION")
     if header["magic"].item() != MAGIC or int(header["version"]) != version or int(header["size"]) != len(octets):
         raise UnreadableFile(f"{path}: not a shared fabric of version {version}")
-    pid = int(header["pid"])
-    lazy = descriptor_path(pid, int(header["lazy_fd"]))
-    if not lazy.exists():
-        raise UnreadableFile(f"{path}: the daemon of this shared fabric (pid {pid}) has ended")
-    return header, octets, _open(lazy, take, int(header["lazy_size"]))
+    return header, octets, _lazy(path, header, take)
+
+
+def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) -> Octets:
+    """The second file: the daemon's descriptor where its pid leads to it, else as the daemon hands it over: in another
+    container the pid is another's."""
+    pid, size = int(header["pid"]), int(header["lazy_size"])
+    link = descriptor_path(pid, int(header["lazy_fd"]))
+    with contextlib.suppress(OSError):
+        if os.readlink(link).startswith(f"/memfd:{LAZY_NAME}") and link.stat().st_size == max(size, PAGE):
+            return _open(link, take, size)
+    files = _handed_over(path.with_name("verbs.sock"))
+    try:
+        if not files:
+            raise UnreadableFile(f"{path}: the daemon of this shared fabric (pid {pid}) has ended")
+        return take(files[SERVER.constant("SERVER_LAZY")], max(size, PAGE))
+    finally:
+        for fd in files:
+            os.close(fd)
+
+
+def asks_for_files() -> bytes:
+    """A greeting of who is no program: it gets the descriptors of the fabric's files."""
+    return b"".join(SERVER.constant(name).to_bytes(4, "little") for name in ("SERVER_MAGIC", "SERVER_VERSION"))
+
+
+def _handed_over(address: Path) -> list[int]:
+    """The descriptors that the daemon at the socket ``address`` hands over; none where there is none."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(ANSWER_S)
+        sock.connect(str(address))
+        sock.send(asks_for_files())
+        return socket.recv_fds(sock, 4096, SERVER.constant("SERVER_FILES"), socket.MSG_CMSG_CLOEXEC)[1]
+    return []
 
 
 def _open(path: Path, take: Callable[[int, int], Octets], least: int) -> Octets:

@@ -15,7 +15,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ __all__ = [
     "SeqpacketServer",
     "UnixServer",
     "descriptors",
+    "descriptors_beside",
+    "peer_pidfd",
     "receive",
     "receive_fds",
 ]
@@ -44,6 +46,23 @@ SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
 ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)
 """Room for four descriptors beside a message; the kernel closes those beyond."""
+
+
+SO_PEERPIDFD = 77
+"""Linux 6.5 (asm-generic/socket.h); newer than Python's names."""
+
+
+def peer_pidfd(sock: socket.socket) -> int:
+    """A pidfd of the process at the other end, whatever namespace it is in; the caller closes it. -1: the system has none."""
+    try:
+        return int(sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD))
+    except OSError:
+        return -1
+
+
+def descriptors_beside(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
+    """What ``sendmsg`` takes to pass ``fds`` on beside a message."""
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
 
 def descriptors(ancillary: Iterable[tuple[int, int, bytes]]) -> list[int]:
@@ -110,8 +129,7 @@ class SendQueue:
             if fd is None:
                 self.sock.send(message, SEND)
             else:  # socket.send_fds of Python 3.11 leaves the flags out, and would wait
-                rights = array.array("i", [fd])
-                self.sock.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], SEND)
+                self.sock.sendmsg([message], descriptors_beside([fd]), SEND)
         except BlockingIOError:
             return False
         except OSError:

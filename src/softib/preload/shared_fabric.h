@@ -9,7 +9,7 @@
  * who caches a path looks at it again when the epoch moved. `magic` is written last.
  *
  * Columns that most fabrics never write (`store` SOFTIB_LAZY) lie in a second, sparse file of `lazy_size` octets, a
- * memfd of the daemon: "/proc/PID/fd/LAZY_FD", where their `offset` counts. Its pages come to life when the daemon
+ * memfd of the daemon, which it hands over (verbs/fabric/server.h): "/proc/PID/fd/LAZY_FD" in its own PID namespace, where their `offset` counts. Its pages come to life when the daemon
  * writes them, and no full file system can refuse that. Who maps it brings pages to life by looking at them; pread does
  * not. `texts` octets at `texts_at` are JSON: what files say besides the wire fields (labels, systems).
  */

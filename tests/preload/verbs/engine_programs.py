@@ -28,12 +28,12 @@ FLAGS = (
     "-Wno-tsan",
     "-fno-omit-frame-pointer",
 )
-INCLUDES = tuple(f"-I{folder}" for folder in (VERBS, VERBS / "memory", VERBS / "engine", HERE))
+INCLUDES = tuple(f"-I{folder}" for folder in (VERBS, VERBS / "memory", VERBS / "peers", VERBS / "engine", HERE))
 
 
 @functools.cache
 def program(
-    name: str, folders: tuple[str, ...] = ("memory",), more: tuple[str, ...] = (), files: tuple[str, ...] = ()
+    name: str, folders: tuple[str, ...] = ("memory", "peers"), more: tuple[str, ...] = (), files: tuple[str, ...] = ()
 ) -> Path:
     """``engine/NAME.c`` with all of ``folders`` and ``files`` of the library, compiled once a test run; skips where that
     cannot be."""
@@ -92,7 +92,7 @@ SANITIZERS = {
 }
 
 
-FOLDERS = ("memory", "engine")
+FOLDERS = ("memory", "peers", "engine")
 
 
 OPTIONS = {"TSAN_OPTIONS": "halt_on_error=0 exitcode=66", "ASAN_OPTIONS": "detect_leaks=0"}

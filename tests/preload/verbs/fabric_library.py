@@ -101,7 +101,9 @@ class SharedFabricInC:
         self.fabric = self.shared.fabric
         self.memory = ct.create_string_buffer(4096)
         why = ct.create_string_buffer(512)
-        error = self.library.sv_shared_fabric_map(self.memory, str(folder / "shared_fabric").encode(), why, len(why))
+        error = self.library.sv_shared_fabric_map(
+            self.memory, *self.shared.files, b"shared_fabric", why, ct.c_size_t(len(why))
+        )
         assert error == 0, why.value
 
     def walk(self, port: int, dlid: int, **more: int) -> Path_:

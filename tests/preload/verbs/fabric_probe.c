@@ -1,4 +1,5 @@
 /* What the tests need of preload/verbs/fabric beside its own functions: inline ones, and loops that are timed. */
+#include <fcntl.h>
 #include <time.h>
 
 #include "internal.h"
@@ -73,7 +74,7 @@ int probe_link_clocks(const struct sv_shared_fabric *fabric, const char *traffic
         sv_cells_close(cells);
     cells = sv_fabric_cells = NULL;
     sv_shared_fabric = *fabric;
-    error = sv_cells_open(&cells, traffic, 1, why, sizeof why);
+    error = sv_cells_open(&cells, open(traffic, O_RDWR | O_CLOEXEC), traffic, 1, why, sizeof why);
     sv_fabric_cells = cells;
     return error;
 }

@@ -21,7 +21,15 @@ from softib.live.admission import peer_of
 from softib.live.c_header import CHeader
 from softib.live.mad_router import MadRouter
 from softib.live.proc import process_start
-from softib.live.unix_server import SendQueue, SeqpacketServer, receive, receive_fds
+from softib.live.shared_fabric import SharedFabric, asks_for_files
+from softib.live.unix_server import (
+    SendQueue,
+    SeqpacketServer,
+    descriptors_beside,
+    peer_pidfd,
+    receive,
+    receive_fds,
+)
 from softib.live.verbs.async_events import PortEvents
 from softib.live.verbs.shared_heap import SharedHeap
 from softib.live.verbs.traffic import Traffic
@@ -75,9 +83,10 @@ class VerbsServer(SeqpacketServer):
     """Listens at ``folder/verbs.sock``. ``on_join`` and ``on_leave`` are called with each :class:`Process`: before it gets
     its number, and when its traffic has been added up. What is not understood ends the connection or is refused."""
 
-    def __init__(self, router: MadRouter, traffic: Traffic, folder: Path, selector: selectors.BaseSelector,
-                 clock: Callable[[], int]):  # fmt: skip
+    def __init__(self, router: MadRouter, traffic: Traffic, fabric: SharedFabric, folder: Path,
+                 selector: selectors.BaseSelector, clock: Callable[[], int]):  # fmt: skip
         super().__init__(folder / "verbs.sock", selector)
+        self.fabric = fabric
         self.router, self.traffic, self.clock = router, traffic, clock
         self.processes: dict[int, Process] = {}
         self.on_join: list[Hook] = []
@@ -100,9 +109,12 @@ class VerbsServer(SeqpacketServer):
     def greeted(self, sock: socket.socket, message: bytes) -> None:
         """A program joins."""
         error, process = self._welcome(message, sock)
+        files = [] if error else [*self.fabric.files, self.memory.fd, self.traffic.fd]
         with contextlib.suppress(OSError):
             if message:
-                sock.send(reply(error, process.number if process else 0))
+                sock.sendmsg(
+                    [reply(error, process.number if process else 0)], descriptors_beside(files) if files else []
+                )
         if process is None:
             sock.close()
             return
@@ -116,6 +128,8 @@ class VerbsServer(SeqpacketServer):
         kind = types()["softib_server_hello"]
         if len(message) < 8 or int.from_bytes(message[:4], "little") != constant("SERVER_MAGIC"):
             return errno.EPROTO, None
+        if message == asks_for_files():
+            return 0, None
         if int.from_bytes(message[4:8], "little") != constant("SERVER_VERSION") or len(message) != kind.itemsize:
             return errno.EPROTO, None  # the answer names our version
         hello = np.frombuffer(message, kind)[0]
@@ -127,8 +141,7 @@ class VerbsServer(SeqpacketServer):
             self.memory.reserve_row(number)
         except OSError:
             return errno.ENOMEM, None
-        started = process_start(pid) or int(hello["started"])
-        process = Process(number, pid, started, hello["view"].decode("utf-8", "replace"), sock)
+        process = Process(number, pid, process_start(pid), hello["view"].decode("utf-8", "replace"), sock)
         self.processes[number] = process
         for hook in self.on_join:
             hook(process)
@@ -234,9 +247,10 @@ class VerbsServer(SeqpacketServer):
         for node, queue in list(process.events):
             self._unsubscribe(process, node, queue)
         self.selector.unregister(process.sock)
+        pidfd = peer_pidfd(process.sock)
         process.sock.close()
         self.traffic.release(process.number, self.clock())
-        self.memory.leave(process.number, process.pid, process.started)
+        self.memory.leave(process.number, process.pid, process.started, pidfd)
         for hook in self.on_leave:
             hook(process)
 

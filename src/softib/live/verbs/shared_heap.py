@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import select
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,11 +37,26 @@ TABLES = {
 
 @dataclass(frozen=True)
 class EndedProgram:
-    """A program that has hung up; its memory is free when the process ``pid`` that began at ``started`` has ended."""
+    """A program that has hung up; its memory is free when its process has ended: ``pidfd`` tells, where the system has none
+    (-1) the ``pid`` that began at ``started``."""
 
     number: int
     pid: int
     started: int
+    pidfd: int = -1
+
+    def runs(self) -> bool:
+        """It has hung up, but executes still."""
+        if self.pidfd < 0:
+            return is_running(self.pid, self.started)
+        end = select.poll()
+        end.register(self.pidfd, select.POLLIN)
+        return not end.poll(0)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
 
 
 class SharedHeap:
@@ -102,8 +118,9 @@ class SharedHeap:
 
     # -- a program leaves --
 
-    def leave(self, number: int, pid: int, started: int) -> None:
-        """Process ``number`` has hung up: from now on no program finds its objects. :meth:`tick` frees them."""
+    def leave(self, number: int, pid: int, started: int, pidfd: int = -1) -> None:
+        """Process ``number`` has hung up: from now on no program finds its objects. :meth:`tick` frees them, and closes
+        ``pidfd``."""
         self.processes["alive"][number] = 0
         numbers = self._numbers_of(number)
         self._empty_regions_of(numbers)
@@ -113,7 +130,7 @@ class SharedHeap:
             self.keys["key"][keys] = 0
         for name in self._sockets_of(number):
             name.unlink(missing_ok=True)
-        self.pending[number] = EndedProgram(number, pid, started)
+        self.pending[number] = EndedProgram(number, pid, started, pidfd)
         self.tick()
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
@@ -129,8 +146,9 @@ class SharedHeap:
     def tick(self) -> None:
         """Free what ended programs left and no living one uses."""
         for ended in [*self.pending.values()]:
-            if not self._in_use(ended.number) and not is_running(ended.pid, ended.started):
+            if not self._in_use(ended.number) and not ended.runs():
                 self._free(ended.number)
+                ended.close()
                 del self.pending[ended.number]
 
     def _in_use(self, number: int) -> bool:
@@ -224,5 +242,7 @@ class SharedHeap:
         self.path.unlink(missing_ok=True)
         for name in self.path.parent.glob("wake-*-*"):
             name.unlink(missing_ok=True)
+        for ended in self.pending.values():
+            ended.close()
         with contextlib.suppress(OSError):
             os.close(self.fd)

@@ -69,8 +69,9 @@ class Traffic:
                 os.posix_fallocate(fd, 0, constant("CHUNK_OCTETS"))
                 os.posix_fallocate(fd, link_clocks_at, max(1, ports * LINK_CLOCK_SIZE))  # never a SIGBUS later
                 self.memory = mmap.mmap(fd, size)
-            finally:
+            except BaseException:
                 os.close(fd)
+                raise
         except OSError as error:
             raise InputError(f"{path}: cannot be made: {error.strerror or error}") from None
         octets = np.frombuffer(self.memory, np.uint8)
@@ -79,7 +80,7 @@ class Traffic:
         head["version"], head["chunks"], head["size"] = constant("TRAFFIC_VERSION"), chunks, size
         head["pid"], head["link_clocks_at"], head["link_clocks"] = os.getpid(), link_clocks_at, ports
         head["magic"] = MAGIC
-        self.head = head
+        self.head, self.fd = head, fd
         fold_cells(self.tables, self.cells, 0)  # compiled now, not while somebody waits
         self.release(0xFFFFFFFF)
 
@@ -101,3 +102,6 @@ class Traffic:
     def close(self) -> None:
         """Remove the file; who still maps it counts for nobody."""
         self.path.unlink(missing_ok=True)
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

@@ -96,6 +96,7 @@ static void name_file(struct rig *w, struct softib_key *k, const char *path)
     file = vm_at(&w->e.w, k->file);
     file->device = info.st_dev;
     file->inode = info.st_ino;
+    file->fd = -1;
     snprintf(file->path, sizeof file->path, "%s", path);
     file->from = k->address;
     file->to = k->address + k->length;

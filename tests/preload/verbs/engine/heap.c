@@ -97,7 +97,7 @@ static void inherit(void)
 {
     uint64_t mine = vm_alloc(&w, 192), other;
 
-    vm_renumber(&w, 4, 0);
+    vm_renumber(&w, 4);
     vm_free(&w, mine, 192);
     other = vm_alloc(&w, 192);
     MUST(other / SOFTIB_VERBS_CHUNK != mine / SOFTIB_VERBS_CHUNK);
@@ -130,7 +130,7 @@ static void keys(void)
 
 int main(int argc, char **argv)
 {
-    MUST(argc == 4 && !vm_open(&w, argv[1], 3, 0));
+    MUST(argc == 4 && !vm_open(&w, argv[1], -1, 3));
     srand((unsigned)atoi(argv[2]));
     play(atoi(argv[3]));
     keys();

@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     random = seed + 88172645463325252ull;
     end = ve_now_ns() + strtoull(argv[3], NULL, 10) * 1000000000;
     slots = mmap(NULL, SLOTS * sizeof *slots, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    MUST(slots != MAP_FAILED && !vm_open(&w, folder, 1, 0));
+    MUST(slots != MAP_FAILED && !vm_open(&w, folder, -1, 1));
     for (uint32_t i = 0; i < SLOTS; i++)
         begin(i);
     while (ve_now_ns() < end) {

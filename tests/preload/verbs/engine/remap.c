@@ -417,27 +417,27 @@ static void mappings(void)
     uint64_t *hazard;
     uint32_t key;
 
-    MUST(mkdtemp(folder) && !vm_open(&owner, folder, 1, 1) && !vm_open(&peer, folder, 2, 1));
+    MUST(mkdtemp(folder) && !vm_open(&owner, folder, -1, 1) && !vm_open(&peer, folder, -1, 2));
     for (int round = 0; round < 3 * VM_MAPS; round++) { /* more keys than places */
         add(&r, at, 16 * PAGE);
-        file = (struct softib_file){ .from = r.shared_from, .to = r.shared_to, .at = r.file_at, .device = r.device, .inode = r.inode };
-        snprintf(file.path, sizeof file.path, "/proc/%d/fd/%d", (int)getpid(), r.fd);
+        file = (struct softib_file){ .from = r.shared_from, .to = r.shared_to, .at = r.file_at, .device = r.device, .inode = r.inode,
+                                      .fd = r.fd };
         k = vm_key_take(&owner, &key);
         MUST(k);
         vm_key_publish(k, key);
         hazard = vm_hazard(&peer, 1, false);
-        mapped = vm_map_of(&peer, &file, key);
-        MUST(mapped && vm_map_of(&peer, &file, key) == mapped);
+        mapped = vp_map_of(&peer, &file, key);
+        MUST(mapped && vp_map_of(&peer, &file, key) == mapped);
         *at = (char)round;
         MUST(*mapped == (char)round);
         vm_key_give(k);
         __atomic_fetch_add(&vm_head(&owner)->drops, 1, __ATOMIC_RELEASE);
         if (round % 3 == 0) { /* in use: it stays */
-            vm_maps_tidy(&peer);
+            vp_maps_tidy(&peer);
             *at = (char)(round + 1);
             MUST(*(volatile char *)mapped == (char)(round + 1));
             vm_hazard_end(hazard);
-            vm_maps_tidy(&peer);
+            vp_maps_tidy(&peer);
             MUST(msync(mapped, PAGE, MS_ASYNC)); /* nothing is there */
         } else {
             vm_hazard_end(hazard);
@@ -445,8 +445,8 @@ static void mappings(void)
         k->process = 0;
         vm_region_drop(&r);
     }
-    snprintf(file.path, sizeof file.path, "/proc/%d/fd/0", (int)getpid());
-    MUST(!vm_map_of(&peer, &file, key + 256)); /* another file */
+    file.fd = 0;
+    MUST(!vp_map_of(&peer, &file, key + 256)); /* another file */
     snprintf(name, sizeof name, "%s/verbs", folder);
     unlink(name);
     rmdir(folder);

@@ -18,7 +18,7 @@
 void rig_open(struct rig *w, const char *folder, uint32_t number, uint32_t row)
 {
     memset(w, 0, sizeof *w);
-    MUST(!vm_open(&w->e.w, folder, number, 0));
+    MUST(!vm_open(&w->e.w, folder, -1, number));
     pthread_mutex_init(&w->e.lock, NULL);
     ve_quiesce_begin(&w->e);
     w->device.node = row;

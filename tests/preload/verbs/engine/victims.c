@@ -72,11 +72,11 @@ static int victim(const char *folder, uint32_t number, uint32_t child, int amoun
 {
     static struct vm_heap w;
 
-    if (vm_open(&w, folder, number, 0))
+    if (vm_open(&w, folder, -1, number))
         return 1;
     take(&w, amount);
     if (child && !fork()) {
-        vm_renumber(&w, child, 0);
+        vm_renumber(&w, child);
         take(&w, amount);
         if (write(ready_fd, "", 1) != 1)
             return 1;
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 
     while (argc == 2 && fgets(line, sizeof line, stdin)) {
         if (sscanf(line, "stay %u %u", &number, &other) == 2) {
-            if (vm_open(&heap, argv[1], number, 0))
+            if (vm_open(&heap, argv[1], -1, number))
                 return 1;
             hazard = vm_hazard(&heap, other, false);
             puts("stays");

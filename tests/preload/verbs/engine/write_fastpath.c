@@ -50,6 +50,7 @@ static void name_file(struct softib_key *k)
     file = vm_at(&two.e.w, k->file);
     file->device = info.st_dev;
     file->inode = info.st_ino;
+    file->fd = -1;
     snprintf(file->path, sizeof file->path, "%s", path);
     file->from = k->address > start ? k->address : start;
     file->to = k->address + k->length < end ? k->address + k->length : end;
@@ -221,7 +222,7 @@ int main(int argc, char **argv)
             change();
         repeat += write_some(step, !strcmp(argv[4], "long"));
         if (!some(16))
-            vm_maps_tidy(&one.e.w);
+            vp_maps_tidy(&one.e.w);
     }
     MUST(path_changes > steps / 400);
     printf("%016llx %llu %u\n", (unsigned long long)seen, (unsigned long long)cells[1].packets[0], repeat);

@@ -5,6 +5,7 @@
 #include "../engine/record.h"
 #include "../engine/sq_sched.h"
 #include "../engine/timer.h"
+#include "../peers/orders.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -21,21 +22,17 @@ static struct va_device *devices;
 static unsigned devices_n;
 static bool ready;
 
-static uint64_t started(void)
-{
-    return ve_now_ns(); /* tells one life of a number from the next */
-}
-
 /* In a forked child: nothing of what the parent made is the child's. */
 static void forget(void)
 {
     va_engine.waiting = NULL;
     va_engine.tagged = NULL;
     va_engine.timer_runs = false;
+    vp_serve_forget();
     ve_record_forget();
     pthread_mutex_init(&va_engine.lock, NULL);
     ve_quiesce_begin(&va_engine);
-    vm_renumber(&va_engine.w, sv_fabric_process(), started());
+    vm_renumber(&va_engine.w, sv_fabric_process());
 }
 
 /* The memory of verbs cannot be used: one line says why, as for all that keeps devices away (SOFTIB_QUIET=1: none). */
@@ -65,7 +62,7 @@ static int join(void)
     error = sv_fabric_join();
     if (error || ready)
         return error;
-    error = vm_open(&va_engine.w, sv_fabric_folder(), sv_fabric_process(), started());
+    error = vm_open(&va_engine.w, sv_fabric_folder(), sv_fabric_memory(), sv_fabric_process());
     if (error) {
         refuse(error);
         return error;

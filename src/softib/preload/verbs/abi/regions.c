@@ -8,6 +8,7 @@
 #include "../memory/key_table.h"
 #include "../memory/locks.h"
 #include "../memory/vma.h"
+#include "../peers/orders.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ struct mapped_range {
     bool mapped, writable;
     bool shared;            /* one file mapping of others' reach holds all of it */
     uint64_t file_at, inode, device;
-    char path[240];
+    char path[236];
 };
 
 static bool look_at(const struct vm_vma *of, void *to_fill)
@@ -84,7 +85,8 @@ static void add_region(struct va_mr *m, uint64_t from, uint64_t to, unsigned acc
 {
     pthread_mutex_lock(&va_engine.lock);
     vm_region_add(&m->region, from, to, access & IBV_ACCESS_LOCAL_WRITE,
-                  may_move && !(access & IBV_ACCESS_ON_DEMAND) ? moves() : VM_STAYS, va_engine.timer_runs);
+                  may_move && !(access & IBV_ACCESS_ON_DEMAND) ? moves() : VM_STAYS,
+                  va_engine.timer_runs + vp_serve_threads());
     pthread_mutex_unlock(&va_engine.lock);
     if (ve_is_strict() && m->region.holder == VM_HELD_BY_IO)
         ve_warn("registered memory stays private, as the program has O_DIRECT files, an AIO context or an io_uring: peers copy to it "
@@ -102,11 +104,10 @@ static void name_file(struct softib_key *k, const struct vm_region *r, const str
     file = vm_at(&va_engine.w, k->file);
     if (r->moved) {
         *file = (struct softib_file){ .from = r->shared_from, .to = r->shared_to, .at = r->file_at, .device = r->device,
-                                      .inode = r->inode };
-        snprintf(file->path, sizeof file->path, "/proc/%d/fd/%d", (int)getpid(), r->fd);
+                                      .inode = r->inode, .fd = r->fd };
     } else {
         *file = (struct softib_file){ .from = k->address, .to = k->address + k->length, .at = g->file_at,
-                                      .device = g->device, .inode = g->inode };
+                                      .device = g->device, .inode = g->inode, .fd = -1 };
         memcpy(file->path, g->path, sizeof file->path);
     }
 }

@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "calls.h"
+#include "../memory/identity.h"
 
 static int link_fd = -1;
-static pid_t owner;
+static uint64_t owner;
 static uint32_t process, generation;
 
 /* The daemon's socket is in the folder of the umad devices' socket. */
@@ -69,7 +70,7 @@ static int linked(void)
 {
     struct softib_cm_hello hello = { .kind = SOFTIB_CM_PROCESS };
 
-    if (link_fd >= 0 && owner == getpid())
+    if (link_fd >= 0 && owner == vm_self())
         return 0;
     if (link_fd >= 0)
         cm_real()->close(link_fd);
@@ -83,14 +84,14 @@ static int linked(void)
         return error;
     }
     link_fd = fd;
-    owner = getpid();
+    owner = vm_self();
     generation++;
     return 0;
 }
 
 uint32_t cm_generation(void)
 {
-    return link_fd >= 0 && owner == getpid() ? generation : generation + 1;
+    return link_fd >= 0 && owner == vm_self() ? generation : generation + 1;
 }
 
 int cm_connect_channel(struct cm_channel *channel)

@@ -3,7 +3,9 @@
 #include "keys.h"
 #include "timer.h"
 #include "../memory/hazards.h"
+#include "../memory/identity.h"
 #include "../memory/libc_calls.h"
+#include "../peers/orders.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -158,12 +160,30 @@ static unsigned parts_there(struct iovec *there, const struct ve_part *parts, un
     return t;
 }
 
-/* The kernel copies; at most about 2 GiB at a time. */
-static int copy_there(pid_t pid, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
+/* The pid of `process`, a near one, is its own still. It is asked once a millisecond: no pid comes round in that time. */
+static bool is_still(struct ve_engine *e, uint32_t process)
+{
+    static uint64_t asked[256]; /* milliseconds << 16 | process */
+    uint64_t *last = &asked[process % 256], now = ve_now_ns() / 1000000 << 16 | process;
+
+    if (__atomic_load_n(last, __ATOMIC_RELAXED) == now)
+        return true;
+    if (!vm_runs(vm_process(&e->w, process)))
+        return false;
+    __atomic_store_n(last, now, __ATOMIC_RELAXED);
+    return true;
+}
+
+/*
+ * The kernel copies, at most about 2 GiB at a time; the owner does where it may not (seccomp, ptrace), and where the pid is not one
+ * of this namespace.
+ */
+static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n, const struct iovec *iov, unsigned iov_n,
                       bool put)
 {
     VM_KEEP_ERRNO;
     struct iovec there[VE_SGES + 3], here[VE_SGES + 2];
+    pid_t pid = (pid_t)vm_process(&e->w, process)->pid;
     unsigned t = 0, h = 0;
     uint64_t left = 0, room = 0;
 
@@ -176,10 +196,16 @@ static int copy_there(pid_t pid, const struct ve_part *parts, unsigned parts_n, 
     if (left > room)
         left = room;
     parts_n = parts_there(there, parts, parts_n, left, put);
+    if (!vm_is_near(&e->w, process))
+        return vp_order_copy(&e->w, process, put, there, parts_n, here, iov_n);
+    if (!is_still(e, process))
+        return -ESRCH;
     while (left) {
         ssize_t n = put ? process_vm_writev(pid, here + h, iov_n - h, there + t, parts_n - t, 0)
                         : process_vm_readv(pid, here + h, iov_n - h, there + t, parts_n - t, 0);
 
+        if (n < 0 && (errno == EPERM || errno == ENOSYS))
+            return vp_order_copy(&e->w, process, put, there + t, parts_n - t, here + h, iov_n - h);
         if (n <= 0)
             return n < 0 ? -errno : -EFAULT;
         left -= (uint64_t)n < left ? (uint64_t)n : left;
@@ -200,7 +226,7 @@ static int copy_one(struct ve_engine *e, const struct ve_part *part, const struc
     if (part->here)
         copy_here(part, 1, iov, iov_n, put);
     else
-        error = copy_there((pid_t)vm_process(&e->w, part->process)->pid, part, 1, iov, iov_n, put);
+        error = copy_there(e, part->process, part, 1, iov, iov_n, put);
     if (part->key)
         vm_hazard_end(hazard);
     return error == -ESRCH && part->key ? -EFAULT : error;
@@ -234,7 +260,7 @@ static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *par
     if (imported)
         return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
-        return copy_there((pid_t)vm_process(&e->w, process)->pid, parts, parts_n, iov, iov_n, put);
+        return copy_there(e, process, parts, parts_n, iov, iov_n, put);
     copy_here(parts, parts_n, iov, iov_n, put);
     return 0;
 }

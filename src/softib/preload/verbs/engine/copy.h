@@ -16,7 +16,7 @@ struct ve_part { /* of a process's memory */
     uint64_t version;               /* of that key */
 };
 
-/* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EPERM. */
+/* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EAGAIN, -EXDEV. */
 int ve_put(struct ve_engine *e, uint32_t process, const struct ve_part *to, unsigned to_n, const struct iovec *from,
            unsigned from_n);
 int ve_get(struct ve_engine *e, uint32_t process, const struct ve_part *from, unsigned from_n, const struct iovec *to,

@@ -4,7 +4,7 @@
 #include "../memory/key_table.h"
 #include "../memory/locks.h"
 #include "../memory/number_table.h"
-#include "../memory/peer_mappings.h"
+#include "../peers/peer_mappings.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static char *here_too(struct vm_heap *w, const struct softib_key *k, uint32_t ke
 
     if (address < file->from || address + length > file->to)
         return NULL;
-    mapped = vm_map_of(w, file, key);
+    mapped = vp_map_of(w, file, key);
     return mapped ? mapped + (address - file->from) : NULL;
 }
 

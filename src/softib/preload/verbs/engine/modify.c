@@ -11,6 +11,8 @@
 #include "tag_matching.h"
 #include "timer.h"
 #include "../memory/locks.h"
+#include "../memory/number_table.h"
+#include "../peers/orders.h"
 
 #include <errno.h>
 #include <string.h>
@@ -269,12 +271,26 @@ int ve_qp_walk(struct ve_qp *q)
     return sv_flow_walk(&q->flow, &q->route, &q->return_route, qp);
 }
 
+/* A peer that cannot copy to this process will order copies of it. Whom datagrams come from is not known. */
+static void serve_peer(struct ve_qp *q)
+{
+    struct vm_heap *w = &q->e->w;
+    uint32_t number = q->s->type == IBV_QPT_UD ? 0 : q->s->dest_qpn, peer = 0;
+
+    if (number < __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED))
+        peer = vm_number_process(__atomic_load_n(vm_number(w, number), __ATOMIC_RELAXED));
+    if (peer ? peer != w->process && !vp_copies(w, peer) : __atomic_load_n(&vm_head(w)->namespaces, __ATOMIC_RELAXED) != 0)
+        vp_serve_begin(w);
+}
+
 static void after(struct ve_qp *q, enum ibv_qp_state to, const struct ibv_qp_attr *attr, int mask)
 {
     struct softib_event drained = { .type = IBV_EVENT_SQ_DRAINED, .element = (uintptr_t)&q->ex.qp_base };
 
     if ((to == IBV_QPS_RTR || to == IBV_QPS_RTS) && q->s->type != IBV_QPT_UD)
         ve_qp_walk(q);
+    if (to == IBV_QPS_RTR)
+        serve_peer(q);
     if (to == IBV_QPS_RTS && q->head != q->tail)
         ve_list(q);
     if (to == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify)

@@ -9,6 +9,7 @@
 #include "../memory/hazards.h"
 #include "../memory/locks.h"
 #include "../memory/number_table.h"
+#include "../peers/orders.h"
 
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -83,6 +84,7 @@ void ve_quiesce(struct ve_engine *e)
         wait_for(q->s);
     }
     pthread_mutex_unlock(&e->qps_lock);
+    vp_serve_quiesce();
     vm_quiesce(&e->w);
 }
 

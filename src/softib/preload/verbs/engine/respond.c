@@ -17,16 +17,16 @@
 
 #define LOOK_NS 1000000
 
-/* A copy failed: the peer's memory is not there, or the peer is not, or the system forbids it. */
+/* A copy failed: the peer's memory is not there, or the peer is not, or it can neither be reached nor does it serve. */
 static struct ve_outcome copy_failed(int error, enum ibv_wc_status status)
 {
     static bool reported;
 
     if (error == -EFAULT)
         return ve_done(status);
-    if (error == -EPERM && !__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
-        fprintf(stderr, "softib: the system does not let this process copy from or to its peer's memory (ptrace); "
-                        "run both as one user, with kernel.yama.ptrace_scope at most 1\n");
+    if (error == -EXDEV && !__atomic_exchange_n(&reported, true, __ATOMIC_RELAXED))
+        fprintf(stderr, "softib: the system does not let this process copy from or to its peer's memory (another namespace, or ptrace), and "
+                        "the peer does not do it: it makes no call of verbs; see docs/recipes/containers.md\n");
     return ve_lost();
 }
 

@@ -3,6 +3,7 @@
 #include "modify.h"
 #include "sq_sched_internal.h"
 #include "strict.h"
+#include "../memory/identity.h"
 #include "../memory/locks.h"
 
 #include <errno.h>
@@ -214,12 +215,12 @@ void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32
 /* The list, locked. A forked child begins an empty one: its parent's QPs are not its own. */
 static void hold(void)
 {
-    static pid_t owner;
+    static uint64_t owner;
 
     pthread_mutex_lock(&lock);
-    if (owner != getpid())
+    if (owner != vm_self())
         qps_n = 0;
-    owner = getpid();
+    owner = vm_self();
 }
 
 void ve_strict_made(struct ve_qp *q)

@@ -4,7 +4,8 @@
 #include "sq_sched.h"
 #include "tag_matching.h"
 #include "../memory/libc_calls.h"
-#include "../memory/peer_mappings.h"
+#include "../peers/orders.h"
+#include "../peers/peer_mappings.h"
 #include "../memory/wake.h"
 
 #include <signal.h>
@@ -102,7 +103,8 @@ void ve_progress(struct ve_engine *e)
 {
     uint64_t now;
 
-    vm_maps_tidy(&e->w);
+    vp_maps_tidy(&e->w);
+    vp_serve(&e->w);
     if (!__atomic_load_n(&e->waiting, __ATOMIC_RELAXED) || (ve_modes && !ve_polled(e)) || pthread_mutex_trylock(&e->lock))
         return;
     now = ve_now_ns();

@@ -38,14 +38,14 @@ static uint32_t number_of(const struct sv_cells *c, const struct softib_cell *ce
     return (uint32_t)(((const char *)cell - c->base - SOFTIB_CHUNK_OCTETS) / SOFTIB_CELL_OCTETS);
 }
 
-int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, char *why, size_t room)
+int sv_cells_open(struct sv_cells **cells, int fd, const char *path, uint32_t process, char *why, size_t room)
 {
     struct sv_cells *c = calloc(1, sizeof *c);
     struct softib_traffic *head = MAP_FAILED;
     struct stat info;
-    int error = EPROTO, fd = c ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    int error = EPROTO;
 
-    if (fd < 0 || fstat(fd, &info)) {
+    if (!c || fstat(fd, &info)) {
         error = c ? errno : ENOMEM;
         snprintf(why, room, "%s: %s", path, strerror(error));
         goto fail;
@@ -79,8 +79,6 @@ int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, c
 fail:
     if (head != MAP_FAILED)
         munmap(head, size);
-    if (fd >= 0)
-        close(fd);
     free(c);
     return -error;
 }

@@ -13,8 +13,8 @@ _Static_assert(SOFTIB_CELL_OCTETS * SOFTIB_CHUNK_CELLS == SOFTIB_CHUNK_OCTETS, "
 
 struct sv_cells; /* the mapping, and which chunks are this process's */
 
-/* Maps the file at `path` for process number `process`. 0, or -errno with a line in `why`. */
-int sv_cells_open(struct sv_cells **cells, const char *path, uint32_t process, char *why, size_t room);
+/* Maps the file `fd`, which is theirs from now on, for process number `process`. 0, or -errno with a line in `why`, which calls it `path`. */
+int sv_cells_open(struct sv_cells **cells, int fd, const char *path, uint32_t process, char *why, size_t room);
 /* After a fork the parent's cells are the parent's: the child claims chunks under its own number. */
 void sv_cells_renumber(struct sv_cells *cells, uint32_t process);
 void sv_cells_close(struct sv_cells *cells);

@@ -29,6 +29,8 @@ int sv_fabric_join(void);
 extern struct sv_shared_fabric sv_shared_fabric;
 /* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
 uint32_t sv_fabric_process(void);
+/* The descriptor of the file `verbs`, which is the caller's: once; -1 then. */
+int sv_fabric_memory(void);
 const char *sv_fabric_folder(void);
 /* What must happen in a child before it joins anew; sv_fabric_join calls it there. */
 void sv_fabric_at_fork(void (*forget)(void));

@@ -12,8 +12,8 @@ extern struct sv_cells *sv_fabric_cells;
 /* devices.c: reads what `view` shows. 0, or -errno with a line in `why`. */
 int sv_devices_read(const char *view, char *why, size_t room);
 
-/* link.c: the connection. */
-int sv_link_open(const char *path, const char *view, uint32_t *process, char *why, size_t room); /* -errno or the socket */
+/* link.c: the connection. -errno, or the socket and the fabric's files, which are the caller's. */
+int sv_link_open(const char *path, const char *view, uint32_t *process, int files[SOFTIB_SERVER_FILES], char *why, size_t room);
 /* One request; `with` (a descriptor, or -1) goes with it. Returns -errno of the daemon or of the connection. */
 int sv_link_ask(int socket, const struct softib_server_ask *ask, int with);
 

@@ -13,7 +13,7 @@ struct sv_shared_fabric sv_shared_fabric;
 struct sv_cells *sv_fabric_cells;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int link_fd = -1;
+static int link_fd = -1, verbs_fd = -1;
 static uint32_t process;
 static char folder[SV_PATH_ROOM];
 static bool reported;
@@ -62,21 +62,16 @@ static int find_fabric(const char **view, char *why, size_t room)
     return 0;
 }
 
-static int join(char *why, size_t room)
+/* Takes over what is not taken yet of `files`: those of a forked child's own connection are its parent's again. */
+static int map_files(int files[SOFTIB_SERVER_FILES], const char *view, char *why, size_t room)
 {
     char path[SV_PATH_ROOM + 16];
-    const char *view;
-    int fd, error = find_fabric(&view, why, room);
+    int error = 0;
 
-    if (error)
-        return error;
-    snprintf(path, sizeof path, "%s/verbs.sock", folder);
-    fd = sv_link_open(path, strrchr(view, '/') + 1, &process, why, room);
-    if (fd < 0)
-        return fd;
+    snprintf(path, sizeof path, "%s/shared_fabric", folder);
     if (!sv_shared_fabric.head) {
-        snprintf(path, sizeof path, "%s/shared_fabric", folder);
-        error = sv_shared_fabric_map(&sv_shared_fabric, path, why, room);
+        error = sv_shared_fabric_map(&sv_shared_fabric, files[SOFTIB_SERVER_FABRIC], files[SOFTIB_SERVER_LAZY], path, why, room);
+        files[SOFTIB_SERVER_LAZY] = error ? files[SOFTIB_SERVER_LAZY] : -1;
     }
     if (!error)
         error = sv_devices_read(view, why, room);
@@ -86,8 +81,32 @@ static int join(char *why, size_t room)
             forget();
     } else if (!error) {
         snprintf(path, sizeof path, "%s/traffic", folder);
-        error = sv_cells_open(&sv_fabric_cells, path, process, why, room);
+        error = sv_cells_open(&sv_fabric_cells, files[SOFTIB_SERVER_TRAFFIC], path, process, why, room);
+        if (!error) {
+            verbs_fd = files[SOFTIB_SERVER_VERBS];
+            files[SOFTIB_SERVER_VERBS] = files[SOFTIB_SERVER_TRAFFIC] = -1;
+        }
     }
+    return error;
+}
+
+static int join(char *why, size_t room)
+{
+    char path[SV_PATH_ROOM + 16];
+    const char *view;
+    int files[SOFTIB_SERVER_FILES] = { -1, -1, -1, -1 };
+    int fd, error = find_fabric(&view, why, room);
+
+    if (error)
+        return error;
+    snprintf(path, sizeof path, "%s/verbs.sock", folder);
+    fd = sv_link_open(path, strrchr(view, '/') + 1, &process, files, why, room);
+    if (fd < 0)
+        return fd;
+    error = map_files(files, view, why, room);
+    for (unsigned i = 0; i < SOFTIB_SERVER_FILES; i++)
+        if (files[i] >= 0)
+            close(files[i]);
     if (error) {
         close(fd);
         process = 0;
@@ -126,6 +145,14 @@ int sv_fabric_join(void)
 uint32_t sv_fabric_process(void)
 {
     return process;
+}
+
+int sv_fabric_memory(void)
+{
+    int fd = verbs_fd;
+
+    verbs_fd = -1;
+    return fd;
 }
 
 const char *sv_fabric_folder(void)

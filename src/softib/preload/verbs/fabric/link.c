@@ -2,52 +2,50 @@
 #include "internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Clock ticks from the boot to the start of this process: with the pid it names a process for ever. */
-static uint64_t started(void)
+/* The descriptors of a message; more than there is room for are closed by the kernel. */
+static int take_files(struct msghdr *message, int files[SOFTIB_SERVER_FILES])
 {
-    char text[1024], *at;
-    unsigned long long ticks = 0;
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    struct cmsghdr *head = CMSG_FIRSTHDR(message);
+    size_t octets = SOFTIB_SERVER_FILES * sizeof(int);
 
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    at = strrchr(text, ')'); /* the name before it may hold anything */
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (at)
-        sscanf(at, "%llu", &ticks);
-    return ticks;
+    if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS || head->cmsg_len != CMSG_LEN(octets))
+        return -EPROTO;
+    memcpy(files, CMSG_DATA(head), octets);
+    return 0;
 }
 
-static int receive_reply(int socket, struct softib_server_reply *reply)
+/* `files`: the first reply's, which has some where it says that all is well. */
+static int receive_reply(int socket, struct softib_server_reply *reply, int *files)
 {
+    union { char room[CMSG_SPACE(SOFTIB_SERVER_FILES * sizeof(int))]; struct cmsghdr align; } control;
+    struct iovec part = { reply, sizeof *reply };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     ssize_t n;
 
+    if (files) {
+        message.msg_control = control.room;
+        message.msg_controllen = sizeof control.room;
+    }
     do
-        n = recv(socket, reply, sizeof *reply, 0);
+        n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
     if (n != sizeof *reply)
         return n < 0 ? -errno : -ENODEV;
-    return reply->magic == SOFTIB_SERVER_MAGIC ? 0 : -EPROTO;
+    if (reply->magic != SOFTIB_SERVER_MAGIC)
+        return -EPROTO;
+    return files && !reply->error && reply->version == SOFTIB_SERVER_VERSION ? take_files(&message, files) : 0;
 }
 
-static int say_hello(int fd, const char *view, uint32_t *process, char *why, size_t room)
+static int say_hello(int fd, const char *view, uint32_t *process, int files[SOFTIB_SERVER_FILES], char *why, size_t room)
 {
     struct softib_server_hello hello = {
         .magic = SOFTIB_SERVER_MAGIC, .version = SOFTIB_SERVER_VERSION, .shared_fabric = SOFTIB_SHARED_FABRIC_VERSION,
-        .pid = (uint32_t)getpid(), .started = started(),
     };
     struct softib_server_reply reply;
     int error;
@@ -56,7 +54,7 @@ static int say_hello(int fd, const char *view, uint32_t *process, char *why, siz
     if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) < 0)
         error = -errno;
     else
-        error = receive_reply(fd, &reply);
+        error = receive_reply(fd, &reply, files);
     if (!error && reply.version != SOFTIB_SERVER_VERSION) {
         snprintf(why, room, "the fabric's daemon speaks version %u, this library version %u; use the library of the "
                  "softib that runs the fabric", reply.version, SOFTIB_SERVER_VERSION);
@@ -71,7 +69,7 @@ static int say_hello(int fd, const char *view, uint32_t *process, char *why, siz
     return error;
 }
 
-int sv_link_open(const char *path, const char *view, uint32_t *process, char *why, size_t room)
+int sv_link_open(const char *path, const char *view, uint32_t *process, int files[SOFTIB_SERVER_FILES], char *why, size_t room)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
     int error, fd;
@@ -85,7 +83,7 @@ int sv_link_open(const char *path, const char *view, uint32_t *process, char *wh
         error = -errno;
         snprintf(why, room, "no fabric runs at %s: %s", path, strerror(-error));
     } else {
-        error = say_hello(fd, view, process, why, room);
+        error = say_hello(fd, view, process, files, why, room);
     }
     if (!error)
         return fd;
@@ -114,7 +112,7 @@ int sv_link_ask(int socket, const struct softib_server_ask *ask, int with)
     }
     if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0)
         return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -errno;
-    int error = receive_reply(socket, &reply);
+    int error = receive_reply(socket, &reply, NULL);
 
     return error ? error : -(int)reply.error;
 }

@@ -49,6 +49,8 @@ struct sv_lazy_column {
 
 struct sv_shared_fabric {
     const struct softib_shared_fabric *head;
+    int lazy_fd;             /* the daemon's second file, which is this process's own descriptor */
+    uint64_t lazy_inode;
     struct sv_lazy_column ar_info, ar_lft, ar_group; /* rows: switches */
     uint64_t nodes, ports, cables, switches, pkeys_n, guids_n, sl2vl_rows;
     uint64_t lft_cap, mlids, mft_positions;
@@ -57,8 +59,11 @@ struct sv_shared_fabric {
 #undef X
 };
 
-/* Maps the file at `path`. Returns 0, or -errno with a line in `why` that says what is wrong (EPROTO: another version). */
-int sv_shared_fabric_map(struct sv_shared_fabric *fabric, const char *path, char *why, size_t room);
+/*
+ * Maps the file `fd`, and reads from `lazy`, which stays open; messages call it `path`. Returns 0, or -errno with a line in `why` that
+ * says what is wrong (EPROTO: another version).
+ */
+int sv_shared_fabric_map(struct sv_shared_fabric *fabric, int fd, int lazy, const char *path, char *why, size_t room);
 void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*

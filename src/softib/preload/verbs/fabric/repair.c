@@ -3,11 +3,11 @@
  * (ARInfo.fr_enabled; softib.agents.kernels.route does the same for MADs).
  *
  * The tables of adaptive routing are lazy columns: they lie in a memfd of the daemon, where a look through a mapping would bring pages to life, so
- * their entries are read. That happens in walks that meet a port that is down, and in no other; no descriptor stays open in the program.
+ * their entries are read, from the descriptor that the daemon handed over. That happens in walks that meet a port that is down, and in no
+ * other.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "path.h"
@@ -51,19 +51,16 @@ static uint32_t first_up(const struct sv_shared_fabric *b, uint32_t node, const 
 
 uint32_t sv_repaired(const struct sv_shared_fabric *b, uint32_t node, unsigned lid, uint32_t egress)
 {
-    char path[48];
     uint64_t ports[4];
-    int fd, before = errno;
+    struct stat info;
+    int before = errno;
 
     if (!b->ar_group.row_octets || link_up(b, egress))
         return egress;
-    snprintf(path, sizeof path, "/proc/%u/fd/%u", b->head->pid, b->head->lazy_fd);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0) {
-        if (group_of(b, fd, (uint64_t)b->switch_of_node[node], lid, ports))
-            egress = first_up(b, node, ports, egress);
-        close(fd);
-    }
+    /* A program that closes all descriptors has closed this one too, and it may be another file's by now. */
+    if (!fstat(b->lazy_fd, &info) && info.st_ino == b->lazy_inode && S_ISREG(info.st_mode) &&
+        group_of(b, b->lazy_fd, (uint64_t)b->switch_of_node[node], lid, ports))
+        egress = first_up(b, node, ports, egress);
     errno = before;
     return egress;
 }

@@ -3,8 +3,9 @@
  * softib.live.verbs.server reads it into NumPy dtypes.
  *
  * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once, says
- * softib_server_hello and gets one softib_server_reply with its number: 1 .. 65535, unique among the living. The connection
- * stays; who closes it, or dies, has left: its memory is reaped, its traffic added up. Afterwards each message is a
+ * softib_server_hello and gets one softib_server_reply with its number, 1 .. 65535, unique among the living, and the descriptors
+ * SOFTIB_SERVER_FILES (SCM_RIGHTS): so it maps the fabric without a path or a pid, which may lead elsewhere in its container. Who
+ * sends magic and version alone gets the descriptors, and is no program of the fabric. The connection stays; who closes it, or dies, has left: its memory is reaped, its traffic added up. Afterwards each message is a
  * softib_server_ask, which gets one softib_server_reply.
  *
  * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
@@ -21,7 +22,14 @@
 #include <stdint.h>
 
 #define SOFTIB_SERVER_MAGIC 0x73627276
-#define SOFTIB_SERVER_VERSION 1
+#define SOFTIB_SERVER_VERSION 2
+
+/* Descriptors of a first reply: the files `shared_fabric`, what its lazy columns lie in, `verbs`, `traffic`. */
+#define SOFTIB_SERVER_FILES 4
+#define SOFTIB_SERVER_FABRIC 0
+#define SOFTIB_SERVER_LAZY 1
+#define SOFTIB_SERVER_VERBS 2
+#define SOFTIB_SERVER_TRAFFIC 3
 
 #define SOFTIB_SERVER_SUBSCRIBE 1
 #define SOFTIB_SERVER_FOLD 2
@@ -39,9 +47,8 @@
 struct softib_server_hello {
     uint32_t magic;         /* SOFTIB_SERVER_MAGIC */
     uint32_t version;       /* SOFTIB_SERVER_VERSION */
-    uint32_t shared_fabric;         /* SOFTIB_SHARED_FABRIC_VERSION that the library reads */
-    uint32_t pid;           /* the daemon believes the kernel (SO_PEERCRED), and remembers this one */
-    uint64_t started;       /* of the process: field 22 of /proc/PID/stat */
+    uint32_t shared_fabric; /* SOFTIB_SHARED_FABRIC_VERSION that the library reads */
+    uint32_t reserved;
     char view[64];          /* which HCAs the program sees */
 };
 

@@ -1,6 +1,5 @@
 /* Maps the file `shared_fabric` and finds its columns by name. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,23 +136,20 @@ static int check_head(const struct softib_shared_fabric *head, uint64_t size, co
     return 0;
 }
 
-int sv_shared_fabric_map(struct sv_shared_fabric *fabric, const char *path, char *why, size_t room)
+int sv_shared_fabric_map(struct sv_shared_fabric *fabric, int fd, int lazy, const char *path, char *why, size_t room)
 {
     struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC), error;
+    int error;
 
     memset(fabric, 0, sizeof *fabric);
-    if (fd < 0 || fstat(fd, &info)) {
+    if (fstat(fd, &info)) {
         error = errno;
         snprintf(why, room, "%s: %s", path, strerror(error));
-        if (fd >= 0)
-            close(fd);
         return -error;
     }
     uint64_t size = (uint64_t)info.st_size;
     void *at = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
 
-    close(fd);
     if (at == MAP_FAILED) {
         snprintf(why, room, "%s: cannot be mapped: %s", path, size ? strerror(errno) : "it is empty");
         return size ? -errno : -EPROTO;
@@ -163,6 +159,8 @@ int sv_shared_fabric_map(struct sv_shared_fabric *fabric, const char *path, char
         fabric->head = at;
         error = find_columns(fabric, why, room);
     }
+    fabric->lazy_fd = lazy;
+    fabric->lazy_inode = fstat(lazy, &info) ? 0 : info.st_ino;
     if (error) {
         munmap(at, size);
         memset(fabric, 0, sizeof *fabric);

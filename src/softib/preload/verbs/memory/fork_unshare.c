@@ -12,7 +12,7 @@
 #define PAGES 4096 /* looked at a time */
 
 struct copying {
-    char path[64];
+    const char *path;
     bool swaps;
     bool failed;
 };
@@ -61,11 +61,10 @@ static bool replace(const struct vm_vma *g, void *of)
     return true;
 }
 
-void vm_make_private(int parent)
+void vm_make_private(const char *path)
 {
-    struct copying c = { .swaps = vm_may_swap() };
+    struct copying c = { .path = path, .swaps = vm_may_swap() };
 
-    vm_memory_path(c.path, parent);
     if (!vm_vmas(replace, &c))
         c.failed = true;
     if (c.failed)

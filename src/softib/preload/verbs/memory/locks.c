@@ -1,14 +1,9 @@
 /* Locks in shared memory, and whether their owners live. */
 #include "locks.h"
-#include "libc_calls.h"
+#include "identity.h"
 #include "processor.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #ifndef SPINS /* tests explore every order of steps, and need no patience */
 #define SPINS 1000 /* then the processor is given away: the owner may wait for it */
@@ -20,28 +15,13 @@ bool vm_owner_lives(struct vm_heap *w, uint32_t owner)
            vm_lives(w, owner & 0xFFFF);
 }
 
-/* A zombie does not: all its threads are past their last copy, and its parent may never ask for it. */
-static bool runs(pid_t pid)
-{
-    VM_KEEP_ERRNO;
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    struct pollfd over = { .fd = fd, .events = POLLIN };
-    bool lives;
-
-    if (fd < 0)
-        return errno == ESRCH ? false : kill(pid, 0) == 0 || errno != ESRCH;
-    lives = poll(&over, 1, 0) <= 0;
-    close(fd);
-    return lives;
-}
-
 bool vm_lives(struct vm_heap *w, uint32_t process)
 {
     struct softib_process *p = vm_process(w, process);
 
     if (!__atomic_load_n(&p->alive, __ATOMIC_ACQUIRE))
         return false;
-    return runs((pid_t)p->pid);
+    return !vm_is_near(w, process) || vm_runs(p); /* of one in another namespace the daemon alone knows */
 }
 
 bool vm_lock_slow(struct vm_heap *w, uint32_t *lock)

@@ -47,7 +47,7 @@ struct advised {
     uint64_t from, to, done; /* behind `done` nobody was asked yet */
     int advice;
     long result;
-    char path[64];
+    char path[80];
 };
 
 static void pass_on(struct advised *a, uint64_t to, int advice)
@@ -77,7 +77,7 @@ __attribute__((visibility("default"))) int madvise(void *address, size_t length,
 
     if ((advice != MADV_DONTNEED && advice != MADV_FREE) || !was_moved(a.from, a.to))
         return (int)syscall(SYS_madvise, address, length, advice);
-    vm_memory_path(a.path, (int)getpid());
+    vm_memory_path(a.path);
     vm_vmas_between(a.from, a.to, split, &a);
     pass_on(&a, a.to, advice);
     return a.result ? -1 : 0;

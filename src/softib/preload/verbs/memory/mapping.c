@@ -1,5 +1,5 @@
 /* Maps the file `verbs` and enters this process in it. */
-#include "peer_mappings.h"
+#include "identity.h"
 #include "shared_heap.h"
 
 #include <errno.h>
@@ -24,6 +24,7 @@ _Static_assert(sizeof(struct softib_tag) == offsetof(struct softib_tag, wr_id) +
 _Static_assert(sizeof(struct softib_qp) == 320 && offsetof(struct softib_qp, lock) == 64 && offsetof(struct softib_qp, rq) == 128 &&
                offsetof(struct softib_qp, rq_tail) == 192 && offsetof(struct softib_qp, copies) == 256,
                "five lines: still, initiators, still, owner, who executes its requests");
+_Static_assert(sizeof(struct softib_service) == 64 && sizeof(struct softib_file) == 280, "they have their sizes");
 
 static const char magic[8] = "SOFTIBq";
 
@@ -47,7 +48,16 @@ static void make_head(struct softib_verbs *head)
     memcpy(head->magic, magic, sizeof magic);
 }
 
-static void enter(struct vm_heap *w, uint32_t number, uint64_t started)
+/* From the second namespace on, programs count with peers whom only they themselves can serve. */
+static void note_namespace(struct softib_verbs *head, uint64_t pid_ns)
+{
+    uint64_t first = 0;
+
+    if (!__atomic_compare_exchange_n(&head->pid_ns, &first, pid_ns, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) && first != pid_ns)
+        __atomic_store_n(&head->namespaces, 1, __ATOMIC_SEQ_CST);
+}
+
+static void enter(struct vm_heap *w, uint32_t number)
 {
     struct softib_process *p = vm_process(w, number);
     uint32_t generation = p->generation % 0xFFFF + 1;
@@ -56,13 +66,13 @@ static void enter(struct vm_heap *w, uint32_t number, uint64_t started)
     w->owner = number | generation << 16;
     memset(p, 0, sizeof *p);
     p->generation = generation;
-    p->pid = (uint32_t)getpid();
-    p->started = started;
+    vm_identify(p);
+    note_namespace(vm_head(w), p->pid_ns);
     __atomic_store_n(&p->alive, 1, __ATOMIC_RELEASE);
     vm_raise(&vm_head(w)->process_high, number);
 }
 
-int vm_open(struct vm_heap *w, const char *folder, uint32_t number, uint64_t started)
+int vm_open(struct vm_heap *w, const char *folder, int fd, uint32_t number)
 {
     char path[300];
     bool made;
@@ -73,9 +83,9 @@ int vm_open(struct vm_heap *w, const char *folder, uint32_t number, uint64_t sta
     memset(w, 0, sizeof *w);
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     snprintf(path, sizeof path, "%s/verbs", w->folder);
-    w->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    made = w->fd >= 0;
-    if (!made)
+    w->fd = fd < 0 ? open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : fd;
+    made = fd < 0 && w->fd >= 0;
+    if (w->fd < 0)
         w->fd = open(path, O_RDWR | O_CLOEXEC);
     if (w->fd < 0)
         return -errno;
@@ -108,7 +118,7 @@ int vm_open(struct vm_heap *w, const char *folder, uint32_t number, uint64_t sta
         return error ? error : -ENOMEM;
     }
     pthread_mutex_init(&w->lock, NULL);
-    enter(w, number, started);
+    enter(w, number);
     return 0;
 }
 
@@ -128,12 +138,12 @@ uint32_t vm_version(const char *folder)
     return head.version;
 }
 
-void vm_renumber(struct vm_heap *w, uint32_t number, uint64_t started)
+void vm_renumber(struct vm_heap *w, uint32_t number)
 {
     memset(w->slabs, 0, sizeof w->slabs);
     w->blocks_n = w->key_cursor = 0; /* the parent's */
     pthread_mutex_init(&w->lock, NULL);
-    enter(w, number, started);
+    enter(w, number);
 }
 
 void vm_close(struct vm_heap *w)

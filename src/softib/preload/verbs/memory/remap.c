@@ -1,5 +1,6 @@
 /* Registered regions of this process, and the memory files that their pages were moved to. */
 #include "remap.h"
+#include "identity.h"
 #include "memory_policy.h"
 #include "vma.h"
 
@@ -34,9 +35,18 @@ static struct vm_moved *files;
 static unsigned files_n;
 static bool moved_ever; /* a child has something to copy */
 
-void vm_memory_path(char path[64], int pid)
+/* A pid is one process's in its namespace alone. */
+static void name_memory(char name[48])
 {
-    snprintf(path, 64, "/memfd:" VM_MEMORY_NAME " (deleted)", pid);
+    snprintf(name, 48, "softib-memory-%d-%llx", (int)getpid(), (unsigned long long)vm_pid_ns());
+}
+
+void vm_memory_path(char path[80])
+{
+    char name[48];
+
+    name_memory(name);
+    snprintf(path, 80, "/memfd:%s (deleted)", name);
 }
 
 /* -- what of a region is shared, or could be -- */
@@ -49,7 +59,7 @@ struct run { /* of pages that are one file's, or can become one */
 
 struct search {
     uint64_t from, to; /* whole pages */
-    char path[64];
+    char path[80];
     struct run now, best;
     bool policies; /* NUMA: some of it has one of its own */
 };
@@ -143,12 +153,12 @@ static int high_descriptor(int fd)
 static int make_file(uint64_t length)
 {
     struct rlimit longest;
-    char name[40];
+    char name[48];
     int fd;
 
     if (getrlimit(RLIMIT_FSIZE, &longest) || longest.rlim_cur < length + ROOM)
         return -1;
-    snprintf(name, sizeof name, VM_MEMORY_NAME, (int)getpid());
+    name_memory(name);
     fd = high_descriptor(memfd_create(name, MFD_CLOEXEC));
     if (fd >= 0 && ftruncate(fd, (off_t)(length + ROOM))) {
         close(fd);
@@ -174,12 +184,13 @@ static void close_file(const struct vm_moved *m)
  */
 
 static int gate[2] = { -1, -1 };
-static int parent;
+static char parent[80]; /* its files' path */
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock); /* until this fork is over: no other child inherits the gate */
-    parent = (int)getpid();
+    if (moved_ever)
+        vm_memory_path(parent);
     if (!moved_ever || pipe2(gate, O_CLOEXEC))
         gate[0] = gate[1] = -1;
 }
@@ -274,7 +285,7 @@ static void share(struct vm_region *r, unsigned helpers)
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct search s = { .from = (r->from + page - 1) / page * page, .to = r->to / page * page };
 
-    vm_memory_path(s.path, (int)getpid());
+    vm_memory_path(s.path);
     if (s.from >= s.to || !vm_vmas_between(s.from, s.to, classify, &s))
         return;
     end_run(&s);

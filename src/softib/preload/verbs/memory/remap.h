@@ -45,10 +45,8 @@ void vm_region_drop(struct vm_region *r);
 
 /* -- between remap.c, page_migration.c, madvise.c and fork_unshare.c -- */
 
-#define VM_MEMORY_NAME "softib-memory-%d" /* of the files; with the process's number */
-
-/* The same as the files are called in /proc/self/maps. */
-void vm_memory_path(char path[64], int pid);
+/* What this process's files are called in /proc/self/maps; a peer's, which may be mapped here too, have another name. */
+void vm_memory_path(char path[80]);
 /*
  * Moves [from, to) to file `fd`, which begins at `from`; `moved_before`: part of it is in files that have no name any more. Returns
  * the end of what was moved: all, or less, `*holder` where somebody may hold the rest; `despite_io`: I/O does not count.
@@ -58,7 +56,7 @@ uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool moved_before, unsigned
 bool vm_may_swap(void);
 /* Memory was moved there: madvise treats it as private. */
 void vm_span_add(uint64_t from, uint64_t to);
-/* In a forked child of `parent`: its files' pages are replaced by private ones with the same octets. */
-void vm_make_private(int parent);
+/* In a forked child: the pages of its parent's files, `path` in the maps, are replaced by private ones with the same octets. */
+void vm_make_private(const char *path);
 
 #endif

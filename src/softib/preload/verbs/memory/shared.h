@@ -55,19 +55,27 @@ struct softib_verbs {
     uint32_t member_high;   /* multicast memberships behind it are free */
     uint32_t drops;         /* keys with a file that are gone: who maps one looks which */
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
+    uint64_t pid_ns;        /* of the first process of all; */
+    uint64_t namespaces;    /* 1: another has another */
     uint64_t block_sequence;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
 };
 
+/*
+ * A pid says who somebody is only inside the PID namespace that it was given in: elsewhere it is nobody's, or another's. So a pid is
+ * used by processes whose `pid_ns` is the same, and only while its pidfd is `pidfd`'s: memory/identity.h.
+ */
 struct softib_process {
-    uint32_t pid;
-    uint32_t alive;         /* 1: connected to the daemon, which clears it */
-    uint64_t started;
+    uint32_t pid;           /* in its PID namespace */
+    uint32_t alive;         /* 1: connected to the daemon, which clears it: what tells the death of one in another namespace */
     uint32_t wake;          /* futex: work that waits in this process may go on */
     uint32_t sleeping;      /* its timer thread waits */
     uint32_t generation;    /* of its number: 1 .. 65535 */
-    uint32_t reserved;
+    uint32_t wanted;        /* a peer cannot reach its memory, and found no `service` */
     uint64_t events;        /* softib_events of its contexts, 0: it has none */
-    uint64_t spare[3];      /* peers read `alive` with every message: the slots have lines of their own */
+    uint64_t pid_ns;        /* inode of its PID namespace, 0: not known */
+    uint64_t user_ns;       /* of its user namespace */
+    uint64_t pidfd;         /* inode of its pidfd, which no other process ever has (pidfs, Linux 6.9), 0: none */
+    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: the slots have lines of their own */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
@@ -121,7 +129,44 @@ struct softib_file {        /* memory of a region that others can map too */
     uint64_t at;            /* where `from` is in the file */
     uint64_t device;
     uint64_t inode;
-    char path[240];
+    int32_t fd;             /* the owner's descriptor; -1: the file has a name */
+    char path[236];
+};
+
+/*
+ * Memory of a process that its peer neither maps nor may copy: the owner executes the copy (peers/orders.h). A softib_service, its
+ * softib_order[SOFTIB_VERBS_ORDERS], and SOFTIB_VERBS_PIECE octets of data for each.
+ */
+#define SOFTIB_VERBS_ORDERS 4
+#define SOFTIB_VERBS_PIECE 131072
+
+struct softib_service {
+    uint32_t bell;          /* futex: orders given so far */
+    uint32_t sleeps;        /* the thread that serves waits for it */
+    uint32_t polled;        /* the last order was served by a thread that polled */
+    uint32_t still[13];
+};
+
+#define SOFTIB_ORDER_NONE 0
+#define SOFTIB_ORDER_GIVEN 1
+#define SOFTIB_ORDER_TAKEN 2
+#define SOFTIB_ORDER_DONE 3
+
+#define SOFTIB_ORDER_PUT 1  /* data to its memory */
+#define SOFTIB_ORDER_GET 2
+#define SOFTIB_ORDER_FILE 3 /* the file behind `key`, to the socket of who orders */
+
+struct softib_order {
+    uint32_t lock;          /* of who orders */
+    uint32_t state;         /* futex: SOFTIB_ORDER_NONE .. DONE */
+    uint32_t waits;         /* who orders sleeps */
+    uint32_t kind;
+    int32_t error;          /* 0 or -errno */
+    uint32_t key;
+    uint32_t parts;
+    uint32_t process;       /* who orders */
+    uint64_t address[36];   /* of parts of its memory */
+    uint64_t octets[36];
 };
 
 struct softib_sge {

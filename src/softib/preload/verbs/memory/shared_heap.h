@@ -11,7 +11,14 @@
 
 #define VM_CLASSES 1024 /* sizes of 64 octets' multiples up to a chunk */
 
-struct vm_map;
+#define VM_MAPS 4096
+
+struct vm_map { /* peers/peer_mappings.h: a file of another process, mapped here */
+    uint32_t key;
+    uint64_t from, to, at, device, inode;
+    char *address;
+};
+
 struct vm_old;
 
 struct vm_heap {
@@ -61,12 +68,12 @@ static inline void vm_raise(uint32_t *high, uint32_t to)
 
 /* -- mapping.c -- */
 
-/* Maps `folder`/verbs, making it where it is not, as process `number`. 0 or -errno. */
-int vm_open(struct vm_heap *w, const char *folder, uint32_t number, uint64_t started);
+/* Maps `fd`, the file `folder`/verbs, as process `number`; with -1 it opens the file, making it where it is not. 0 or -errno. */
+int vm_open(struct vm_heap *w, const char *folder, int fd, uint32_t number);
 /* The version that the head of `folder`/verbs names; 0: it cannot be read. */
 uint32_t vm_version(const char *folder);
 /* After a fork: the child is `number` and owns nothing of what is there. */
-void vm_renumber(struct vm_heap *w, uint32_t number, uint64_t started);
+void vm_renumber(struct vm_heap *w, uint32_t number);
 void vm_close(struct vm_heap *w);
 
 /* -- reserve.c -- */

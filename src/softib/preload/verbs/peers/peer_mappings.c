@@ -3,10 +3,13 @@
  * more, for memory that its owner gave back is not free before.
  */
 #include "peer_mappings.h"
-#include "key_table.h"
-#include "libc_calls.h"
+#include "orders.h"
+#include "../memory/identity.h"
+#include "../memory/key_table.h"
+#include "../memory/libc_calls.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,19 +36,35 @@ static bool is_the_file(const struct stat *info, const struct softib_file *file)
            (uint64_t)info->st_size >= file->at + (file->to - file->from);
 }
 
+/*
+ * By its name, or by the owner's descriptor where a pid leads to it, else from the owner: names and pids lead elsewhere in another
+ * namespace. -1: it cannot be had.
+ */
+static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
+{
+    char link[40];
+    const char *path = file->fd < 0 ? file->path : link;
+    struct stat info;
+
+    snprintf(link, sizeof link, "/proc/%u/fd/%d", vm_process(w, process)->pid, file->fd);
+    /* Looked at before it is opened: a number may be a device's or a pipe's by now. */
+    if ((file->fd < 0 || vm_is_near(w, process)) && !stat(path, &info) && is_the_file(&info, file)) {
+        int fd = open(path, O_RDWR | O_CLOEXEC | (file->fd < 0 ? O_NOFOLLOW : 0));
+
+        if (fd >= 0)
+            return fd;
+    }
+    return vp_order_file(w, process, key);
+}
+
 /* Its first octet is what the owner has at `from`. NULL: it cannot be had. */
-static char *map_file(const struct softib_file *file)
+static char *map_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = file->at / page * page;
-    bool descriptor = !strncmp(file->path, "/proc/", 6); /* of the owner: a link */
-    struct stat info;
+    int fd = open_file(w, file, process, key);
     char *address = MAP_FAILED;
-    int fd;
+    struct stat info;
 
-    /* Looked at before it is opened: a number may be a device's or a pipe's by now. */
-    if (stat(file->path, &info) || !is_the_file(&info, file))
-        return NULL;
-    fd = open(file->path, O_RDWR | O_CLOEXEC | (descriptor ? 0 : O_NOFOLLOW));
     if (fd >= 0 && !fstat(fd, &info) && is_the_file(&info, file))
         address = mmap(NULL, file->at + (file->to - file->from) - start, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
     if (fd >= 0)
@@ -96,7 +115,7 @@ static bool is_closed(struct vm_heap *w, uint32_t key)
     return !vm_key_is_there(w, key) || __atomic_load_n(&vm_key(w, key)->key, __ATOMIC_ACQUIRE) != key;
 }
 
-void vm_maps_tidy_slow(struct vm_heap *w)
+void vp_maps_tidy_slow(struct vm_heap *w)
 {
     uint64_t drops = __atomic_load_n(&vm_head(w)->drops, __ATOMIC_ACQUIRE);
     VM_KEEP_ERRNO;
@@ -115,7 +134,7 @@ void vm_maps_tidy_slow(struct vm_heap *w)
 
 static void fill(struct vm_heap *w, struct vm_map *map, const struct softib_file *file, uint32_t key)
 {
-    map->address = map_file(file);
+    map->address = map_file(w, file, vm_key(w, key)->process, key);
     map->from = file->from;
     map->to = file->to;
     map->at = file->at;
@@ -141,7 +160,7 @@ static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib
     return address;
 }
 
-char *vm_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key)
+char *vp_map_of(struct vm_heap *w, const struct softib_file *file, uint32_t key)
 {
     struct vm_map *map = &w->maps[(key >> 8) % VM_MAPS];
 

@@ -1,0 +1,72 @@
+/*
+ * Copies that the owner of the memory executes: for peers in another PID or user namespace (a container), and where the system lets
+ * nobody copy from process to process. Who orders and who serves share a bounce buffer in the heap of the owner, and wake each
+ * other by futexes, which no namespace separates. A thread serves (ve_serve_begin), or any thread that polls.
+ */
+#ifndef SOFTIB_VERBS_PEERS_ORDERS_H
+#define SOFTIB_VERBS_PEERS_ORDERS_H
+
+#include <sys/uio.h>
+
+#include "../memory/shared_heap.h"
+
+/* -- who orders; the process is held -- */
+
+/*
+ * Octets between `here` and memory of `process`, in ascending order; `there` is used up. 0, -EFAULT, -ESRCH: it has ended; -EAGAIN:
+ * it does not answer (it is stopped), -EXDEV: it does not serve.
+ */
+int vp_order_copy(struct vm_heap *w, uint32_t process, bool put, struct iovec *there, unsigned there_n, const struct iovec *here,
+                  unsigned here_n);
+/* A descriptor of the file behind `key` of `process`; -1: it cannot be had. `w->lock` is held. */
+int vp_order_file(struct vm_heap *w, uint32_t process, uint32_t key);
+
+/* -- who serves -- */
+
+/* Peers that cannot copy to and from this process may order from now on. */
+void vp_serve_begin(struct vm_heap *w);
+/* The system lets this process copy from and to `process`, and most likely the other way round. */
+bool vp_copies(const struct vm_heap *w, uint32_t process);
+/* Threads that serve: 0 or 1. They write to registered memory alone. */
+unsigned vp_serve_threads(void);
+/* In a forked child: it serves nobody yet. */
+void vp_serve_forget(void);
+/* Returns when no order that was taken before is executed any more. */
+void vp_serve_quiesce(void);
+void vp_serve_slow(struct vm_heap *w);
+
+extern const struct softib_service *vp_service; /* of this process; NULL: it does not serve */
+extern uint32_t vp_served;                      /* its bell, when it was last looked at */
+
+/* A thread that polls serves, too: sooner than one that must wake up. */
+static inline void vp_serve(struct vm_heap *w)
+{
+    const struct softib_service *service = __atomic_load_n(&vp_service, __ATOMIC_ACQUIRE);
+
+    if (service ? __atomic_load_n(&service->bell, __ATOMIC_ACQUIRE) != __atomic_load_n(&vp_served, __ATOMIC_RELAXED)
+                : __atomic_load_n(&vm_process(w, w->process)->wanted, __ATOMIC_RELAXED))
+        vp_serve_slow(w);
+}
+
+/* -- between the two -- */
+
+static inline struct softib_order *vp_orders(struct softib_service *service)
+{
+    return (struct softib_order *)(service + 1);
+}
+
+static inline char *vp_order_data(struct softib_service *service, unsigned order)
+{
+    return (char *)(vp_orders(service) + SOFTIB_VERBS_ORDERS) + (size_t)order * SOFTIB_VERBS_PIECE;
+}
+
+#define VP_SERVICE_OCTETS                                                                                                    \
+    (sizeof(struct softib_service) + SOFTIB_VERBS_ORDERS * (sizeof(struct softib_order) + (size_t)SOFTIB_VERBS_PIECE))
+
+void vp_futex_wait(uint32_t *word, uint32_t seen, uint64_t ns);
+void vp_futex_wake(uint32_t *word);
+/* The socket to which files for process `number` are sent. False: its name is too long. */
+struct sockaddr_un;
+bool vp_files_address(const struct vm_heap *w, uint32_t number, struct sockaddr_un *at);
+
+#endif

@@ -1,0 +1,203 @@
+"""Two containers that share the fabric's directory and nothing else are two nodes, whatever their memory is like.
+
+Each path of the table in docs/recipes/containers.md is taken once; the programs say which (``programs/containers.c``), and check every
+octet on both sides.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.preload.verbs.applications import SOURCE, A, Applications, B
+from tests.preload.verbs.c_programs import program
+
+RELAY = Path(__file__).with_name("tcp_relay.py")
+SYSTEM = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/dev/shm", "--tmpfs", "/run")
+NOTHING = ("--unshare-all",)
+"""PID, network, IPC, user, UTS and cgroup namespaces of its own; no capability."""
+ROOT = ("--unshare-pid", "--unshare-ipc", "--unshare-net", "--cap-add", "ALL")
+USER = ("--unshare-user",)
+
+
+@pytest.fixture
+def words(apps, stock):
+    """``words(options)``: what a container is begun with."""
+    bwrap = stock("bwrap")
+    if subprocess.run([bwrap, *NOTHING, *SYSTEM, "true"], capture_output=True).returncode:
+        pytest.skip("the system lets this user make no namespaces")
+    shared = ("--bind", str(apps.folder), str(apps.folder))
+    return lambda options: (bwrap, *options, *SYSTEM, *shared)
+
+
+@pytest.fixture
+def exchange(apps, tmp_path):
+    made = apps.folder / "exchange" / tmp_path.name
+    made.mkdir(parents=True)
+    return made
+
+
+def said(
+    apps: Applications, containers: Sequence[Sequence[str]], programs: Sequence[Sequence[str]], **env: str
+) -> list[str]:
+    """What the two programs print, each in its container."""
+    running = [
+        subprocess.Popen(apps.on(node, *container, *words), env={**apps.env, **env}, cwd=apps.folder, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for node, container, words in zip((A, B), containers, programs, strict=True)
+    ]  # fmt: skip
+    try:
+        output = [one.communicate(timeout=120)[0] for one in running]
+    finally:
+        for one in running:
+            one.kill()
+    assert [one.returncode for one in running] == [0, 0], "\n--\n".join(output)
+    return output
+
+
+def both(apps, container, exchange, kind, **env):
+    roles = [(program("containers"), role, str(exchange), kind) for role in ("a", "b")]
+    return "".join(said(apps, [container] * 2, roles, **env))
+
+
+MAPS, SYSTEM_COPIES, SERVES = ("maps", "does not serve"), ("does not map", "does not serve"), ("does not map", "serves")
+MAPS_BY_OWNER = ("maps", "serves")
+"""The owner handed the file over."""
+
+
+def expect(output: str, path: tuple[str, str]) -> None:
+    assert sorted(output.splitlines()) == [f"a: right, {path[0]}", f"b: right, {path[1]}"]
+
+
+SLOW = {"marks": pytest.mark.slow}
+KINDS = ["plain", "threads", *(pytest.param(kind, **SLOW) for kind in ("odd", "direct", "file"))]
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "options", [NOTHING, pytest.param(ROOT, **SLOW), pytest.param(USER, **SLOW)], ids=["nothing", "root", "user"]
+)
+def test_every_kind_of_memory_reaches_the_other_container(apps, words, exchange, kind, options):
+    """A file handed over where whole pages can move; else the owner copies. Threads let pages move where root may stop them
+    (userfaultfd); memory that the kernel may hold (O_DIRECT) never moves."""
+    if options == ROOT and os.geteuid():
+        pytest.skip("only root has capabilities to keep")
+    moves = kind in ("plain", "odd", "file") or (kind == "threads" and options == ROOT)
+    expect(both(apps, words(options), exchange, kind), MAPS_BY_OWNER if moves else SERVES)
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.parametrize("kind", ["plain", "odd", "direct", "file"])
+def test_one_namespace(apps, exchange, kind):
+    """Without containers nobody serves: what is not mapped is copied by the system."""
+    expect(both(apps, (), exchange, kind), SYSTEM_COPIES if kind == "direct" else MAPS)
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_private_memory_in_one_namespace(apps, exchange):
+    """No page moves."""
+    expect(both(apps, (), exchange, "plain", SOFTIB_REMAP="0"), SYSTEM_COPIES)
+
+
+SIDES = [
+    pytest.param((NOTHING, None), id="a"),
+    pytest.param((None, NOTHING), id="b", **SLOW),
+    pytest.param((ROOT, NOTHING), id="unlike", **SLOW),
+]
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("sides", SIDES)
+def test_a_container_and_the_host(apps, words, exchange, sides):
+    """Of an owner in a container, too, whose peer the host's root could copy to it by the pid that it has there."""
+    if ROOT in sides and os.geteuid():
+        pytest.skip("only root has capabilities to keep")
+    containers = [() if side is None else words(side) for side in sides]
+    roles = [(program("containers"), role, str(exchange), "direct") for role in ("a", "b")]
+    expect("".join(said(apps, containers, roles)), SERVES)
+
+
+X86_64 = {"process_vm_readv": 310, "process_vm_writev": 311, "userfaultfd": 323}
+
+
+def refusing(calls: Sequence[int]) -> bytes:
+    """A seccomp filter (struct sock_filter[]) for which these system calls are EPERM, as container engines have them."""
+    load, equal, back = 0x20, 0x15, 0x06
+    rows = [(load, 0, 0, 0)]
+    rows += [(equal, len(calls) - i, 0, call) for i, call in enumerate(calls)]
+    rows += [(back, 0, 0, 0x7FFF0000), (back, 0, 0, 0x00050001)]
+    return b"".join(struct.pack("=HBBI", *row) for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls")
+@pytest.mark.parametrize("options", [(), NOTHING], ids=["same", "nothing"])
+def test_a_system_that_refuses_to_copy(apps, words, exchange, options):
+    """Docker's and podman's filters; also where both are in one PID namespace."""
+    (exchange / "filter").write_bytes(refusing(tuple(X86_64.values())))
+    filtered = ("sh", "-c", f'exec 9<{exchange}/filter; exec "$@"', "sh", *words((*options, "--seccomp", "9")))
+    for kind, path in (("plain", MAPS_BY_OWNER), ("threads", SERVES)):
+        (exchange / kind).mkdir()
+        expect(both(apps, filtered, exchange / kind, kind), path)
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.parametrize(
+    "line",
+    ["ibv_rc_pingpong -c", "ibv_uc_pingpong -c", "ibv_ud_pingpong -c", "ibv_rc_pingpong -c -e", "ibv_srq_pingpong -c",
+     "ib_write_bw -n 100 -F", "ib_read_bw -n 100 -F", "ib_send_lat -n 100 -F", "ib_atomic_bw -n 100 -F",
+     "ucx_perftest -t tag_bw -n 100 -w 10", "ucx_perftest -t ucp_put_lat -n 100 -w 10"],
+)  # fmt: skip
+def test_programs_in_containers(apps, words, exchange, stock, line):
+    """Each in a network of its own; what they say to each other beside the fabric goes through a socket in the shared directory."""
+    name, *arguments = line.split()
+    port = next(apps.ports)
+    run = (stock(name), *arguments, "-p", str(port))
+    programs = [
+        (sys.executable, str(RELAY), role, str(port), str(exchange / "s"), *run, *to)
+        for role, to in (("server", ()), ("client", ("127.0.0.1",)))
+    ]
+    said(apps, [words(NOTHING)] * 2, programs, UCX_TLS="rc_verbs,ud_verbs,self", UCX_NET_DEVICES="mlx5_0:1")
+
+
+PODMAN = (("podman",), ("podman", "--runtime", "runc"))
+"""crun needs the unified hierarchy of control groups, or none."""
+
+
+@pytest.fixture(scope="module")
+def podman():
+    """How podman runs here, with the host's files under an overlay: an image registry is not asked."""
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed")
+    limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000")
+    said = ""
+    for words in PODMAN:
+        run = (*words, "run", "--rm", "--network", "none", *limits)
+        done = subprocess.run([*run, "--rootfs", "/:O", "true"], capture_output=True, text=True, timeout=120)
+        if done.returncode == 0:
+            return run
+        said = said or done.stderr.strip()
+    pytest.skip(f"podman runs no container here: {said}")
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.parametrize("kind", ["plain", "threads"])
+def test_podman(apps, podman, exchange, kind):
+    """Its own network, seccomp profile and capabilities."""
+    own = (str(apps.folder), str(SOURCE), str(Path(program("containers")).parent))
+    container = (*podman, "--env-host", *(f"--volume={path}:{path}" for path in own), "--rootfs", "/:O")
+    expect(both(apps, container, exchange, kind), MAPS_BY_OWNER if kind == "plain" else SERVES)
