@@ -38,9 +38,11 @@ OF_SOFTIB = {
     "render/plots.py": (1, "templates"),
     "render/html.py": (1, "templates"),
     "web/app.py": (1, "static pages"),
+    "iba/catalogue/__init__.py": (1, "the catalogue of devices"),
     "live/recording.py": (3, "a C header"),
     "live/c_header.py": (2, "C headers"),
     "jit/identity.py": (2, "sources of kernels"),
+    "cli/main.py": (1, "/dev/null in place of a closed stream"),
     # What softib wrote itself, below the cache or the folder of a running fabric.
     "jit/store.py": (1, "compiled kernels"),
     "jit/accelerators.py": (1, "a pipe of its own child"),
@@ -54,7 +56,7 @@ OF_SOFTIB = {
     "live/sa_client/tables.py": (1, "a descriptor that the daemon handed over"),
     "live/sysfs/node_desc.py": (1, "a file that it made"),
     # The kernel's files, and programs that are started.
-    "live/proc.py": (3, "/proc"),
+    "live/proc.py": (4, "/proc"),
     "live/sysfs/pci.py": (1, "/sys"),
     "live/launch/doctor.py": (1, "/sys"),
     "live/launch/silent_hcas.py": (2, "/proc, and the first bytes of a program"),

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from softib.api.shown import Suggests
-from softib.errors import SoftibError, UnreadableFile
+from softib.errors import SoftibError
+from softib.input_files import read_text
 
 __all__ = ["ConfigCheck", "check_config"]
 
@@ -52,10 +53,7 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
     Raises :class:`InputError` where ``path`` cannot be read.
     """
     name = os.fspath(path)
-    try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UnreadableFile(f"{name}: {error.strerror or error}") from None
+    text = read_text(name, "options file of OpenSM", errors="replace")
     words = {line.split()[0] for line in text.splitlines() if line.split()}
     return _torus(name, text) if words & set(TORUS_WORDS) else _options(name, text)
 
