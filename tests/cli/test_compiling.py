@@ -1,30 +1,89 @@
-"""Progress of compiling: what takes over a second is shown, on terminals alone."""
+"""Progress of compiling: what takes over a second is shown, as one count that only grows."""
 
 import io
+import re
+import subprocess
+import sys
+
+import pytest
 
 from softib.cli import output
 from softib.cli.output import Compiling, show_line
 
 
-def test_what_is_over_in_a_second_is_not_shown_and_the_rest_not_too_often(monkeypatch):
-    now, shown = [0.0], []
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def _play(monkeypatch, stream, seconds):
+    """Three units of 40 kernels, the second twice: 0.1 s a kernel."""
+    now = [0.0]
+    monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
-    compiling = Compiling(shown.append)
-    for i in range(40):
-        now[0] = i * 0.1
-        compiling("softib.agents.kernels.serve.serve", i, 40)
-    assert shown[0] == "compiling kernels, once: 10 of 40 (serve)" and shown[-1].startswith(
-        "compiling kernels, once: 3"
-    )
-    assert 10 <= len(shown) <= 16
+    compiling = Compiling()
+    for unit in ("a.serve", "b.route", "a.serve", "c.step"):
+        for i in range(40):
+            now[0] += seconds
+            compiling(unit, i, 40)
+    return [int(n) for n in re.findall(r"(\d+) done", stream.getvalue())]
 
 
-def test_only_terminals_see_it(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+@pytest.mark.parametrize(
+    ("stream", "least", "most"), ((Terminal(), 50, 80), (io.StringIO(), 1, 2)), ids=("terminal", "log")
+)
+def test_the_count_only_grows(monkeypatch, stream, least, most):
+    counts = _play(monkeypatch, stream, 0.1)  # 16 s
+    assert counts == sorted(counts) and least <= len(counts) <= most and counts[-1] <= 120
 
+
+def test_what_is_over_in_a_second_is_not_shown(monkeypatch):
+    assert _play(monkeypatch, Terminal(), 0.005) == []
+
+
+def test_a_log_has_a_line_each_ten_seconds(monkeypatch):
+    stream = io.StringIO()
+    counts = _play(monkeypatch, stream, 1.0)  # 160 s, of silence before
+    assert 14 <= len(counts) <= 17 and stream.getvalue().count("\n") == len(counts)
+
+
+def test_lines_that_change_are_for_terminals(monkeypatch):
     for stream, expected in ((io.StringIO(), ""), (Terminal(), "\r\033[Ksoftib: 3 of 4")):
         monkeypatch.setattr("sys.stderr", stream)
         show_line("3 of 4")
         assert stream.getvalue() == expected
+
+
+PROGRAM = """
+import os, sys
+import softib.jit.store as store
+for name in ("HOME", "XDG_CACHE_HOME", "SOFTIB_CACHE_DIR"): os.environ.pop(name, None)
+os.environ["HOME"] = sys.argv[1]
+os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+print(store.cache_dir())
+store.STORE.write("kernel", b"code")
+print(store.STORE.read("kernel"))
+"""
+
+
+def test_a_home_that_cannot_be_written_has_a_cache_elsewhere(tmp_path):
+    """Another process finds what the first kept there; what another user put there is not run."""
+    import os
+    import tempfile
+
+    if os.geteuid():
+        pytest.skip("only root can become a user without a home")
+    with tempfile.TemporaryDirectory(dir="/tmp") as home:
+        os.chmod(home, 0o755)
+        environment = {**os.environ, "TMPDIR": home + "/t"}
+        os.mkdir(home + "/t")
+        os.chmod(home + "/t", 0o1777)
+        run = lambda: subprocess.run(
+            [sys.executable, "-c", PROGRAM, home], capture_output=True, text=True, env=environment, timeout=60
+        )
+        for _ in range(2):
+            done = run()
+            assert done.stdout.splitlines() == [f"{home}/t/softib-65534/kernels", "b'code'"], done.stderr
+        os.chown(f"{home}/t/softib-65534/kernels", 65533, 65533)
+        done = run()
+        assert done.stdout.splitlines()[1] == "None" and "belongs to uid 65533" in done.stderr

@@ -63,7 +63,7 @@ def command(
     """
     import softib
 
-    softib.on_compiling(Compiling(show_line))
+    softib.on_compiling(Compiling())
     steps = Steps()
     shown = lambda one: show_line(f"round: {one['ports']} ports, {one['mads']} MADs in {one['seconds']:.1f} s")
     seen = softib.observe(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import Compiling, print_notice, show_line
+from softib.cli.output import Compiling, print_notice
 
 
 @click.command()
@@ -55,7 +55,7 @@ def command(
 
     import softib
 
-    softib.on_compiling(Compiling(show_line))
+    softib.on_compiling(Compiling())
     if once and all(os.path.isfile(s) for s in sources):
         click.echo(softib.Exporter.text_of(*sources, names=names, fabric=fabric), nl=False)
         return 0

@@ -171,7 +171,7 @@ class Steps:
         self._status: Any = None
         self._what = ""
         if not quiet:
-            softib.on_compiling(Compiling(self._compiling))
+            softib.on_compiling(Compiling(self._compiling if sys.stderr.isatty() else None))
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
@@ -198,7 +198,7 @@ class Steps:
                 self._status = None
 
     def _compiling(self, text: str) -> None:
-        """In the spinner, or as a line."""
+        """In the spinner, or as a line between steps."""
         if self._status is not None:
             self._status.update(f"{self._what} … {text}")
         else:
@@ -206,17 +206,29 @@ class Steps:
 
 
 class Compiling:
-    """Listener of :func:`softib.on_compiling`: shows what takes over a second."""
+    """Listener of :func:`softib.on_compiling`: shows what takes over a second, as one count that only grows. ``show`` None: a line that changes on a
+    terminal, a line every ten seconds elsewhere."""
 
-    def __init__(self, show: Callable[[str], None]):
+    def __init__(self, show: Callable[[str], None] | None = None):
         self.show, self.began, self.next_s = show, math.inf, 0.0
+        self.kernels: dict[str, int] = {}
 
     def __call__(self, unit: str, done: int, of: int) -> None:
         now = time.monotonic()
         self.began = min(self.began, now)
-        if now - self.began >= LONG_S and now >= self.next_s:
-            self.next_s = now + SHOW_S
-            self.show(f"compiling kernels, once: {done} of {of} ({unit.rpartition('.')[2]})")
+        self.kernels[unit] = max(done, self.kernels.get(unit, 0))
+        live = self.show is not None or sys.stderr.isatty()
+        if now - self.began < LONG_S or now < self.next_s:
+            return
+        self.next_s = now + (SHOW_S if live else SLOW_S)
+        count = sum(self.kernels.values())
+        text = f"compiling kernels, kept for later runs: {count} done in {now - self.began:.0f} s"
+        if self.show is not None:
+            self.show(text)
+        elif live:
+            show_line(text)
+        else:
+            click.echo(f"softib: {text}", err=True)
 
 
 def show_line(text: str) -> None:

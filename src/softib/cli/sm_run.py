@@ -102,7 +102,7 @@ def _go(
     line = Line(managers, sys.stderr.isatty(), tells and not once and not dry_run)
     path, level, max_mb = log
     managers.log_to(path, level=level, max_mb=max_mb, to_stderr=not line.live and not once and not dry_run)
-    softib.on_compiling(Compiling(show_line))
+    softib.on_compiling(Compiling())
     try:
         if dry_run:
             planned = managers.dry_run(on_step=line)

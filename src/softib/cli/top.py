@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli import completing
-from softib.cli.output import Compiling, show_line
+from softib.cli.output import Compiling
 from softib.errors import PeerError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def command(source: str, every: float, sort: str, rounds: int | None, jobs: str 
     """
     import softib
 
-    softib.on_compiling(Compiling(show_line))
+    softib.on_compiling(Compiling())
     with softib.TopView(source, jobs=jobs) as view:
         view.sort(sort)
         if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):

@@ -61,7 +61,7 @@ def command(
         softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
         return 0
     starter = softib.Starter()
-    softib.on_compiling(Compiling(starter.announce if starter.detached else show_line))
+    softib.on_compiling(Compiling(starter.announce if starter.detached else None))
     server = softib.Server(source, name)  # fail before the work
     fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
     print_problems(fabric.problems)

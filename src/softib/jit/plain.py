@@ -80,7 +80,7 @@ def _folder(k):
     try:
         STORE.make_folder()
         folder.mkdir(mode=0o755, exist_ok=True)
-        if not STORE.trusts_folder():
+        if not STORE.trusts(cache_dir()):
             return None
         if not all(is_trusted(closed(path)) for path in (folder, *folder.rglob("*"))):
             raise PermissionError(1, f"{folder.name} is another user's, or writable by others")

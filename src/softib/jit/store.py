@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,10 +41,30 @@ FOLDER = ".numba"
 
 
 def cache_dir() -> Path:
-    """Folder of the machine code of all kernels."""
-    base = os.environ.get("SOFTIB_CACHE_DIR")
-    root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softib"
+    """Folder in which machine code of kernels is kept: ``$SOFTIB_CACHE_DIR``, the user's cache, or where that cannot be written a folder of the
+    user's in the one for temporary files."""
+    usual = _usual()
+    if os.environ.get("SOFTIB_CACHE_DIR") or (usual is not None and _writable(usual)):
+        assert usual is not None
+        return usual
+    return Path(tempfile.gettempdir()) / f"softib-{os.geteuid()}" / "kernels"
+
+
+def _usual() -> Path | None:
+    """The folder that the environment names; None where this user has no home."""
+    base, cache = os.environ.get("SOFTIB_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    try:
+        root = Path(base) if base else Path(cache or Path.home() / ".cache") / "softib"
+    except RuntimeError:  # no HOME, and no entry in the table of users
+        return None
     return root / "kernels"
+
+
+@functools.cache
+def _writable(folder: Path) -> bool:
+    """Can files be made in ``folder``, or in the folder that it would be made in?"""
+    there = next(p for p in (folder, *folder.parents) if p.exists())
+    return os.access(there, os.W_OK | os.X_OK)
 
 
 def is_trusted(about: os.stat_result) -> bool:
@@ -66,11 +88,16 @@ class Store:
         self.given_up = self._pruned = False
 
     def read(self, name: str) -> bytes | None:
-        """What :meth:`write` was given; None when it is not there, not whole, or of another user."""
-        path = cache_dir() / (name + SUFFIX)
+        """What :meth:`write` was given; None when it is not there, not whole, or of another user. A cache that can be read alone, as one in an
+        image, is read, too."""
+        folders = dict.fromkeys(f for f in (_usual(), cache_dir()) if f is not None)
+        return next((data for f in folders if (data := self._read(f, name)) is not None), None)
+
+    def _read(self, folder: Path, name: str) -> bytes | None:
+        path = folder / (name + SUFFIX)
         try:
             with path.open("rb") as file:
-                if not self.trusts_folder() or not is_trusted(os.fstat(file.fileno())):
+                if not self.trusts(folder) or not is_trusted(os.fstat(file.fileno())):
                     return None
                 data = file.read()
         except OSError:
@@ -83,9 +110,8 @@ class Store:
         whole = data[:head] == MAGIC + hashlib.sha256(payload).digest()
         return payload if whole else None
 
-    def trusts_folder(self) -> bool:
-        """False, said once, where another user could put code into the cache: it would run as this one."""
-        folder = cache_dir()
+    def trusts(self, folder: Path) -> bool:
+        """False, said once, where another user could put code into ``folder``: it would run as this one."""
         try:
             about = closed(folder)
         except OSError:
@@ -115,7 +141,7 @@ class Store:
 
     def write(self, name: str, payload: bytes) -> None:
         """Keep ``payload``; where that cannot be, say so once and keep nothing from then on."""
-        if self.given_up or not self.trusts_folder():
+        if self.given_up or not self.trusts(cache_dir()):
             return
         folder = cache_dir()
         temporary = folder / f".{os.getpid()}-{time.monotonic_ns()}{PART}"
