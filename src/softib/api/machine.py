@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -11,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from softib.api.running.starting import READY, READY_FD
 from softib.errors import PeerError
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ sm: {engine: minhop}
 """
 NAME = "softib-compile"
 JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (("up", "tree.yaml", "--detach", "--name", NAME), ("down", NAME)),
+    (("up", "tree.yaml", "--name", NAME), ("down", NAME)),
     (
         ("report", "tree.yaml", "--html", "report.html"),
         ("check", "tree.yaml"),
@@ -43,7 +47,8 @@ JOBS: tuple[tuple[tuple[str, ...], ...], ...] = (
         ("simulate", "tree.yaml", "shift:64KB", "--layer", "packet"),
     ),
 )
-"""Commands of which each row runs in its order, beside the others. Exit 1 (findings in the ring) is right."""
+"""Commands of which each row runs in its order, beside the others; ``up`` goes on beside the one after it. Exit 1 (findings in the ring) is right."""
+PREFIX = "softib-compile-"
 
 
 def doctor() -> list[Check]:
@@ -63,7 +68,8 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
     """
     from softib.jit import cache_dir
 
-    with tempfile.TemporaryDirectory(prefix="softib-compile-") as name:
+    _remove_leftovers()
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
         folder = Path(name)
         (folder / "tree.yaml").write_text(TREE)
         (folder / "ring.yaml").write_text(RING)
@@ -72,44 +78,76 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
     return sum(path.suffix in (".code", ".numba") for path in kept), cache_dir()
 
 
+def _remove_leftovers() -> None:
+    """Folders of runs that were killed: no process has the number in their name."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        number = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if number.isdigit() and not Path("/proc", number).exists() and folder.stat().st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _run(folder: Path, progress: Callable[[str], None]) -> None:
-    """Every row of :data:`JOBS`, at once where there are processors for it."""
+    """Every row of :data:`JOBS`, at once where there are processors for it. Whatever ends this process ends what it started."""
     began = time.monotonic()
     env = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
     rows = [list(row) for row in JOBS]
-    running: dict[int, tuple[str, subprocess.Popen[str]]] = {}
+    running: dict[int, _Job] = {}
+    fabrics: list[_Job] = []
     most = max(1, min(len(rows), len(os.sched_getaffinity(0))))
     try:
         while running or any(rows):
             for i, row in enumerate(rows):
                 if row and i not in running and len(running) < most:
-                    args = row.pop(0)
-                    running[i] = " ".join(args), _start(args, folder, env)
+                    running[i] = _Job(row.pop(0), folder, env)
             time.sleep(0.1)
-            progress(f"compiling kernels, once: {time.monotonic() - began:.0f} s")
-            for i, (name, process) in list(running.items()):
-                if process.poll() is not None:
-                    del running[i]
-                    _finish(name, process)
+            progress(f"compiling kernels, kept for later runs: {time.monotonic() - began:.0f} s")
+            for i, job in list(running.items()):
+                if job.is_ready():
+                    fabrics.append(running.pop(i))
+                elif job.process.poll() is not None:
+                    running.pop(i).finish()
+        for fabric in fabrics:  # ``down`` has ended it
+            fabric.finish()
     except BaseException:
-        for _, process in running.values():
-            process.terminate()
-            process.communicate()
-        _start(("down", NAME), folder, env).communicate()  # the fabric may run, and its folder goes
+        for job in (*running.values(), *fabrics):
+            job.process.terminate()
+            job.process.wait()
         raise
     finally:
         progress("")
 
 
-def _start(args: tuple[str, ...], folder: Path, env: dict[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "softib", *args],
-        cwd=folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+class _Job:
+    """One command of :data:`JOBS` in a process that ends with this one."""
+
+    def __init__(self, args: tuple[str, ...], folder: Path, env: dict[str, str]):
+        self.verb, self.output = " ".join(args), folder / f"{'-'.join(args).replace('/', '_')}.log"
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        self._ready = read
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "softib", *args],
+                cwd=folder, env={**env, READY_FD: str(write)}, stdout=output, stderr=output, pass_fds=(write,), preexec_fn=_end_with_parent,
+            )  # fmt: skip
+        os.close(write)
+
+    def is_ready(self) -> bool:
+        """True once a fabric that the command runs is ready."""
+        try:
+            return READY in os.read(self._ready, 1 << 16)
+        except BlockingIOError:
+            return False
+
+    def finish(self) -> None:
+        """Raise :class:`PeerError` with the last line of a command that failed."""
+        code = self.process.wait()
+        os.close(self._ready)
+        if code not in (0, 1):
+            lines = self.output.read_text(errors="replace").strip().splitlines() or [f"exit {code}"]
+            raise PeerError(f"softib {self.verb}: {lines[-1]}")
 
 
-def _finish(verb: str, process: subprocess.Popen[str]) -> None:
-    _, text = process.communicate()
-    if process.returncode not in (0, 1):
-        lines = text.strip().splitlines() or [f"exit {process.returncode}"]
-        raise PeerError(f"softib {verb}: {lines[-1]}")
+def _end_with_parent() -> None:
+    """SIGTERM for a child when its parent ends, however it does (prctl(2), PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)

@@ -11,7 +11,9 @@ import importlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -135,6 +137,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from softib.cli.plain_text import speak_plainly
 
     _open_closed_streams()
+    _end_like_ctrl_c()
     speak_plainly()
     try:
         code = _run(argv)
@@ -147,6 +150,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         _drop_stdout()
         code = 2
     sys.exit(code)
+
+
+_signals: list[int] = []
+"""The signal that ended this command, where it was another than SIGINT."""
+
+
+def _end_like_ctrl_c() -> None:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does, so that it takes away what it started and its temporary files."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        _signals.append(number)
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):  # ignored, as in the background of a script
+            raise KeyboardInterrupt
+        handler(number, frame)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 def _open_closed_streams() -> None:
@@ -174,7 +196,7 @@ def _run(argv: Sequence[str] | None) -> int:
         print(f"softib: {shown(usage_text(error))}", file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        return 130
+        return 128 + (_signals[-1] if _signals else signal.SIGINT)
     except SoftibBug as error:
         return _bug(error)
     except SoftibError as error:
