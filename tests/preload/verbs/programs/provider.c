@@ -136,7 +136,7 @@ static void masked(void)
 static void refused(void)
 {
     struct ibv_qp *qp = qp_with(cq, cq, NULL, PLACES);
-    struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR, .cur_qp_state = IBV_QPS_RESET };
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR, .cur_qp_state = IBV_QPS_RESET }, beyond = rtr();
 
     MUST(!to_rtr(rtr(), 0));
     REFUSED(EINVAL, ah_attr.port_num, 0);           /* uverbs: the primary path names the QP's port */
@@ -146,6 +146,19 @@ static void refused(void)
     REFUSED(EINVAL, path_mtu, 6);
     REFUSED(EINVAL, max_dest_rd_atomic, 17);        /* beyond the device's 16 */
     REFUSED(EINVAL, qp_state, 7);
+    beyond.pkey_index = 9999;
+    MUST(to_rtr(beyond, IBV_QP_PKEY_INDEX) == EINVAL);
+    beyond = rtr();
+    beyond.ah_attr.is_global = 1;
+    MUST(!to_rtr(beyond, 0));
+    beyond.ah_attr.grh.sgid_index = 99;
+    MUST(to_rtr(beyond, 0) == EINVAL);
+    beyond = rtr();
+    beyond.alt_port_num = 1;
+    beyond.alt_ah_attr = beyond.ah_attr;
+    MUST(!to_rtr(beyond, IBV_QP_ALT_PATH));
+    beyond.alt_ah_attr.port_num = 0;                /* uverbs: both name one port */
+    MUST(to_rtr(beyond, IBV_QP_ALT_PATH) == EINVAL);
     MUST(to_rtr(rtr(), IBV_QP_CAP) == EINVAL);      /* no transition takes them */
     MUST(to_rtr(rtr(), IBV_QP_RATE_LIMIT) == EINVAL);
     MUST(to_rtr(rtr(), 1 << 21) == EOPNOTSUPP);     /* ib_uverbs_modify_qp: beyond IB_QP_ATTR_STANDARD_BITS */
