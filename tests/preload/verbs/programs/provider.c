@@ -4,8 +4,6 @@
  */
 #include "rig.h"
 
-#include <sys/wait.h>
-
 #define PLACES 8
 
 static struct ibv_context *context;
@@ -313,86 +311,9 @@ static void overrun(void)
     }
 }
 
-/* -- order -- */
-
-struct peer {
-    struct end end;
-    struct ibv_qp *qp;
-    struct ibv_ah *ah;
-};
-
-static void exchange(struct peer *p, enum ibv_qp_type type, int to, int from)
-{
-    struct ibv_qp_attr ud = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11 };
-    struct ibv_ah_attr address = { .port_num = 1 };
-    struct end mine;
-
-    p->qp = rig_qp(pd, cq, type);
-    mine = (struct end){ .qpn = p->qp->qp_num, .lid = lid };
-    MUST(write(to, &mine, sizeof mine) == sizeof mine && read(from, &p->end, sizeof p->end) == sizeof p->end);
-    if (type == IBV_QPT_RC) {
-        rig_init(p->qp, 1);
-        rig_rtr(p->qp, 1, p->end.qpn, p->end.lid);
-        rig_rts(p->qp, 14, 7);
-        return;
-    }
-    MUST(!ibv_modify_qp(p->qp, &ud, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
-    ud.qp_state = IBV_QPS_RTR;
-    MUST(!ibv_modify_qp(p->qp, &ud, IBV_QP_STATE));
-    ud.qp_state = IBV_QPS_RTS;
-    MUST(!ibv_modify_qp(p->qp, &ud, IBV_QP_STATE | IBV_QP_SQ_PSN));
-    address.dlid = p->end.lid;
-    p->ah = ibv_create_ah(pd, &address);
-}
-
-static void send_one(struct peer *p)
-{
-    struct ibv_sge sge = { (uintptr_t)area, 8, mr->lkey };
-    struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-
-    if (p->ah) {
-        wr.wr.ud.ah = p->ah;
-        wr.wr.ud.remote_qpn = p->end.qpn;
-        wr.wr.ud.remote_qkey = 0x11;
-    }
-    MUST(!ibv_post_send(p->qp, &wr, &bad));
-}
-
-/* Both ends poll one CQ for sends and receives: the answer to a message comes behind the completion of the message. */
-static void order_of(enum ibv_qp_type type, unsigned rounds)
-{
-    int there[2], back[2], status;
-    struct peer p = { 0 };
-    pid_t child;
-
-    MUST(!pipe(there) && !pipe(back));
-    child = fork();
-    begin(64);
-    exchange(&p, type, child ? there[1] : back[1], child ? back[0] : there[0]);
-    rig_recv(p.qp, (uintptr_t)area + 4096, 64, mr->lkey);
-    MUST(write(child ? there[1] : back[1], "", 1) == 1 && read(child ? back[0] : there[0], &status, 1) == 1);
-    for (unsigned i = 0; i < rounds; i++) {
-        struct ibv_wc wc;
-
-        if (child)
-            send_one(&p);
-        wc = rig_poll(cq);
-        MUST(wc.status == IBV_WC_SUCCESS && wc.opcode == (child ? IBV_WC_SEND : IBV_WC_RECV));
-        rig_recv(p.qp, (uintptr_t)area + 4096, 64, mr->lkey);
-        if (!child)
-            send_one(&p);
-        wc = rig_poll(cq);
-        MUST(wc.status == IBV_WC_SUCCESS && wc.opcode == (child ? IBV_WC_RECV : IBV_WC_SEND));
-    }
-    if (!child)
-        exit(0);
-    MUST(waitpid(child, &status, 0) == child && !status);
-}
-
 int main(int n, char **arguments)
 {
     const char *scene = n > 1 ? arguments[1] : "";
-    unsigned rounds = n > 2 ? (unsigned)atoi(arguments[2]) : 3000;
 
     if (!strcmp(scene, "attributes"))
         attributes();
@@ -402,10 +323,6 @@ int main(int n, char **arguments)
         posting();
     else if (!strcmp(scene, "overrun"))
         overrun();
-    else if (!strcmp(scene, "order-rc"))
-        order_of(IBV_QPT_RC, rounds);
-    else if (!strcmp(scene, "order-ud"))
-        order_of(IBV_QPT_UD, rounds);
     else
         return 2;
     puts("ok");
