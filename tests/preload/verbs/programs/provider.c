@@ -4,8 +4,6 @@
  */
 #include "rig.h"
 
-#include <sys/wait.h>
-
 #define PLACES 8
 
 static struct ibv_context *context;
@@ -136,7 +134,7 @@ static void masked(void)
 static void refused(void)
 {
     struct ibv_qp *qp = qp_with(cq, cq, NULL, PLACES);
-    struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR, .cur_qp_state = IBV_QPS_RESET };
+    struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR, .cur_qp_state = IBV_QPS_RESET }, beyond = rtr();
 
     MUST(!to_rtr(rtr(), 0));
     REFUSED(EINVAL, ah_attr.port_num, 0);           /* uverbs: the primary path names the QP's port */
@@ -146,6 +144,19 @@ static void refused(void)
     REFUSED(EINVAL, path_mtu, 6);
     REFUSED(EINVAL, max_dest_rd_atomic, 17);        /* beyond the device's 16 */
     REFUSED(EINVAL, qp_state, 7);
+    beyond.pkey_index = 9999;
+    MUST(to_rtr(beyond, IBV_QP_PKEY_INDEX) == EINVAL);
+    beyond = rtr();
+    beyond.ah_attr.is_global = 1;
+    MUST(!to_rtr(beyond, 0));
+    beyond.ah_attr.grh.sgid_index = 99;
+    MUST(to_rtr(beyond, 0) == EINVAL);
+    beyond = rtr();
+    beyond.alt_port_num = 1;
+    beyond.alt_ah_attr = beyond.ah_attr;
+    MUST(!to_rtr(beyond, IBV_QP_ALT_PATH));
+    beyond.alt_ah_attr.port_num = 0;                /* uverbs: both name one port */
+    MUST(to_rtr(beyond, IBV_QP_ALT_PATH) == EINVAL);
     MUST(to_rtr(rtr(), IBV_QP_CAP) == EINVAL);      /* no transition takes them */
     MUST(to_rtr(rtr(), IBV_QP_RATE_LIMIT) == EINVAL);
     MUST(to_rtr(rtr(), 1 << 21) == EOPNOTSUPP);     /* ib_uverbs_modify_qp: beyond IB_QP_ATTR_STANDARD_BITS */
@@ -300,86 +311,9 @@ static void overrun(void)
     }
 }
 
-/* -- order -- */
-
-struct peer {
-    struct end end;
-    struct ibv_qp *qp;
-    struct ibv_ah *ah;
-};
-
-static void exchange(struct peer *p, enum ibv_qp_type type, int to, int from)
-{
-    struct ibv_qp_attr ud = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11 };
-    struct ibv_ah_attr address = { .port_num = 1 };
-    struct end mine;
-
-    p->qp = rig_qp(pd, cq, type);
-    mine = (struct end){ .qpn = p->qp->qp_num, .lid = lid };
-    MUST(write(to, &mine, sizeof mine) == sizeof mine && read(from, &p->end, sizeof p->end) == sizeof p->end);
-    if (type == IBV_QPT_RC) {
-        rig_init(p->qp, 1);
-        rig_rtr(p->qp, 1, p->end.qpn, p->end.lid);
-        rig_rts(p->qp, 14, 7);
-        return;
-    }
-    MUST(!ibv_modify_qp(p->qp, &ud, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
-    ud.qp_state = IBV_QPS_RTR;
-    MUST(!ibv_modify_qp(p->qp, &ud, IBV_QP_STATE));
-    ud.qp_state = IBV_QPS_RTS;
-    MUST(!ibv_modify_qp(p->qp, &ud, IBV_QP_STATE | IBV_QP_SQ_PSN));
-    address.dlid = p->end.lid;
-    p->ah = ibv_create_ah(pd, &address);
-}
-
-static void send_one(struct peer *p)
-{
-    struct ibv_sge sge = { (uintptr_t)area, 8, mr->lkey };
-    struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-
-    if (p->ah) {
-        wr.wr.ud.ah = p->ah;
-        wr.wr.ud.remote_qpn = p->end.qpn;
-        wr.wr.ud.remote_qkey = 0x11;
-    }
-    MUST(!ibv_post_send(p->qp, &wr, &bad));
-}
-
-/* Both ends poll one CQ for sends and receives: the answer to a message comes behind the completion of the message. */
-static void order_of(enum ibv_qp_type type, unsigned rounds)
-{
-    int there[2], back[2], status;
-    struct peer p = { 0 };
-    pid_t child;
-
-    MUST(!pipe(there) && !pipe(back));
-    child = fork();
-    begin(64);
-    exchange(&p, type, child ? there[1] : back[1], child ? back[0] : there[0]);
-    rig_recv(p.qp, (uintptr_t)area + 4096, 64, mr->lkey);
-    MUST(write(child ? there[1] : back[1], "", 1) == 1 && read(child ? back[0] : there[0], &status, 1) == 1);
-    for (unsigned i = 0; i < rounds; i++) {
-        struct ibv_wc wc;
-
-        if (child)
-            send_one(&p);
-        wc = rig_poll(cq);
-        MUST(wc.status == IBV_WC_SUCCESS && wc.opcode == (child ? IBV_WC_SEND : IBV_WC_RECV));
-        rig_recv(p.qp, (uintptr_t)area + 4096, 64, mr->lkey);
-        if (!child)
-            send_one(&p);
-        wc = rig_poll(cq);
-        MUST(wc.status == IBV_WC_SUCCESS && wc.opcode == (child ? IBV_WC_RECV : IBV_WC_SEND));
-    }
-    if (!child)
-        exit(0);
-    MUST(waitpid(child, &status, 0) == child && !status);
-}
-
 int main(int n, char **arguments)
 {
     const char *scene = n > 1 ? arguments[1] : "";
-    unsigned rounds = n > 2 ? (unsigned)atoi(arguments[2]) : 3000;
 
     if (!strcmp(scene, "attributes"))
         attributes();
@@ -389,10 +323,6 @@ int main(int n, char **arguments)
         posting();
     else if (!strcmp(scene, "overrun"))
         overrun();
-    else if (!strcmp(scene, "order-rc"))
-        order_of(IBV_QPT_RC, rounds);
-    else if (!strcmp(scene, "order-ud"))
-        order_of(IBV_QPT_UD, rounds);
     else
         return 2;
     puts("ok");

@@ -104,11 +104,11 @@ static bool is_rate(uint8_t rate)
 static bool is_path(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
 {
     const struct ibv_ah_attr *ah = &a->ah_attr;
-    uint8_t own = mask & IBV_QP_PORT ? a->port_num : q->attr.port_num, gid[16];
+    uint8_t portnum = mask & IBV_QP_PORT ? a->port_num : q->attr.port_num, gid[16];
     bool moves = q->state == IBV_QPS_SQD && to == IBV_QPS_SQD && !(mask & IBV_QP_PORT);
     uint32_t port = ah->port_num ? sv_port_row(q->device, ah->port_num) : SV_NO_PORT;
 
-    return port != SV_NO_PORT && (moves || ah->port_num == own) && is_rate(ah->static_rate) &&
+    return port != SV_NO_PORT && (moves || ah->port_num == portnum) && is_rate(ah->static_rate) &&
            !(ah->is_global && sv_port_gid(port, ah->grh.sgid_index, gid));
 }
 

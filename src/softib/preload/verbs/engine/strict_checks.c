@@ -88,7 +88,7 @@ static void note_path(struct cut *c, const struct ibv_ah_attr *ah)
     note_cut(c, "src_path_bits", ah->src_path_bits, VE_PATH_BITS);
 }
 
-static void tell_cut(const char *call, const struct cut *c)
+static void report_cut(const char *call, const struct cut *c)
 {
     if (c->length)
         ve_warn("%s: values that do not fit are cut:%s", call, c->text);
@@ -99,10 +99,10 @@ void ve_strict_address(const struct ibv_ah_attr *ah)
     struct cut c = { .length = 0 };
 
     note_path(&c, ah);
-    tell_cut("ibv_create_ah", &c);
+    report_cut("ibv_create_ah", &c);
 }
 
-static void tell_cut_attributes(const struct ibv_qp_attr *a, int mask)
+static void report_cut_attributes(const struct ibv_qp_attr *a, int mask)
 {
     struct cut c = { .length = 0 };
 
@@ -126,7 +126,7 @@ static void tell_cut_attributes(const struct ibv_qp_attr *a, int mask)
         note_path(&c, &a->alt_ah_attr);
         note_cut(&c, "alt_timeout", a->alt_timeout, VE_TIMER_BITS);
     }
-    tell_cut("ibv_modify_qp", &c);
+    report_cut("ibv_modify_qp", &c);
 }
 
 void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, int ignored, enum ibv_qp_state from, int error)
@@ -139,7 +139,7 @@ void ve_strict_modified(struct ve_qp *q, const struct ibv_qp_attr *a, int mask, 
         refused(q, from, to, mask);
         return;
     }
-    tell_cut_attributes(a, mask);
+    report_cut_attributes(a, mask);
     if (to == IBV_QPS_SQD && from != IBV_QPS_SQD)
         ve_warn("ibv_modify_qp to SQD: mlx5 has no such state and says EINVAL");
     ignored |= mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
