@@ -10,6 +10,7 @@ import stat
 import pytest
 
 from softib.errors import InputError
+from softib.live import unix_server
 from softib.live.admission import Credentials, peer_of
 from softib.live.unix_server import SendQueue, SeqpacketServer, UnixServer, receive, receive_fds
 
@@ -22,6 +23,9 @@ class Echo(SeqpacketServer):
         if message:
             sock.send(message)
         sock.close()
+
+    def refusal(self, error):
+        return b"%d" % error
 
 
 @pytest.fixture
@@ -77,6 +81,27 @@ def test_closing_hangs_up_on_clients_that_have_not_greeted(echo, selector):
     serve(selector)
     echo.close()
     assert waiting.recv(99) == b"" and not echo.path.exists() and not selector.get_map()
+
+
+def test_a_connection_that_says_nothing_is_closed_in_time(echo, selector, monkeypatch):
+    monkeypatch.setattr(unix_server, "GREETING_S", 0.0)
+    silent, speaks = client(echo), client(echo)
+    serve(selector)
+    speaks.send(b"late")  # said before its time was looked at: it is heard
+    echo.expire()
+    assert silent.recv(99) == b"" and speaks.recv(99) == b"late" and not echo.visitors
+
+
+def test_the_oldest_of_too_many_silent_connections_is_closed(echo, selector, monkeypatch):
+    monkeypatch.setattr(unix_server, "MOST_VISITORS", 3)
+    clients = []
+    for _ in range(5):
+        clients.append(client(echo))
+        serve(selector)
+    assert [c.recv(99) for c in clients[:2]] == [b"", b""] and len(echo.visitors) == 3
+    clients[2].send(b"here")
+    serve(selector)
+    assert clients[2].recv(99) == b"here"
 
 
 @pytest.fixture

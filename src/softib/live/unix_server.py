@@ -324,6 +324,10 @@ class SeqpacketServer(UnixServer):
     kind = socket.SOCK_SEQPACKET
     longest = 4096
 
+    def __init__(self, path: Path, selector: selectors.BaseSelector):
+        super().__init__(path, selector)
+        self.refusal(0)  # reads the declaration of the messages, while there are descriptors
+
     def accepted(self, sock: socket.socket) -> None:
         """Wait for the greeting; it is mostly there already."""
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self.listen_to(sock))

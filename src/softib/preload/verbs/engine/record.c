@@ -194,8 +194,9 @@ static struct recorder *recorder(void)
     }
     r->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     r->size = HEAD_OCTETS;
-    r->head = r->fd < 0 || ftruncate(r->fd, HEAD_OCTETS) ? MAP_FAILED
-                                                       : mmap(NULL, HEAD_OCTETS, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+    r->head = r->fd < 0 || posix_fallocate(r->fd, 0, HEAD_OCTETS) ? MAP_FAILED
+                                                                  : mmap(NULL, HEAD_OCTETS, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                                                         r->fd, 0);
     if (r->head == MAP_FAILED) {
         if (r->fd >= 0)
             close(r->fd);

@@ -78,7 +78,7 @@ void vm_close(struct vm_heap *w);
 
 /* -- reserve.c -- */
 
-/* Makes the pages of these octets of the file exist. False: there is no room, which is said once on stderr. */
+/* Makes the pages of these octets of the file exist. False: there is no room, which is reported once on stderr. */
 bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets);
 
 /* The same for entries first .. first + n - 1 of a table at `table`, as far as they lie behind the first `high`, which exist. */

@@ -1,0 +1,87 @@
+"""A daemon whose descriptors are used up: it answers, does not spin, and can be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live.serving import wait_for
+
+SOCKETS = {"umad": socket.SOCK_SEQPACKET, "verbs.sock": socket.SOCK_SEQPACKET, "rdma_cm": socket.SOCK_SEQPACKET,
+           "control": socket.SOCK_STREAM}  # fmt: skip
+CONNECTIONS = 300
+"""To each socket: more than it keeps, and than the kernel lets wait."""
+
+
+@pytest.fixture(autouse=True)
+def descriptors():
+    """This process may have as many as it opens here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("the hard limit of descriptors is below 2,000 here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def processor_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def connect_and_say_nothing(folder: Path, held: contextlib.ExitStack) -> int:
+    connected = 0
+    for name, kind in SOCKETS.items():
+        for _ in range(CONNECTIONS):
+            sock = held.enter_context(socket.socket(socket.AF_UNIX, kind))
+            sock.settimeout(1)
+            try:
+                sock.connect(str(folder / name))
+            except OSError:  # the kernel's queue is full
+                break
+            connected += 1
+    return connected
+
+
+@pytest.mark.parametrize("limit", [32, 1024])
+def test_connections_that_say_nothing(softib, limit):
+    """Of more than there are descriptors for, or than one socket keeps."""
+    up = subprocess.run(softib.words("up", "one.yaml", "--detach", "--sm", "none"), env=softib.env, cwd=softib.folder,
+                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))  # fmt: skip
+    assert up.returncode == 0
+    pid = softib.status()[0]["pid"]
+    with contextlib.ExitStack() as held:
+        assert connect_and_say_nothing(softib.folder / "run" / "softib" / "one", held) > 4 * 64
+        assert len(os.listdir(f"/proc/{pid}/fd")) <= min(limit, 4 * 257 + 40)
+        before = processor_ticks(pid)
+        time.sleep(1)
+        assert processor_ticks(pid) - before < 0.5 * os.sysconf("SC_CLK_TCK"), "it waits"
+        assert softib.status()[0]["bugs"] == 0
+        softib("down", "one")
+
+
+def test_the_soft_limit_is_no_limit(softib):
+    """As a login shell has it (1,024), while the system allows more."""
+    hard = 3000
+    subprocess.run(softib.words("up", "one.yaml", "--detach", "--sm", "none"), env=softib.env, cwd=softib.folder, check=True,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)))  # fmt: skip
+    lines = Path(f"/proc/{softib.status()[0]['pid']}/limits").read_text().splitlines()
+    assert next(line for line in lines if line.startswith("Max open files")).split()[3:5] == [str(hard), str(hard)]
+    softib("down", "one")
+
+
+def test_after_they_are_gone_it_goes_on(softib):
+    subprocess.run(softib.words("up", "one.yaml", "--detach", "--sm", "none"), env=softib.env, cwd=softib.folder, check=True,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)))  # fmt: skip
+    with contextlib.ExitStack() as held:
+        connect_and_say_nothing(softib.folder / "run" / "softib" / "one", held)
+    pid = softib.status()[0]["pid"]
+    assert wait_for(lambda: len(os.listdir(f"/proc/{pid}/fd")) < 32)
+    softib("run", "--", "true")
