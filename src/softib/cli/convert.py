@@ -10,14 +10,23 @@ from softib.cli.output import print_document, print_notice, print_problems, prob
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.argument("dest", type=click.Path())
+@click.argument("dest", type=click.Path(), required=False)
 @click.option("--to", "to", metavar="FORMAT", help="Format to write; without it the suffix of DEST says it.")
+@click.option(
+    "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show what each heading was taken for."
+)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(
-    source: str, dest: str, to: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None
+    source: str,
+    dest: str | None,
+    to: str | None,
+    explain: bool,
+    as_json: bool,
+    ibnl: tuple[str, ...],
+    node_name_map: str | None,
 ) -> int:
-    """Read SOURCE (any known format) and write it to DEST.
+    """Read SOURCE (any known format) and write it to DEST; with --explain, show how a cabling list is read.
 
     What the writer had to change so that its readers can load the file, and records of SOURCE that could not be read,
     are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts (.lft),
@@ -25,6 +34,10 @@ def command(
     """
     import softib
 
+    if explain:
+        return _explain(source, dest, as_json)
+    if dest is None:
+        raise click.UsageError("DEST is missing: the file to write")
     fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
     notes = fabric.save(dest, to)
     if as_json:
@@ -40,3 +53,18 @@ def command(
         f"(read as {fabric.format}; {len(notes)} changes, {len(fabric.problems)} records with problems)"
     )
     return 0
+
+
+def _explain(source: str, dest: str | None, as_json: bool) -> int:
+    """What the headings of a cabling list were taken for; DEST gets its cables as a point-to-point sheet. 1 where no row is a cable."""
+    import softib
+
+    read = softib.cabling_list(source)
+    if dest is not None:
+        read.save(dest)
+    if as_json:
+        print_document("convert-explain", **read.to_json())
+    else:
+        print_problems(read.problems)
+        click.echo(read.explain())
+    return 0 if read.cables else 1

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
 from softib.fabric.formats.cabling.port_label import normal_label, portnum_of_label
@@ -188,10 +187,11 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     Raises :class:`UnreadableFile` where no row can be read.
     """
     from softib.fabric.formats.cabling import csv
+    from softib.fabric.formats.cabling.sheet import is_workbook
 
     start = head(path, 1 << 16)
-    if start[:4] == b"PK\x03\x04":
-        raise UnreadableFile(f"{shown_name(path)}: an Excel workbook; save the sheet as CSV")
+    if is_workbook(start):
+        return csv.parse_workbook(content(path, what="workbook").data, shown_name(path))
     if csv.looks_like_cabling(decode(start)):
         got = content(path)
         plan = csv.parse_cabling(decode(got.data), shown_name(path))
