@@ -18,7 +18,6 @@ from typing import Any
 
 from softib.errors import UnknownFormat, UnknownName, UnreadableFile
 from softib.fabric.formats.base import ReadResult
-from softib.fabric.formats.cabling.sheet import is_workbook, sheets_of_text
 from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
@@ -120,7 +119,7 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     start, name = sniff(Path(path)), shown_name(path)
     if not start.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{name}: the file is empty")
-    if is_workbook(start):
+    if start.startswith(b"PK\x03\x04"):
         raise UnknownFormat(f"{name}: this is an Excel workbook, not a fabric; give it as a plan (--plan)")
     if b"\0" in start.rstrip(b"\0"):
         raise UnknownFormat(
@@ -132,6 +131,8 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
             return row
     if other := named_dump(start):
         raise UnknownFormat(f"{name}: this is {other.what}, {other.lacks}; {other.instead}")
+    from softib.fabric.formats.cabling.sheet import sheets_of_text
+
     if sheets_of_text(start[:LIST_BYTES].decode("utf-8", "replace")).layout is not None:
         raise UnknownFormat(f"{name}: this is a cabling list, not a fabric; {_USE['plan']}")
     known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))

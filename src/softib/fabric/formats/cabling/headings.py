@@ -19,33 +19,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
+
+from softib.plain_yaml import load_plain_yaml
 
 __all__ = ["Heading", "Layout", "layout_of", "normal"]
 
-_ENDS = {
-    "start a source src from local near von quelle quell lokal anfang ausgang de desde origen origine sorgente origem da depart 源 源端 本端 近端 起点 起始 a端 "
-    "接続元 始点 元 출발 시작 источник от откуда": 0,
-    "end z b destination dest dst to remote far target peer neighbor neighbour nach ziel entfernt ende gegenstelle vers destino hasta remoto arrivee cible distant "
-    "destinazione para 目的 目的端 对端 目标 远端 终点 宿 b端 z端 接続先 終点 先 도착 대상 назначение до куда приемник": 1,
-}  # fmt: skip
-_FIELDS = {
-    "node": "node device host hostname system equipment machine name nodename devicename gerat geraet knoten rechner equipement noeud appareil hote equipo dispositivo nodo "
-            "maquina apparato equipamento 设备 设备名 设备名称 节点 主机 主机名 装置 機器 ノード ホスト 장비 노드 устройство узел хост",
-    "port": "port ports portname interface portno portnumber anschluss schnittstelle puerto interfaz porta 端口 端口号 接口 口 ポート 포트 порт интерфейс",
-    "hca": "hca adapter nic ca card hcadevice karte netzwerkkarte adaptateur carte tarjeta adaptador scheda 网卡 适配器 アダプタ アダプター 어댑터 адаптер",
-    "rack": "rack cabinet location devicelocation racklocation rackname schrank standort baie armoire emplacement armario bastidor ubicacion armadio 机柜 机架 柜 位置 ラック 랙 стойка шкаф",
-    "u": "u ru unit rackunit uheight height he hoheneinheit hoehe unite unidad u位 高度 юнит",
-    "length": "length len lange laenge kabellange kabellaenge longueur longitud largo lunghezza comprimento 长度 线长 長さ ケーブル長 길이 длина",
-    "cable": "cable cabletype medium media kabel kabeltyp kabelart cavo 线缆 线缆类型 ケーブル ケーブル種別 케이블 кабель",
-    "speed": "speed rate linkspeed bandwidth geschwindigkeit rate vitesse debit velocidad velocita velocidade 速率 速度 带宽 속도 скорость",
-    "purpose": "linktype purpose zweck usage uso 用途",
-}  # fmt: skip
-_ROLES = {
-    "switch": "switch switches sw commutateur conmutador 交换机 スイッチ 스위치 коммутатор", "leaf": "leaf edge tor leafswitch",
-    "spine": "spine core spineswitch coreswitch", "server": "server svr srv compute computenode client serveur servidor 服务器 サーバ サーバー 서버 сервер",
-}  # fmt: skip
-_NOISE = ("no nr num number of the side ends label m mtr meter meters metre metres metros in der des die du la le del el d l con di und and "
-          "名 名称 号 编号 端 の 番号 名前 이름 번호 имя номер cm ft")  # fmt: skip
 _ORDER = ("length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
 """What a heading of several words is: ``cable length`` a length, ``rack unit`` a unit, ``device location`` a rack."""
 _SIDELESS = ("length", "speed", "cable", "purpose")
@@ -63,18 +42,19 @@ def _table(of: dict[str, str]) -> dict[str, str]:
     return {normal(word): what for what, words in of.items() for word in words.split()}
 
 
-_SIDE_OF = {normal(word): end for words, end in _ENDS.items() for word in words.split()}
-_FIELD_OF, _ROLE_OF = _table(_FIELDS), _table(_ROLES)
-_NOISE_WORDS = {normal(word) for word in _NOISE.split()}
+_VOCABULARY = load_plain_yaml(
+    Path(__file__).with_name("headings.yaml").read_text("utf-8"), "headings.yaml", "vocabulary"
+)
+_SIDE_OF = {word: ("first", "second").index(end) for word, end in _table(_VOCABULARY["ends"]).items()}
+_FIELD_OF, _ROLE_OF = _table(_VOCABULARY["fields"]), _table(_VOCABULARY["roles"])
+_NOISE_WORDS = {normal(word) for word in _VOCABULARY["noise"].split()}
 _WORDS = {*_SIDE_OF, *_FIELD_OF, *_ROLE_OF, *_NOISE_WORDS}
 _LONGEST = max(map(len, _WORDS))
-_OPEN_SIDE = {normal(w) for w in ("von", "from", "de", "desde", "da", "depart", "origen", "origine", "source")}
-"""Words before which ``a`` is no end A: ``de … a …``."""
 
 
 @dataclass(frozen=True)
 class Heading:
-    """What one heading says: ``end`` 0, 1 or None (none stated), ``what`` of :data:`_FIELDS` or "" (an end alone), ``role`` and ``number`` as written."""
+    """What one heading says: ``end`` 0, 1 or None (none stated), ``what`` of ``headings.yaml``'s fields or "" (an end alone), ``role`` and ``number`` as written."""
 
     end: int | None
     what: str
