@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from softib.api.records import Problem
 
 if TYPE_CHECKING:
+    from softib.api.fabric import Fabric
     from softib.fabric.formats.cabling.explain import PlanReading
+    from softib.fabric.formats.cabling.other_names import NameProposal
 
 __all__ = ["CablingList", "cabling_list"]
 
@@ -45,6 +47,17 @@ class CablingList:
         if self._read.plan is None:
             raise UnreadableFile(self._read.why)
         write_plan(self._read.plan, os.fspath(path))
+
+    def match(self, fabric: Fabric | str | os.PathLike[str]) -> NameProposal:
+        """Which of its devices is which of ``fabric``, whose names are others: by the cables. ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map.
+        Raises :class:`InputError` where the cables tell no names, or several."""
+        from softib.api.fabric import as_fabric, result_of
+        from softib.errors import UnreadableFile
+        from softib.fabric.formats.cabling.other_names import propose_names
+
+        if self._read.plan is None:
+            raise UnreadableFile(self._read.why)
+        return propose_names(self._read.plan, result_of(as_fabric(fabric)).fabric)
 
     def __repr__(self) -> str:
         return f"<CablingList {self._read.path!r}: {self.cables} cables>"

@@ -6,6 +6,7 @@ import click
 
 from softib.cli import completing
 from softib.cli.output import print_document, print_notice, print_problems, problems_of, show_progress, source_options
+from softib.foreign_text import shown
 
 
 @click.command()
@@ -15,6 +16,8 @@ from softib.cli.output import print_document, print_notice, print_problems, prob
 @click.option(
     "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show what each heading was taken for."
 )
+@click.option("--match", "fabric", metavar="FABRIC", shell_complete=completing.sources,
+              help="SOURCE is a cabling list with other names than FABRIC's: propose a node-name-map by the cables, and write it to DEST.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(
@@ -22,6 +25,7 @@ def command(
     dest: str | None,
     to: str | None,
     explain: bool,
+    fabric: str | None,
     as_json: bool,
     ibnl: tuple[str, ...],
     node_name_map: str | None,
@@ -36,21 +40,23 @@ def command(
 
     if explain:
         return _explain(source, dest, as_json)
+    if fabric is not None:
+        return _match(source, dest, fabric)
     if dest is None:
         raise click.UsageError("DEST is missing: the file to write")
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
-    notes = fabric.save(dest, to)
+    loaded = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
+    notes = loaded.save(dest, to)
     if as_json:
-        wrote = {"switches": fabric.switches, "cas": fabric.hosts, "links": fabric.cables}
-        print_document("convert", dest=dest, read_as=fabric.format, wrote=wrote, notes=notes,
-                       problems=problems_of(fabric.problems))  # fmt: skip
+        wrote = {"switches": loaded.switches, "cas": loaded.adapters, "links": loaded.cables}
+        print_document("convert", dest=dest, read_as=loaded.format, wrote=wrote, notes=notes,
+                       problems=problems_of(loaded.problems))  # fmt: skip
         return 0
-    print_problems(fabric.problems)
+    print_problems(loaded.problems)
     for note in notes:
         print_notice(note)
     click.echo(
-        f"{dest}: {fabric.switches} switches, {fabric.hosts} channel adapters, {fabric.cables} cables "
-        f"(read as {fabric.format}; {len(notes)} changes, {len(fabric.problems)} records with problems)"
+        f"{dest}: {loaded.switches} switches, {loaded.adapters} channel adapters, {loaded.cables} cables "
+        f"(read as {loaded.format}; {len(notes)} changes, {len(loaded.problems)} records with problems)"
     )
     return 0
 
@@ -68,3 +74,15 @@ def _explain(source: str, dest: str | None, as_json: bool) -> int:
         print_problems(read.problems)
         click.echo(read.explain())
     return 0 if read.cables else 1
+
+
+def _match(source: str, dest: str | None, fabric: str) -> int:
+    """The names of FABRIC's nodes as the list has them, for a person to look at."""
+    import softib
+
+    proposal = softib.cabling_list(source).match(fabric)
+    click.echo("\n".join(proposal.lines()))
+    if dest is not None:
+        proposal.write(dest)
+        click.echo(shown(f"{dest}: look at it, then: softib check {fabric} --plan {source} --node-name-map {dest}"))
+    return 0

@@ -268,3 +268,37 @@ def test_a_list_is_no_fabric_and_says_where_it_belongs(
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingLibrary, match=r"install softib\[xlsx\]"):
         read_plan(book)
+
+
+def test_other_names_are_proposed_by_the_cables_and_confirmed_as_a_file(fabric, cables: Rows, tmp_path: Path) -> None:
+    """leaf-3 is R3-SW, spine-2 CORE02, host-0007 cn007: families of eight and four switches, and one of hosts. Two cables are exchanged."""
+    other = lambda n: (
+        f"R{n[5:]}-SW"
+        if n.startswith("leaf")
+        else f"CORE0{n[6:]}"
+        if n.startswith("spine")
+        else f"cn{int(n[5:]):03d}.hpc"
+    )
+    rows = [[other(a), p, other(b), q] for a, p, b, q in cables]
+    rows[0][1], rows[1][1] = rows[1][1], rows[0][1]
+    plan, names = written(tmp_path / "plan.csv", ["Von", "Port", "Nach", "Port"], *rows), tmp_path / "plan.names"
+    registry.write(fabric, tmp_path / "f.ibnetdiscover")
+    ran = softib("convert", plan, names, "--match", tmp_path / "f.ibnetdiscover")
+    assert ran.code == 0 and f"{len(rows) - 2} of {len(rows)} cables are as planned" in ran.out, ran.err + ran.out
+    assert "R3-SW      is leaf-3" in ran.out and f"--node-name-map {names}" in ran.out
+    counts = softib("check", tmp_path / "f.ibnetdiscover", "--plan", plan, "--node-name-map", names, "--json").json()[
+        "plan"
+    ]["counts"]
+    assert counts["matched"] == len(rows) - 2 and counts["unmatched"] == 0
+
+
+def test_names_that_the_cables_do_not_tell_are_refused(fabric, tmp_path: Path) -> None:
+    """A plan of another fabric, and one with fewer devices."""
+    registry.write(fabric, tmp_path / "f.ibnetdiscover")
+    few = written(tmp_path / "few.csv", ["From", "Port", "To", "Port"], ["x1", 1, "y1", 1])
+    assert "no family of its names" in one_line(softib("convert", few, "--match", tmp_path / "f.ibnetdiscover"))
+    rows = [[f"l{i}", 8 - j, f"s{j}", 8 - i] for i in range(1, 9) for j in range(1, 5)]
+    wrong = written(tmp_path / "wrong.csv", ["From", "Port", "To", "Port"], *rows)
+    assert "are as planned with other names" in one_line(
+        softib("convert", wrong, "--match", tmp_path / "f.ibnetdiscover")
+    )
