@@ -218,7 +218,7 @@ class ListSheet(TypedDict):
     headings: list[ListHeading]
     rows: int
     filled_down: int
-    """Devices that stand in merged cells."""
+    """Devices, racks and units that were filled down from merged cells."""
 
 
 class ConvertExplain(TypedDict):

@@ -77,6 +77,24 @@ def test_headings_of_several_languages(language: str, fabric, cables: Rows, tmp_
     is_the_fabric(read_plan(path), fabric, len(cables))
 
 
+@pytest.mark.parametrize(
+    ("language", "encoding"),
+    [
+        ("German", "cp1252"),
+        ("French", "cp1252"),
+        ("Chinese", "gbk"),
+        ("Japanese", "cp932"),
+        ("Korean", "cp949"),
+        ("Russian", "cp1251"),
+    ],
+)
+def test_encodings_of_excel(language: str, encoding: str, fabric, cables: Rows, tmp_path: Path) -> None:
+    """Semicolons, CR/LF and the encoding of the country."""
+    lines = [HEADINGS[language].split(","), *([str(x) for x in row] for row in cables)]
+    (tmp_path / "p.csv").write_bytes("\r\n".join(";".join(x) for x in lines).encode(encoding))
+    is_the_fabric(read_plan(tmp_path / "p.csv"), fabric, len(cables))
+
+
 FORMS = {
     "slash": "{}/{}", "colon": "{}:{}", "bracket": "{}[{}]", "port": "{} Port {}", "P": "{} P{}", "blank": "{} {}", "swp": "{}-swp{}",
 }  # fmt: skip
@@ -112,7 +130,7 @@ def test_merged_cells_are_filled_down(fabric, cables: Rows, tmp_path: Path) -> N
     is_the_fabric(read_plan(path), fabric, len(cables))
     ran = softib("convert", path, "--explain")
     blank = sum(not row[0] for row in merged(cables))
-    assert ran.code == 0 and f"{blank} devices filled down" in ran.out, ran.out
+    assert ran.code == 0 and f"{blank} cells filled down" in ran.out, ran.out
 
 
 def test_a_forgotten_device_is_no_merged_cell(cables: Rows, tmp_path: Path) -> None:
@@ -181,9 +199,9 @@ def test_damaged_and_hostile_workbooks_are_one_line(cables: Rows, tmp_path: Path
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet1.xml", bytes(300 << 20))
-    spoiled = [good[:n] for n in range(4, len(good), len(good) // 12)]
-    spoiled += [good[:n] + b"\xff\x00" + good[n + 2 :] for n in range(40, len(good), len(good) // 25)]
-    for i, data in enumerate([bomb.getvalue(), *spoiled]):
+    damaged = [good[:n] for n in range(4, len(good), len(good) // 12)]
+    damaged += [good[:n] + b"\xff\x00" + good[n + 2 :] for n in range(40, len(good), len(good) // 25)]
+    for i, data in enumerate([bomb.getvalue(), *damaged]):
         path = tmp_path / f"{i}.xlsx"
         path.write_bytes(data)
         try:
@@ -194,7 +212,7 @@ def test_damaged_and_hostile_workbooks_are_one_line(cables: Rows, tmp_path: Path
         assert i, "a bomb is read"
 
 
-LEGS = {
+BREAKOUTS = {
     "two in a cell": (["Switch,Cage,Servers,HCA"], ["leaf,7,node-1; node-2,mlx5_0"]),
     "two in a cell, both ports": (["Switch,Port,Server,HCA"], ["leaf,7/1 & 7/2,node-1 & node-2,mlx5_0"]),
     "two columns": (["Switch,Port,Server 1,HCA 1,Server 2,HCA 2"], ["leaf,7,node-1,mlx5_0,node-2,mlx5_0"]),
@@ -204,10 +222,10 @@ LEGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", LEGS)
-def test_a_breakout_of_two_legs(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", BREAKOUTS)
+def test_a_breakout_cable(form: str, tmp_path: Path) -> None:
     """Cage 7 has ports 13 and 14 (two a cage, as a real NDR dump numbers them)."""
-    head, rows = ([line.split(",") for line in lines] for lines in LEGS[form])
+    head, rows = ([line.split(",") for line in lines] for lines in BREAKOUTS[form])
     head[0] = [h.replace("Cage", "Port").replace("Servers", "Server") for h in head[0]]
     plan = read_plan(written(tmp_path / "p.csv", *head, *rows))
     assert not plan.problems and plan.portnum.tolist() == [[13, 1], [14, 1]], (plan.label, plan.problems)
@@ -215,6 +233,30 @@ def test_a_breakout_of_two_legs(form: str, tmp_path: Path) -> None:
     assert ends == (
         (["node-1"] * 2, ["mlx5_0", "mlx5_1"]) if "one host" in form else (["node-1", "node-2"], ["mlx5_0", "mlx5_0"])
     )
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx"])
+def test_two_rows_under_one_merged_port(kind: str, tmp_path: Path) -> None:
+    """Cage 7 of a leaf leads to two hosts, cage 8 to one; the same as CSV and as a workbook with merged cells."""
+    rows = [
+        ["Switch", "Port", "Server", "HCA"],
+        ["leaf", 7, "node-1", "mlx5_0"],
+        ["", "", "node-2", "mlx5_0"],
+        ["", 8, "node-3", "mlx5_0"],
+    ]
+    path = tmp_path / f"p.{kind}"
+    if kind == "csv":
+        written(path, *rows)
+    else:
+        book = openpyxl.Workbook()
+        for row in rows:
+            book.active.append([cell or None for cell in row])
+        book.active.merge_cells("A2:A4")
+        book.active.merge_cells("B2:B3")
+        book.save(path)
+    plan = read_plan(path)
+    assert not plan.problems and plan.node.tolist() == [["leaf", f"node-{i}"] for i in (1, 2, 3)]
+    assert plan.portnum[:, 0].tolist() == [13, 14, 8]
 
 
 def test_a_column_of_adapters(tmp_path: Path) -> None:

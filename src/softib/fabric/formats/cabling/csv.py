@@ -50,8 +50,8 @@ _MEDIA = (
     (re.compile(r"\bbackplane\b", re.IGNORECASE), CableMedium.BACKPLANE),
 )
 
-_LEGS = re.compile(r"\s*(?:[\n|]|(?<!MF\d)(?<!MF\d\d);)\s*|\s+[&+/]\s+", re.IGNORECASE)
-MOST_LEGS = 8
+_BREAKOUT = re.compile(r"\s*(?:[\n|]|(?<!MF\d)(?<!MF\d\d);)\s*|\s+[&+/]\s+", re.IGNORECASE)
+MOST_ENDS = 8
 _CELLS = (
     re.compile(r"^(?P<node>.+?)\s*\[(?P<port>[^\]]+)\]$"),
     re.compile(
@@ -105,8 +105,8 @@ def parse_workbook(data: bytes, file: str) -> CablingPlan:
 
 def _plan(rows: list[dict[str, Any]], sheet: Sheet, file: str, problems: Problems) -> CablingPlan:
     if not rows:
-        first = f"; line {problems[0].line}: {problems[0].reason}" if problems else ""
-        raise UnreadableFile(f"{file}: no row names two devices and two ports{first}; {_found(sheet)}")
+        opening = f"; line {problems[0].line}: {problems[0].reason}" if problems else ""
+        raise UnreadableFile(f"{file}: no row names two devices and two ports{opening}; {_found(sheet)}")
     _find_names_in_two_racks(rows, problems)
     form = "ufm-ndt" if any("start" in normal(h) for h in sheet.rows[sheet.head][1]) else "p2p"
     plan = CablingPlan.from_rows(rows, form, file, [])
@@ -137,12 +137,12 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
     columns, heading = sheet.layout.column, sheet.rows[sheet.head][1]
     raw = {n: cells for n, cells, _ in sheet.rows[sheet.head + 1 :]}
     rows: list[dict[str, Any]] = []
-    above: tuple[str, int] | None = None
+    above: dict[str, Any] | None = None
     for number, cells, line in sheet.body():
         text = [c for c in cells if c]
         if not text or text[0].startswith("#") or [c.casefold() for c in cells] == [c.casefold() for c in heading]:
             continue
-        reader = _Row(cells, raw[number], columns, number, problems)
+        reader = _Row(cells, raw[number], columns, number, problems, sheet.merged > 0)
         if line.count('"') % 2:
             problems.add(number, "a quote that never closes: the row is left out")
             continue
@@ -154,7 +154,10 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
 class _Row:
     """One row of a list."""
 
-    def __init__(self, cells: list[str], raw: list[str], columns: dict[str, int], number: int, problems: Problems):
+    def __init__(
+        self, cells: list[str], raw: list[str], columns: dict[str, int], number: int, problems: Problems, filled: bool
+    ):
+        self.filled = filled  # from merged cells of a workbook
         self.cells, self.raw, self.columns, self.number, self.problems = cells, raw, columns, number, problems
 
     def get(self, name: str, cells: list[str] | None = None) -> str:
@@ -162,43 +165,39 @@ class _Row:
         at, cells = self.columns.get(name, -1), self.cells if cells is None else cells
         return cells[at] if 0 <= at < len(cells) else ""
 
-    def cables(self, above: tuple[str, int] | None) -> tuple[list[dict[str, Any]], tuple[str, int] | None]:
-        """The cables of this row, and (near label, leg) for a row below whose near cells are merged with this one's."""
-        near, far = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
-        far = [e for e in far if e[0] or e[1]]
+    def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """The cables of this row, and the one that a row below belongs to whose first end is in cells merged with this row's."""
+        first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
+        others = [e for e in others if e[0] or e[1]]
+        same = above is not None and self.filled and above["node"][0] == self.get("node0")
         merged = (
-            above is not None
-            and not self.get("node0", self.raw)
-            and "port0" in self.columns
-            and not self.get("port0", self.raw)
+            "port0" in self.columns and not self.get("port0", self.raw) and (same or not self.get("node0", self.raw))
         )
-        if merged and above is not None and len(near) == 1 and near[0][0] and far:
-            half = _half(above[0], above[1] + 1)
-            near = [(near[0][0], half or above[0])] if above[1] else near
-        if len(near) == 1 and len(far) > 1 and near[0][1]:
-            halves = [_half(near[0][1], k) for k in range(1, len(far) + 1)]
-            near = (
-                [(near[0][0], half or near[0][1]) for half in halves]
-                if all(halves) and len(far) == 2
-                else near * len(far)
-            )
-        if len(far) == 1 and len(near) > 1:
-            far = far * len(near)
-        missing = self.missing(near, far)
+        if merged and above is not None and len(first) == len(others) == 1:
+            halves = _halves(above["label"][0])
+            if halves:
+                above["label"][0] = halves[0]
+                first = [(above["node"][0], halves[1])]
+        elif len(first) == 1 and len(others) == 2:
+            first = [(first[0][0], half) for half in _halves(first[0][1]) or [first[0][1]] * 2]
+        elif len(first) == 1:
+            first = first * len(others) or first
+        if len(others) == 1 and len(first) > 1:
+            others = others * len(first)
+        missing = self.missing(first, others)
+        if not missing and len(first) != len(others):
+            missing = f"{len(first)} first and {len(others)} second ends"
         if missing:
             self.problems.add(self.number, f"{missing}: the row is left out")
             return [], None
-        if len(near) != len(far):
-            self.problems.add(self.number, f"{len(near)} near and {len(far)} far ends: the row is left out")
-            return [], None
-        made = [self.cable(a, b) for a, b in zip(near, far, strict=True)]
-        return made, (near[0][1], len(far))
+        made = [self.cable(a, b) for a, b in zip(first, others, strict=True)]
+        return made, made[0] if len(made) == 1 and not merged else None
 
-    def missing(self, near: list[tuple[str, str]], far: list[tuple[str, str]]) -> str:
+    def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
         """What the row lacks, for people."""
         lacks = [
             f"no {place} {what}"
-            for place, ends in (("first", near), ("second", far))
+            for place, ends in (("first", first), ("second", others))
             for k, what in enumerate(("device", "port"))
             if not ends or any(not e[k] for e in ends)
         ]
@@ -206,7 +205,7 @@ class _Row:
 
     def ends(self, end: int) -> list[tuple[str, str]]:
         """(device, label) of each leg at one end."""
-        nodes, hcas, ports = (_legs(self.get(f"{what}{end}")) for what in ("node", "hca", "port"))
+        nodes, hcas, ports = (_pieces(self.get(f"{what}{end}")) for what in ("node", "hca", "port"))
         if f"port{end}" not in self.columns and f"hca{end}" not in self.columns:
             return [_of_cell(node) for node in nodes] if nodes != [""] else ([("", "")] if end < 2 else [])
         if end == 2 and nodes == [""]:
@@ -230,16 +229,16 @@ class _Row:
         }  # fmt: skip
 
 
-def _legs(text: str) -> list[str]:
+def _pieces(text: str) -> list[str]:
     """``node-1; node-2`` as two."""
-    parts = [p for p in _LEGS.split(text) if p]
-    return parts if 1 < len(parts) <= MOST_LEGS else [text]
+    parts = [p for p in _BREAKOUT.split(text) if p]
+    return parts if 1 < len(parts) <= MOST_ENDS else [text]
 
 
-def _half(label: str, leg: int) -> str:
-    """Port ``leg`` of cage ``label``; "" where the label is no cage, or has no such half."""
+def _halves(label: str) -> list[str]:
+    """The two ports of cage ``label``; empty where the label is no cage."""
     match = _CAGE.match(label.strip())
-    return f"1/{match[1]}/{leg}" if match and leg in (1, 2) else ""
+    return [f"1/{match[1]}/{half}" for half in (1, 2)] if match else []
 
 
 def _of_cell(text: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ __all__ = ["PlanReading", "SheetReading", "read_headings"]
 
 @dataclass(frozen=True)
 class SheetReading:
-    """One sheet: ``line`` of its headings (0: none found), each (heading, what it was taken for, "" for nothing), ``rows`` below, ``filled``: devices of merged cells."""
+    """One sheet: ``line`` of its headings (0: none found), each (heading, what it was taken for, "" for nothing), ``rows`` below, ``filled``: cells that took the value of a merged one."""
 
     name: str
     line: int
@@ -58,7 +58,7 @@ class PlanReading:
             width = max((len(h) for h, _ in s.headings), default=0)
             out += [f"  {h:{width}}  {t or 'not used'}" for h, t in s.headings]
             if s.line:
-                merged = f"; {s.filled} devices filled down from merged cells" if s.filled else ""
+                merged = f"; {s.filled} cells filled down from merged cells" if s.filled else ""
                 out.append(f"  {s.rows} rows{merged}")
         if self.plan is None:
             return [*out, self.why]
@@ -94,7 +94,7 @@ def _reading(sheet: Sheet) -> SheetReading:
         return SheetReading(name, 0, tuple((shown(c, 60), "") for c in widest[:40] if c), len(sheet.rows), 0)
     headings = zip(sheet.layout.headings, sheet.layout.taken, strict=True)
     body = sheet.body()
-    filled = sum(n for field, n in sheet.filled.items() if field.startswith("node"))
+    filled = sum(n for field, n in sheet.filled.items() if field.startswith("node")) + sheet.merged
     line = sheet.rows[sheet.head][0]
     rows = sum(1 for _, cells, _ in body if any(cells))
     return SheetReading(name, line, tuple((shown(h, 60), t) for h, t in headings if h), rows, filled)

@@ -39,7 +39,7 @@ def normal(text: str) -> str:
 
 
 def _table(of: dict[str, str]) -> dict[str, str]:
-    return {normal(word): what for what, words in of.items() for word in words.split()}
+    return {normal(word): what for what, parts in of.items() for word in parts.split()}
 
 
 _VOCABULARY = load_plain_yaml(
@@ -47,9 +47,9 @@ _VOCABULARY = load_plain_yaml(
 )
 _SIDE_OF = {word: ("first", "second").index(end) for word, end in _table(_VOCABULARY["ends"]).items()}
 _FIELD_OF, _ROLE_OF = _table(_VOCABULARY["fields"]), _table(_VOCABULARY["roles"])
-_NOISE_WORDS = {normal(word) for word in _VOCABULARY["noise"].split()}
-_WORDS = {*_SIDE_OF, *_FIELD_OF, *_ROLE_OF, *_NOISE_WORDS}
-_LONGEST = max(map(len, _WORDS))
+_NOISE = {normal(word) for word in _VOCABULARY["noise"].split()}
+_VOCABULARY_ALL = {*_SIDE_OF, *_FIELD_OF, *_ROLE_OF, *_NOISE}
+_LONGEST = max(map(len, _VOCABULARY_ALL))
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,19 @@ class Layout:
     taken: list[str] = field(default_factory=list)
 
     @property
-    def legs(self) -> int:
+    def peers(self) -> int:
         """Far ends in one row."""
         return 2 if "node2" in self.column else 1
 
 
-def _words(text: str) -> list[str] | None:
+def _taken_apart(text: str) -> list[str] | None:
     """``text`` as known words, the fewest; None where something is left."""
     best: list[list[str] | None] = [[], *([None] * len(text))]
     for end in range(1, len(text) + 1):
         for begin in range(max(0, end - _LONGEST), end):
             before = best[begin]
             word = text[begin:end]
-            if before is None or not (word in _WORDS or word in ("1", "2")):
+            if before is None or not (word in _VOCABULARY_ALL or word in ("1", "2")):
                 continue
             now = best[end]
             if now is None or len(before) + 1 < len(now):
@@ -95,13 +95,13 @@ def _words(text: str) -> list[str] | None:
 @lru_cache(maxsize=1 << 12)
 def _heading(text: str) -> Heading | None:
     plain = normal(text)
-    words = _words(plain) if plain and len(plain) <= _MOST else None
-    if words is None:
+    parts = _taken_apart(plain) if plain and len(plain) <= _MOST else None
+    if parts is None:
         return None
-    fields = {_FIELD_OF[w] for w in words if w in _FIELD_OF}
-    role = next((_ROLE_OF[w] for w in words if w in _ROLE_OF), "")
-    sides = [w for w in words if w in _SIDE_OF and w not in _NOISE_WORDS]
-    number = next((int(w) for w in words if w in ("1", "2")), 0)
+    fields = {_FIELD_OF[w] for w in parts if w in _FIELD_OF}
+    role = next((_ROLE_OF[w] for w in parts if w in _ROLE_OF), "")
+    sides = [w for w in parts if w in _SIDE_OF and w not in _NOISE]
+    number = next((int(w) for w in parts if w in ("1", "2")), 0)
     what = next((f for f in _ORDER if f in fields), "node" if role else "")
     if plain == normal("name") or not (what or sides):
         return None
@@ -138,7 +138,7 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
         return None  # two words in a longer line are a sentence, no headings
     layout = Layout(found, list(cells))
     taken = {at: name for name, at in found.items()}
-    layout.taken = [_said(taken.get(i, "")) for i in range(len(cells))]
+    layout.taken = [_meaning(taken.get(i, "")) for i in range(len(cells))]
     return layout
 
 
@@ -152,13 +152,13 @@ def _devices(read: Sequence[Heading | None], found: dict[str, int]) -> dict[int,
         if any(e == 2 for _, _, e in chosen) and not any(h.number == 1 and h.end == 1 for _, h in stated):
             chosen = [(i, h, h.end) for i, h, _ in chosen]
     else:
-        words = [(i, h) for i, h in nodes if h.what == "node"]
-        alone = [h for _, h in words if not h.number]
-        numbered = [h for _, h in words if h.number]
+        parts = [(i, h) for i, h in nodes if h.what == "node"]
+        alone = [h for _, h in parts if not h.number]
+        numbered = [h for _, h in parts if h.number]
         if alone and len({h.number for h in numbered}) == 2:
-            chosen = [(i, h, 0 if not h.number else h.number) for i, h in words]
-        elif len(words) >= 2:
-            chosen = [(words[0][0], words[0][1], 0), (words[1][0], words[1][1], 1)]
+            chosen = [(i, h, 0 if not h.number else h.number) for i, h in parts]
+        elif len(parts) >= 2:
+            chosen = [(parts[0][0], parts[0][1], 0), (parts[1][0], parts[1][1], 1)]
         else:
             return None
     for i, _, end in chosen:
@@ -199,6 +199,6 @@ _NAMES = {"node": "device", "port": "port", "hca": "adapter", "rack": "rack", "s
 _OF = {"0": "first end", "1": "second end", "2": "second end, second leg"}
 
 
-def _said(name: str) -> str:
+def _meaning(name: str) -> str:
     """``port of the second end`` of ``port1``; "" where a column is not used."""
     return f"{_NAMES[name[:-1]]} of the {_OF[name[-1]]}" if name[-1:] in _OF and name[:-1] in _NAMES else name

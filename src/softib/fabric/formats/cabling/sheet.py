@@ -31,6 +31,8 @@ class Sheet:
     head: int = -1
     filled: dict[str, int] = field(default_factory=dict)
     """Column's field → cells that took the value above."""
+    merged: int = 0
+    """Cells of a workbook that were filled from a merged one."""
 
     def body(self) -> list[tuple[int, list[str], str]]:
         """Rows below the headings, with the cells of merged ones filled down."""
@@ -171,16 +173,19 @@ def _check_archive(data: bytes, name: str) -> None:
 
 def _sheet(sheet: Any) -> Sheet:
     rows = [[_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
+    made = Sheet(str(sheet.title), [(i, cells, "") for i, cells in enumerate(rows, 1)])
+    found = find_headings(made.rows)
+    if found is None:
+        return made
+    made.layout, made.head = found
+    ports = {at for name, at in made.layout.column.items() if name[:-1] in ("port", "hca")}
     for part in sheet.merged_cells.ranges:
-        value = rows[part.min_row - 1][part.min_col - 1]
-        for r in range(part.min_row - 1, min(part.max_row, len(rows))):
-            # To the right only where the range has several rows: a title over the table is one cell.
-            last = part.max_col if part.max_row > part.min_row else part.min_col
-            for c in range(part.min_col - 1, min(last, len(rows[r]))):
-                rows[r][c] = value
-    sheet_rows = [(i, cells, "") for i, cells in enumerate(rows, 1)]
-    found = find_headings(sheet_rows)
-    return Sheet(str(sheet.title), sheet_rows, *(found or (None, -1)))
+        at = part.min_col - 1
+        if part.min_row - 1 > made.head and at not in ports:  # a merged port is a breakout cable's
+            for row in rows[part.min_row : part.max_row]:
+                row[at] = rows[part.min_row - 1][at]
+                made.merged += 1
+    return made
 
 
 def _text(value: Any) -> str:

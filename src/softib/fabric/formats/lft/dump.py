@@ -19,7 +19,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.lft.omnet import hcas_beside, looks_like_omnet, read_hcas, read_omnet
+from softib.fabric.formats.lft.omnet import hcas_of, looks_like_omnet, read_hcas, read_omnet
 from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
@@ -77,7 +77,7 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     """
     data = content(path).data
     if looks_like_omnet(data):
-        return read_hcas(hcas_beside(Path(path)), fabric)
+        return read_hcas(hcas_of(Path(path)), fabric)
     text = data.decode("utf-8", "replace")
     problems = Problems(str(path))
     destinations: dict[int, tuple[int | None, str, int]] = {}
