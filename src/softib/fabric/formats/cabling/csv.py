@@ -27,7 +27,7 @@ from softib.fabric.formats.cabling.headings import normal
 from softib.fabric.formats.cabling.node_address import ADAPTER
 from softib.fabric.formats.cabling.plan import CablingPlan, decode, mark_repeats
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook
-from softib.foreign_text import shown
+from softib.foreign_text import NAME, shown
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS
 from softib.input_files import content, shown_name
 
@@ -224,8 +224,9 @@ class _Row:
         length, medium = _length(get("length"), number, problems), _medium(get("cable"))
         code, lanes = _speed(get("speed"), get("cable"), number, problems)
         return {
-            "node": [a[0], b[0]], "label": [a[1], b[1]], "rack": [mounted[0][0], mounted[1][0]], "u": [mounted[0][1], mounted[1][1]],
-            "length_m": length, "medium": medium, "speed": code, "lanes": lanes, "purpose": get("purpose"), "line": number,
+            "node": [shown(a[0], NAME), shown(b[0], NAME)], "label": [shown(a[1], NAME), shown(b[1], NAME)],
+            "rack": [shown(mounted[0][0], NAME), shown(mounted[1][0], NAME)], "u": [mounted[0][1], mounted[1][1]],
+            "length_m": length, "medium": medium, "speed": code, "lanes": lanes, "purpose": shown(get("purpose"), NAME), "line": number,
         }  # fmt: skip
 
 
