@@ -30,8 +30,10 @@ UNPACKERS = {"gzip", "bz2", "lzma", "zipfile", "tarfile"}
 
 OF_SOFTIB = {
     "input_files.py": (4, "the reader itself"),
+    "fabric/formats/cabling/sheet.py": (4, "a workbook, in bytes that the reader gave"),
     # What softib ships with itself, below its own folder.
     "diags/cable_rules/thresholds.py": (1, "thresholds.yaml"),
+    "fabric/formats/cabling/headings.py": (1, "headings.yaml"),
     "analysis/cost_book.py": (1, "prices.yaml"),
     "workloads/parameters.py": (1, "parameters.yaml"),
     "workloads/mpi/decision.py": (1, "decision.yaml"),

@@ -88,6 +88,11 @@ class Fabric(Suggests):
         return int(self._result.fabric.is_host.sum())
 
     @property
+    def adapters(self) -> int:
+        """How many channel adapters it has, SHARP aggregation nodes among them."""
+        return len(self._result.fabric.cas)
+
+    @property
     def cables(self) -> int:
         """How many cables it has."""
         return self._result.fabric.sizes.cables
