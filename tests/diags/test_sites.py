@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from softib.diags.check import check
+from softib.fabric.formats.cabling.plan import CablingPlan
 from tests.diags.sites import SITES, recall
 
 NAMED = ["names", "one-number", "racks", "nameless", "serials-in-order"]
@@ -50,3 +51,27 @@ def test_a_lost_adapter_of_hosts_without_separators_is_named(site: str) -> None:
 def test_a_cable_within_a_tier_is_named(site: str, fault: str) -> None:
     found = recall(site, fault, range(3))
     assert found.named == found.planted and not found.stray, (found.missed, found.stray)
+
+
+@pytest.mark.parametrize(
+    "fault", ["one dead leaf", "two dead leaves", "three dead leaves", "one dead spine", "two dead spines"]
+)
+@pytest.mark.parametrize("site", ["names", "racks", "nameless", "serials"])
+def test_dead_switches_are_named_each(site: str, fault: str) -> None:
+    """By name where names have a pattern, by the free ports at their place everywhere."""
+    found = recall(site, fault, range(2))
+    assert found.named == found.planted and not found.stray, (found.missed, found.stray)
+
+
+def test_the_plan_names_a_dead_leaf_that_leaves_no_gap() -> None:
+    """The last of a row looks like spare ports; the plan knows it, and says it once for all its cables."""
+    clean = SITES["names"]()
+    plan = CablingPlan.from_fabric(clean.fabric())
+    dead = clean.copy()
+    dead.without({"leaf19", *(peer[0] for _, peer in dead.hosts_of("leaf19"))})
+    found = check(dead.fabric(), plan=plan)
+    (switch,) = (f for f in found if "leaf-20" in f.message)
+    assert switch.code == "plan-unmatched-row" and switch.evidence["cables"] == 36
+    assert {(dead.key_of[p.guid], p.portnum) for p in switch.where} == {
+        (f"spine{m}", 39 + x) for m in range(9) for x in range(2)
+    }

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.diags.absent import Absent, free_rows, missing_names
+from softib.diags.director_slots import with_slots
 from softib.diags.finding import Finding, Severity
 from softib.diags.host_descriptions import MIN_HOSTS, SAME
 from softib.diags.host_units import empty_places
@@ -43,10 +44,14 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         return
     absent = missing_names(view, c.pattern.labels, c.structure.rank)
     explained = {p for pair in c.suspects.missing for p in pair}
-    switches = [a for a in absent if view.is_switch[a.before]]
+    switches, slots = with_slots(view, [a for a in absent if view.is_switch[a.before]])
+    explained.update(p for a in slots.ports for p in a)
     for a in switches:
         explained.update(a.ports)
         yield _switch(c, a)
+    for names, ports, system in slots.empty:
+        yield finding(ABSENT_SWITCH, map(view.location, ports), f"{system}: {len(names)} slots between others are empty, or their boards without power: "
+                      f"{few(names)}", {"names": names, "slots": len(names)}, severity=Severity.INFO)  # fmt: skip
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
@@ -84,7 +89,7 @@ def _between(c: Context, a: Absent) -> str:
 
 
 def _switch(c: Context, a: Absent) -> Finding:
-    free = f"{len(a.ports)} of {a.port_count} ports between theirs are free"
+    free = f"{len(a.ports)} of {a.port_count} ports between theirs have no link"
     return finding(ABSENT_SWITCH, map(c.view.location, a.ports), f"{a.name} is absent: {_between(c, a)}, {free}",
                    {"name": a.name, "before": c.view.display_names[a.before], "after": c.view.display_names[a.after], "free": len(a.ports),
                     "places": a.port_count})  # fmt: skip

@@ -27,6 +27,8 @@ MANY_FREE = 4
 """More free ports than these name no port."""
 HANDFUL = 2
 """… but for so many."""
+MOSTLY = 0.5
+"""Share of the leaves with hosts from which one without any is in reserve."""
 FEW_HOSTS = 0.5
 """Share of the usual number of hosts below which a leaf that is cabled otherwise serves another purpose."""
 
@@ -90,10 +92,13 @@ def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> 
             weight = np.concatenate([weight, np.full(len(more), sign)])
     up = rank[a] < rank[b]
     low, high = np.where(up, a, b), np.where(up, b, a)
+    with_hosts = np.bincount(view.fabric.port_node[view.to_hosts[2]], minlength=len(view.names)) > 0
     out: list[Uneven] = []
     for r in range(1, int(rank.max(initial=0))):
         tier = (rank[low] == r) & (rank[high] == r + 1)
         tier &= ~np.isin(high, _spurs(view, high[tier]))
+        if r == 1 and with_hosts[np.unique(low[tier])].mean() > MOSTLY:
+            tier &= with_hosts[low]  # a leaf in reserve is cabled as far as somebody has come
         out += _uneven_tier(view, low[tier], high[tier], weight[tier])
     return out
 
