@@ -94,7 +94,7 @@ def tree(
     for k in range(leaves):
         s.nodes[f"leaf{k}"] = (True, radix, leaf.format(k + 1))
     for m in range(spines):
-        s.nodes[f"spine{m}"] = (True, max(radix, leaves * parallel + 4), spine.format(m + 1))
+        s.nodes[f"spine{m}"] = (True, max(radix, leaves * parallel + 40), spine.format(m + 1))
     for k in range(leaves):
         for i in range(hosts):
             s.nodes[f"host{k}.{i}"] = (False, 1, host(k, i))
@@ -155,6 +155,24 @@ def directors(
             s.nodes[f"host{k}.{i}"] = (False, 1, f"node{k * 18 + i:04d} HCA-1")
             s.cables.append(((f"leaf{k}", i + 1), (f"host{k}.{i}", 1)))
     return s
+
+
+def uneven(right: int = 28, leaves: int = 79, seed: int = 3) -> tuple[Site, set[str]]:
+    """Leaves with 18 uplinks, two to each of nine spines; all but ``right`` of them lack one to three, or have one at another spine. The site,
+    and these leaves."""
+    unnamed = "Quantum Mellanox Technologies"
+    s, rng = tree(leaves=leaves, leaf=unnamed, spine=unnamed), np.random.default_rng(seed)
+    wrong = set(_some(rng, s.switches("leaf"), leaves - right))
+    for n, leaf in enumerate(sorted(wrong)):
+        up = [(p, peer) for p, peer in s.at(leaf) if s.nodes[peer[0]][0]]
+        if n % 3 == 0:
+            _, peer = up[rng.integers(len(up))]
+            to = next(m for m in rng.permutation(9).tolist() if f"spine{m}" != peer[0])
+            s.replug({peer: (f"spine{to}", s.free(f"spine{to}")[0])})
+        else:
+            for i in rng.permutation(len(up))[: 1 + n % 3].tolist():
+                s.cables.remove(next(c for c in s.cables if (leaf, up[i][0]) in c))
+    return s, wrong
 
 
 SITES: dict[str, Callable[[], Site]] = {

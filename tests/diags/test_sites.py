@@ -10,7 +10,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.fabric.formats.cabling.plan import CablingPlan
-from tests.diags.sites import SITES, recall
+from tests.diags.sites import SITES, recall, tree, uneven
 
 NAMED = ["names", "one-number", "racks", "nameless", "serials-in-order"]
 """Sites whose hosts are numbered in the order of their places."""
@@ -75,3 +75,26 @@ def test_the_plan_names_a_dead_leaf_that_leaves_no_gap() -> None:
     assert {(dead.key_of[p.guid], p.portnum) for p in switch.where} == {
         (f"spine{m}", 39 + x) for m in range(9) for x in range(2)
     }
+
+
+@pytest.mark.parametrize("right", [28, 40, 60])
+def test_a_tier_without_a_majority_is_uneven_as_a_whole(right: int) -> None:
+    """51 of 79 leaves lack some of 18 uplinks or spread them unevenly: nothing was said, because no majority is right."""
+    site, wrong = uneven(right)
+    found = [f for f in check(site.fabric()) if f.code == "uneven-uplinks"]
+    assert len(found) == 1 and f"{len(wrong)} of 79" in found[0].message
+    assert {site.key_of[p.guid] for p in found[0].where} == wrong
+    assert found[0].evidence["usual"] == 18 and len(found[0].evidence["fewer"]) + len(
+        found[0].evidence["uneven"]
+    ) == len(wrong)
+
+
+def test_smaller_leaves_with_as_many_uplinks_as_hosts_are_even() -> None:
+    """An ordered tree whose last leaves are smaller (IS3-128 of ibmgtsim: 11 hosts and 11 uplinks beside 12 and 12)."""
+    site = tree(leaves=20, hosts=18, spines=9)
+    for k in range(8, 20):
+        for i in range(16 + k % 2, 18):
+            site.without({f"host{k}.{i}"})
+            port, peer = [(p, peer) for p, peer in site.at(f"leaf{k}") if site.nodes[peer[0]][0]][-1]
+            site.cables.remove(next(c for c in site.cables if (f"leaf{k}", port) in c and peer in c))
+    assert [f for f in check(site.fabric()) if f.code == "uneven-uplinks"] == []

@@ -14,6 +14,7 @@ from softib.diags.rails import system_of
 from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.swaps import Misplaced
 from softib.diags.tiers import tier_name
+from softib.diags.uneven_tiers import UnevenTier, uneven_as_a_whole
 from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
 
@@ -35,6 +36,9 @@ MISSING_CABLE = code(
 MISSING_UPLINKS = code(
     "missing-uplinks", Severity.WARNING, "a switch has fewer uplinks than the others of its tier",
     "look for a missing cable or a port that is down")  # fmt: skip
+UNEVEN_UPLINKS = code(
+    "uneven-uplinks", Severity.WARNING, "many switches of a tier lack uplinks or spread them unevenly, too many for one to be the exception",
+    "compare with the cabling plan; traffic between them gets what the thinnest bundle carries")  # fmt: skip
 UNEVEN_SPINES = code(
     "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
     "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
@@ -177,6 +181,24 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, reported already
     odds = uneven(view, c.structure.rank, _known_repairs(c))
     yield from (_uneven(view, o) for o in odds if o.switch not in blind and not blind & set(o.fewer))
+    yield from (_as_a_whole(view, u) for u in uneven_as_a_whole(view, c.structure.rank, _known_repairs(c)))
+
+
+def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
+    names = view.display_names
+    few_links = [n for n, _ in u.fewer]
+    parts = (
+        [f"{len(few_links)} have fewer ({few((f'{names[n]} {links}' for n, links in u.fewer), 3)})"] if u.fewer else []
+    )
+    parts += [f"{len(u.astray)} spread them unevenly ({few((names[n] for n in u.astray), 3)})"] if u.astray else []
+    tier = tier_name(u.tier)
+    return finding(
+        UNEVEN_UPLINKS, map(view.node_location, [*few_links, *u.astray]),
+        f"{len(few_links) + len(u.astray)} of {u.of} {tier} switches are uneven: {u.usual} uplinks to {u.parents} switches are the most frequent "
+        f"({u.right} switches); {', '.join(parts)}",
+        {"of": u.of, "usual": u.usual, "right": u.right, "parents": u.parents, "fewer": {names[n]: links for n, links in u.fewer},
+         "uneven": [names[n] for n in u.astray]},
+    )  # fmt: skip
 
 
 def _known_repairs(c: Context) -> Repairs:
