@@ -148,8 +148,8 @@ def directors(
         port = 19
         for d in range(1, count + 1):
             for u in range(uplinks):
-                board = boards[(k * uplinks + u) % len(boards)]
-                s.cables.append(((f"leaf{k}", port), (f"line{d}.{board}", 1 + (k * uplinks + u) // len(boards))))
+                slot = boards[(k * uplinks + u) % len(boards)]
+                s.cables.append(((f"leaf{k}", port), (f"line{d}.{slot}", 1 + (k * uplinks + u) // len(boards))))
                 port += 1
         for i in range(0 if k < bare else 18):
             s.nodes[f"host{k}.{i}"] = (False, 1, f"node{k * 18 + i:04d} HCA-1")

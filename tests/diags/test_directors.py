@@ -34,7 +34,7 @@ def test_leaves_in_reserve_are_leaves(bare: int) -> None:
     assert tiers == {1: 72, 2: 81, 3: 54}
 
 
-def test_a_board_that_the_other_directors_have_is_a_fault() -> None:
+def test_a_line_card_that_the_other_directors_have_is_a_fault() -> None:
     s = directors(bare=0)
     freed = {peer for _, peer in s.at("line2.10")}
     s.without({"line2.10"})

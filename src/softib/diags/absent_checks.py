@@ -13,7 +13,7 @@ from softib.diags.absent import Absent, free_rows, missing_names
 from softib.diags.director_slots import with_slots
 from softib.diags.finding import Finding, Severity
 from softib.diags.host_descriptions import MIN_HOSTS, SAME
-from softib.diags.host_units import empty_places
+from softib.diags.host_units import vacancies
 from softib.diags.rails import system_of
 from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.rules import mode
@@ -31,7 +31,7 @@ MISSING_ADAPTER = code(
 
 
 _NUMBER = re.compile(r"\d+")
-NEAR = 64
+IN_SEQUENCE = 64
 """Numbers of names that differ by no more are in a row, whose gaps the names tell."""
 _LETTER = re.compile(r"[A-Za-z0-9]")
 
@@ -116,14 +116,14 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
     view = c.view
     for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
         several: list[Each] = []
-        for place in empty_places(view, c.structure.rank):
-            if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.beside)):
+        for place in vacancies(view, c.structure.rank):
+            if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.neighbours)):
                 continue
-            beside = " and ".join(view.display_names[n] for n in place.beside)
+            neighbours = " and ".join(view.display_names[n] for n in place.neighbours)
             ports = few(str(view.location(p)) for p in place.ports)
             what = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
-            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {beside}: {ports}",
-                            {"beside": [view.display_names[n] for n in place.beside]}))  # fmt: skip
+            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {neighbours}: {ports}",
+                            {"neighbours": [view.display_names[n] for n in place.neighbours]}))  # fmt: skip
         yield from each_or_one(
             ABSENT_HOST,
             several,
@@ -133,13 +133,13 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
         )
 
 
-def _in_a_row(c: Context, beside: tuple[int, ...]) -> bool:
+def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
     """The names on both sides are numbered near each other: then a missing host leaves a gap in their numbers."""
-    numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in beside]
+    numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in neighbours]
     return (
-        len(beside) == 2
+        len(neighbours) == 2
         and len(numbers[0]) == len(numbers[1])
-        and all(abs(a - b) <= NEAR for a, b in zip(*numbers, strict=True))
+        and all(abs(a - b) <= IN_SEQUENCE for a, b in zip(*numbers, strict=True))
     )
 
 
