@@ -27,10 +27,11 @@ class Site:
 
     nodes: dict[str, tuple[bool, int, str]] = field(default_factory=dict)
     cables: list[tuple[Port, Port]] = field(default_factory=list)
+    rails: int = 1
     key_of: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> Site:
-        return Site(dict(self.nodes), list(self.cables))
+        return Site(dict(self.nodes), list(self.cables), self.rails)
 
     def fabric(self) -> Fabric:
         b = FabricBuilder("site")
@@ -107,7 +108,7 @@ def tree(
 
 def serials(units: int = 4, hosts: int = 30, rails: int = 4, *, consecutive: bool = False) -> Site:
     """Hosts called by serial numbers without separators (``ABC201234567089 ibp11s0f0``), ``rails`` adapters each, and switches without names."""
-    s, rng = Site(), np.random.default_rng(11)
+    s, rng = Site(rails=rails), np.random.default_rng(11)
     cards = ["ibp11s0f0", "ibp31s0f0", "ibp90s0f0", "ibp129s0f0"][:rails]
     numbers = rng.permutation(90_000)[: units * hosts] + 201_234_500_000
     for m in range(8):
@@ -180,6 +181,7 @@ SITES: dict[str, Callable[[], Site]] = {
     "one-number": lambda: tree(parallel=1, spines=18, host=lambda g, i: f"n{g * 18 + i + 1}"),
     "racks": lambda: tree(leaf="ib-r{:02d}", spine="ib-core{:d}", host=lambda g, i: f"r{g + 1:02d}-n{i + 1:02d} HCA-1"),
     "nameless": lambda: tree(leaf="Quantum Mellanox Technologies", spine="Quantum Mellanox Technologies"),
+    "columns": lambda: tree(leaves=16, hosts=16, spines=8, host=lambda g, i: f"c{i * 16 + g + 1:04d}"),
     "serials": serials,
     "serials-in-order": lambda: serials(consecutive=True),
 }
@@ -231,8 +233,7 @@ def dead_host(s: Site, rng: np.random.Generator) -> list[Truth]:
     leaf = _some(rng, s.switches("leaf"), 1)[0]
     inner = s.hosts_of(leaf)[1:-1]
     _, (key, _) = inner[rng.integers(len(inner))]
-    host = key.split(".")[0] + "." if len(s.switches("spine")) == 8 else key
-    adapters = [k for k in s.nodes if k.startswith(host)]
+    adapters = [f"{key.split('.')[0]}.{r}" for r in range(s.rails)] if s.rails > 1 else [key]
     ports = frozenset(peer for k in adapters for _, peer in s.at(k))
     s.without(set(adapters))
     return [Truth(ports)]
@@ -247,15 +248,13 @@ def lost_adapter(s: Site, rng: np.random.Generator) -> list[Truth]:
 
 def exchanged_hosts(s: Site, rng: np.random.Generator) -> list[Truth]:
     """All adapters of two hosts under different leaves in each other's ports."""
-    hosts = (
-        sorted({k.split(".")[0] for k in s.switches("host")}) if len(s.switches("spine")) == 8 else s.switches("host")
-    )
+    hosts = sorted({k.split(".")[0] for k in s.switches("host")}) if s.rails > 1 else s.switches("host")
     while True:
         one, other = _some(rng, hosts, 2)
-        if len(s.switches("spine")) != 8:
+        if s.rails == 1:
             pairs = [(one, other)]
         else:
-            pairs = [(f"{one}.{r}", f"{other}.{r}") for r in range(4)]
+            pairs = [(f"{one}.{r}", f"{other}.{r}") for r in range(s.rails)]
         if s.at(pairs[0][0])[0][1][0] != s.at(pairs[0][1])[0][1][0]:
             break
     moves: dict[Port, Port] = {}

@@ -12,7 +12,7 @@ from softib.diags.check import check
 from softib.fabric.formats.cabling.plan import CablingPlan
 from tests.diags.sites import SITES, recall, tree, uneven
 
-NAMED = ["names", "one-number", "racks", "nameless", "serials-in-order"]
+NAMED = ["names", "one-number", "racks", "nameless", "columns", "serials-in-order"]
 """Sites whose hosts are numbered in the order of their places."""
 HOSTS = [
     "dead host",

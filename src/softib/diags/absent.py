@@ -27,6 +27,8 @@ DENSE = 0.7
 """Share of a row's numbers that must be carried."""
 MIN_ROW = 4
 """Members of a row of numbers."""
+SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
+"""Members of a shorter one, and free ports at the place of its missing member that make up for it."""
 ALL_FREE = 0.8
 """Share of a missing node's peer ports that must be free."""
 MIN_SWITCH_PORTS = 2
@@ -67,7 +69,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
     names = set(view.names)
     found: dict[str, Absent] = {}
     for made in [*labels.classes, *_host_classes(view)]:
-        if len(made.nodes) < MIN_ROW or view.is_sharp[made.nodes[0]]:
+        if len(made.nodes) < SHORT_ROW or view.is_sharp[made.nodes[0]]:
             continue
         for before, after, step, gap in _gaps(made):
             name = _name_between(view.names[before], view.names[after], step, gap)
@@ -79,6 +81,8 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             absent = Absent(name, before, after)
             _free_between(view, rank, absent, step, gap)
             least = MIN_SWITCH_PORTS if view.is_switch[before] else 1
+            if len(made.nodes) < MIN_ROW:
+                least = MIN_PORTS_OF_SHORT_ROW
             if len(absent.ports) < max(least, ALL_FREE * absent.port_count):
                 continue
             if known:  # another adapter of a host whose adapters share its name
@@ -131,7 +135,7 @@ def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
         low, high = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
         np.minimum.at(low, line, x)
         np.maximum.at(high, line, x)
-        good = (size >= MIN_ROW) & (size >= DENSE * (high - low + 1))
+        good = (size >= SHORT_ROW) & (size >= DENSE * (high - low + 1))
         before, after = order[:-1], order[1:]
         step = x[after] - x[before]
         gap = (line[before] == line[after]) & (step > 1) & (step <= MAX_GAP + 1) & good[line[before]]

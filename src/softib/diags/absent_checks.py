@@ -31,7 +31,7 @@ MISSING_ADAPTER = code(
 
 
 _NUMBER = re.compile(r"\d+")
-IN_SEQUENCE = 64
+IN_SEQUENCE = 5
 """Numbers of names that differ by no more are in a row, whose gaps the names tell."""
 _LETTER = re.compile(r"[A-Za-z0-9]")
 

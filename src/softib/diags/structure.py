@@ -27,6 +27,8 @@ __all__ = ["Structure", "recognise", "recognise_view", "summary"]
 
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
+FEW_SIDEWAYS, SMALL = 2, 24
+"""So many may be wrong in any tree of this many links and more."""
 
 
 @dataclass
@@ -96,7 +98,7 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
         lone = "unlinked" if view.is_switch.any() else "no-switches"
         none.kind = "single-switch" if len(used) == 1 else lone if not len(used) else "irregular"
         return none
-    if rank.max() >= 2 and len(sideways) <= SIDEWAYS * len(links):
+    if rank.max() >= 2 and len(sideways) <= max(SIDEWAYS * len(links), FEW_SIDEWAYS * (len(links) >= SMALL)):
         none.kind = "fat-tree"
         if len(sideways):
             none.notes.append(f"{len(sideways)} of {len(links)} links between switches stay within one tier")
