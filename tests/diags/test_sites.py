@@ -10,7 +10,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.fabric.formats.cabling.plan import CablingPlan
-from tests.diags.sites import SITES, recall, tree, uneven
+from tests.diags.sites import SITES, Site, recall, tree, uneven
 
 NAMED = ["names", "one-number", "racks", "nameless", "columns", "serials-in-order"]
 """Sites whose hosts are numbered in the order of their places."""
@@ -98,3 +98,27 @@ def test_smaller_leaves_with_as_many_uplinks_as_hosts_are_even() -> None:
             port, peer = [(p, peer) for p, peer in site.at(f"leaf{k}") if site.nodes[peer[0]][0]][-1]
             site.cables.remove(next(c for c in site.cables if (f"leaf{k}", port) in c and peer in c))
     assert [f for f in check(site.fabric()) if f.code == "uneven-uplinks"] == []
+
+
+@pytest.mark.parametrize("leaf", ["leaf-{:02d}", "Quantum Mellanox Technologies"])
+def test_a_cable_from_a_leaf_to_a_core_is_named_and_its_neighbours_are_not(leaf: str) -> None:
+    """It draws the core into the spines' tier, so that all of its other cables seem to stay within one."""
+    site = Site()
+    pods, size = 4, 6
+    for m in range(12):
+        site.nodes[f"core{m}"] = (True, 40, "Quantum Mellanox Technologies")
+    for pod in range(pods):
+        for k in range(size):
+            site.nodes[f"leaf{pod}.{k}"] = (True, 40, leaf.format(pod * size + k + 1))
+            site.nodes[f"spine{pod}.{k}"] = (True, 40, "Quantum Mellanox Technologies")
+        for k in range(size):
+            for i in range(12):
+                site.nodes[f"host{pod}.{k}.{i}"] = (False, 1, f"n{(pod * size + k) * 12 + i + 1:04d}")
+                site.cables.append(((f"leaf{pod}.{k}", i + 1), (f"host{pod}.{k}.{i}", 1)))
+            site.cables += [((f"leaf{pod}.{k}", 21 + m), (f"spine{pod}.{m}", k + 1)) for m in range(size)]
+            site.cables += [((f"spine{pod}.{k}", 21 + m), (f"core{m}", pod * size + k + 1)) for m in range(12)]
+    assert {f.code for f in check(site.fabric())} <= {"unnamed-nodes"}
+    ends = ("leaf1.2", 40), ("core5", 39)
+    site.cables.append(ends)
+    (found,) = (f for f in check(site.fabric()) if f.code != "unnamed-nodes")
+    assert found.code == "same-tier-cable" and {(site.key_of[p.guid], p.portnum) for p in found.where} == set(ends)

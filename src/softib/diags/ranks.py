@@ -17,6 +17,8 @@ __all__ = ["ranks"]
 
 FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
+WRONG, FEW_WRONG = 2, 0.15
+"""Cables of a switch, and share of them, that may be wrong."""
 MOSTLY = 0.7
 """Share of a class of switches that must be leaves for the others to be leaves too."""
 HALF = 0.5
@@ -51,6 +53,7 @@ def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     distance = np.where(view.is_host, 0, rank).astype(np.int8)
     _lower_spare_chips(view, labels, rank, a, b)
     _lower_spurs(rank, hosts, a, b)
+    _raise_drawn(rank, a, b)
     rank[view.is_host] = 0
     return rank.astype(np.int8), distance
 
@@ -86,6 +89,16 @@ def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarr
     if top < last:
         above = rank > top
         rank[above] = np.maximum(1, 2 * top - rank[above])
+
+
+def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """Switches that one or two wrong cables to a lower tier have drawn into the tier of their own neighbours, a rank up again."""
+    ends, peers = np.concatenate([a, b]), np.concatenate([b, a])
+    cables, within, below = (
+        np.bincount(ends, x, minlength=len(rank))
+        for x in (rank[ends] > 0, rank[ends] == rank[peers], rank[ends] > rank[peers])
+    )
+    rank[(rank >= 2) & (2 * within > cables) & (below <= np.minimum(WRONG, FEW_WRONG * cables))] += 1
 
 
 def _joined(rank: np.ndarray, top: int, a: np.ndarray, b: np.ndarray) -> bool:

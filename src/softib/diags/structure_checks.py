@@ -28,7 +28,7 @@ MISPLACED_CABLE = code(
     "misplaced-cable", Severity.WARNING, "a cable leads elsewhere than its peers of the same port and kind",
     "compare with the cabling plan; move the plug")  # fmt: skip
 SAME_TIER_CABLE = code(
-    "same-tier-cable", Severity.WARNING, "a cable joins two switches of one tier of a tree",
+    "same-tier-cable", Severity.WARNING, "a cable of a tree joins two switches of one tier, or passes a tier over",
     "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it")  # fmt: skip
 MISSING_CABLE = code(
     "missing-cable", Severity.WARNING, "two free ports that the pattern joins",
@@ -151,23 +151,31 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
 
 @check_function
 def same_tier_cables(c: Context) -> Iterator[Finding]:
-    """In trees: cables that stay within a tier, where no other check has accused them."""
+    """In trees: cables that stay within a tier or pass one over, where no other check has accused them."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
-    view, rank, done = c.view, c.structure.rank, c.seen.get("cables", set())
+    view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())
     links = view.between_switches
+    a, b = view.node_a[links], view.node_b[links]
+    sideways, high = rank[a] == rank[b], np.maximum(rank[a], rank[b])
+    low = np.where(rank[a] < rank[b], a, b)
+    nodes = len(view.names)
+    # A switch all of whose uplinks pass a tier over hangs there by design (a management leaf on a core).
+    past, regular = (np.bincount(low[x], minlength=nodes) for x in (high - rank[low] >= 2, high - rank[low] == 1))
     several: list[Each] = []
-    for row in links[rank[view.node_a[links]] == rank[view.node_b[links]]].tolist():
-        a, b = int(view.port_a[row]), int(view.port_b[row])
-        if not {a, b} & done:
-            tier = tier_name(int(rank[view.node_a[row]]))
-            several.append(
-                (
-                    [view.location(a), view.location(b)],
-                    f"{view.link_name(a, b)}: a cable between two {tier} switches",
-                    {"tier": tier},
-                )
-            )
+    for i in np.flatnonzero(
+        (sideways & (rank[a] > 0)) | ((high - rank[low] >= 2) & (regular[low] > past[low]) & (rank[low] > 0))
+    ).tolist():
+        p, q = int(view.port_a[links[i]]), int(view.port_b[links[i]])
+        if {p, q} & done:
+            continue
+        tier = tier_name(int(min(rank[a[i]], rank[b[i]])))
+        what = (
+            f"a cable between two {tier} switches"
+            if sideways[i]
+            else f"a cable from a {tier} switch past the tier above it"
+        )
+        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {what}", {"tier": tier}))
     yield from each_or_one(SAME_TIER_CABLE, several, f"{len(several)} cables stay within a tier", count="cables")
 
 
