@@ -6,11 +6,23 @@ false may be said.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from softib.diags.check import check
 from softib.fabric.formats.cabling.plan import CablingPlan
-from tests.diags.sites import SITES, Site, recall, tree, uneven
+from tests.diags.sites import (
+    SITES,
+    Site,
+    dead_host,
+    dead_leaves,
+    exchanged_racks,
+    recall,
+    shifted,
+    sideways,
+    tree,
+    uneven,
+)
 
 NAMED = ["names", "one-number", "racks", "nameless", "columns", "serials-in-order"]
 """Sites whose hosts are numbered in the order of their places."""
@@ -122,3 +134,31 @@ def test_a_cable_from_a_leaf_to_a_core_is_named_and_its_neighbours_are_not(leaf:
     site.cables.append(ends)
     (found,) = (f for f in check(site.fabric()) if f.code != "unnamed-nodes")
     assert found.code == "same-tier-cable" and {(site.key_of[p.guid], p.portnum) for p in found.where} == set(ends)
+
+
+@pytest.mark.parametrize("with_plan", [False, True])
+def test_five_faults_at_once_are_five_findings(with_plan: bool) -> None:
+    """A dead leaf, two racks exchanged, a cable between leaves, a leaf turned by a port, a dead host: with a plan and without."""
+    site = tree(
+        24,
+        16,
+        8,
+        2,
+        radix=48,
+        leaf="ib-leaf{:02d}",
+        spine="ib-spine{:02d}",
+        host=lambda g, i: f"cn{g * 16 + i + 1:04d} HCA-1",
+    )
+    plan = CablingPlan.from_fabric(site.fabric()) if with_plan else None
+    rng = np.random.default_rng(5)
+    truth = [fault(site, rng) for fault in (dead_leaves(1), exchanged_racks, sideways("leaf"), shifted, dead_host)]
+    found = check(site.fabric(), plan=plan)
+    assert len(found) == 5, [f.message for f in found]
+    for (one,) in truth:
+        assert (
+            sum(
+                len(one.ports & {(site.key_of[p.guid], p.portnum) for p in f.where}) >= 0.8 * len(one.ports)
+                for f in found
+            )
+            >= 1
+        )
