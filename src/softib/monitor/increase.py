@@ -52,18 +52,24 @@ def between(before: Reading, after: Reading) -> Interval:
             continue
         both[name] = good & after.have[name] & before.have[name][rows]
         then = before.value[name][rows]
-        fell |= both[name] & (now < then)
+        fell |= both[name] & (now < then) & ~_at_most(before, name)[rows]
         counted |= both[name] & (then > 0)
     fell |= _restarted(after.guid, fell, counted)
     increase, known, level = {}, {}, dict(after.level)
     for name, now in after.value.items():
         if after.stuck[name].any():
             level[STUCK + name] = _stuck(name, after, before, rows, both[name])
-        sure = both[name] & ~fell & ~after.stuck[name]
         then = before.value[name][rows] if name in before.value else now
+        sure = both[name] & ~fell & ~after.stuck[name] & ~_at_most(after, name)
+        # Of a counter that was at most T, what it reads beyond T is the least that it rose by.
+        sure &= ~_at_most(before, name)[rows] | (now > then)
         known[name] = sure
         increase[name] = np.where(sure, now - np.minimum(then, now), np.uint64(0))
     return Interval(after.guid, after.portnum, begin, after.time_ns.copy(), increase, known, level)
+
+
+def _at_most(reading: Reading, name: str) -> np.ndarray:
+    return reading.at_most.get(name, np.zeros(len(reading), bool))
 
 
 def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: np.ndarray) -> np.ndarray:

@@ -68,8 +68,9 @@ def _of_cable(case: Case, cable: int, lost: np.ndarray, packets: np.ndarray, int
     counts = {str(case.location(r)): {"PortRcvErrors": int(lost[r]), "LocalLinkIntegrityErrors": int(integrity[r]),
                                       "LinkErrorRecoveryCounter": int(recoveries[r]), "PortRcvPkts": int(packets[r])}
               for r in ends}  # fmt: skip
+    of = f" of {int(packets[row]):,}" if case.known(PACKETS)[:, row].any() else ""
     text = (
-        f"{case.link(row)}: {int(lost[row]):,} of {int(packets[row]):,} packets arrived damaged at {case.location(row)}, "
+        f"{case.link(row)}: {int(lost[row]):,}{of} packets arrived damaged at {case.location(row)}, "
         f"{int(recoveries[row]):,} recoveries, in {span_text(seconds)}; {reason}"
     )
     return Suspicion(
