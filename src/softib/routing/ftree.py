@@ -134,10 +134,9 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     del table
     d = ordered_hops(graph, tree.order)
     least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), True, lft)
-    full = connect(graph, d, lft, notes)
-    if full is None and whole:
+    if not connect(graph, d, lft, notes) and whole:
         raise NotATree(f"no tree for all compute nodes: {notes.pop()}")
-    return lft if full is None else full
+    return lft
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
