@@ -44,18 +44,17 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
     to = gaps.any(axis=0)[graph.end_switch]
     before = lft.copy() if lft.size <= MOST_TRIED else lft
     left, of_cas = fill(graph, lft, turns_without_up_after_down(graph, d.down), to, whole)
-    tries = range(ROOTS if left and lft.size <= MOST_TRIED else 0)
-    exact = dependencies_of(graph, before, switches=True) if tries else None
-    for nth in (
-        tries
+    exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
+    for nth in range(
+        ROOTS
     ):  # the turns that paths really make leave more room than all that the rule allows, and other roots other room
+        if exact is None or not left:
+            break
         other = before.copy()
         found = fill(graph, other, exact, to, whole, nth)
         if (found[1], found[0]) < (of_cas, left):
             left, of_cas = found
             lft[:] = other
-        if not left:
-            break
     count = np.count_nonzero(gaps[cas_per_switch(graph) > 0])
     if left and whole:
         notes.append("some pairs of switches have no path without a credit loop")

@@ -140,7 +140,7 @@ def placed(graph: SwitchGraph, routing: Routing, data_vls: int) -> Routing:
 
 def unplaced(left: int) -> list[str]:
     """The note about ``left`` of :func:`place_switches`."""
-    return [f"what {left} pairs of switches ask and answer can make a credit loop"] if left else []
+    return [f"requests and answers between {left:,} pairs of switches can make a credit loop"] if left else []
 
 
 def place_switches(
