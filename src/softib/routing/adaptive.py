@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.credit_loops import lists_of, turns_without_up_after_down
+from softib.routing.credit_loops import allowed_dependencies, lists_of
 from softib.routing.cycle_kernels import core
 from softib.routing.graph import SwitchGraph
 from softib.routing.reach import destinations
@@ -33,14 +33,14 @@ class AdaptivePorts:
     mask_of: np.ndarray
 
 
-def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray) -> list[AdaptivePorts]:
-    """The choices of every switch. ``ranks`` int[switches]: 0 = top."""
+def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray, among: np.ndarray | None = None) -> list[AdaptivePorts]:
+    """The choices of every switch, or of the switches ``among`` (rows). ``ranks`` int[switches]: 0 = top."""
     n = graph.n_switches
     targets = np.unique(graph.end_switch)
     position = _positions(graph, ranks)
     down, whole = _distances(graph, position, targets)
     found = []
-    for s in range(n):
+    for s in range(n) if among is None else among.tolist():
         edges = slice(int(graph.first[s]), int(graph.first[s + 1]))
         peer, port = graph.peer[edges], graph.out_port[edges].astype(np.int64)
         below = position[peer] > position[s]
@@ -109,15 +109,15 @@ def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bo
     if not len(bends):
         return False
     owner = graph.link_switch
-    needs = turns_without_up_after_down(graph, position[graph.peer] > position[owner])
+    needs = allowed_dependencies(graph, position[graph.peer] > position[owner])
     switch_of = np.zeros(graph.max_lid + 1, np.int64)
     lids, ends = destinations(graph)
     switch_of[lids] = graph.end_switch[ends]
-    chosen = adaptive_ports(graph, ranks)
-    for b in np.unique(bends[:, 1]).tolist():
+    turning = np.unique(bends[:, 1])
+    for b, choice in zip(turning.tolist(), adaptive_ports(graph, ranks, turning), strict=True):
         here = bends[bends[:, 1] == b]
         static = lft[b, here[:, 2]].astype(np.int64)
-        group = chosen[b].mask_of[switch_of[here[:, 2]]]
+        group = choice.mask_of[switch_of[here[:, 2]]]
         local = graph.out_port[graph.first[b] : graph.first[b + 1]].astype(np.int64)
         into = np.flatnonzero(graph.peer == b)
         for a, which, port in np.unique(
@@ -125,11 +125,11 @@ def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bo
         ).tolist():
             taken = local == port
             if which >= 0:
-                mask = chosen[b].masks[which]
+                mask = choice.masks[which]
                 taken = (mask[local >> 6] >> (local & 63).astype(np.uint64) & np.uint64(1)).astype(bool)
-            words = np.zeros(needs.shape[1] * 64, np.uint8)
-            words[np.flatnonzero(taken)] = 1
-            needs[into[owner[into] == a]] |= np.packbits(words, bitorder="little").view("<u8").astype(np.uint64)
+            bits = np.zeros(needs.shape[1] * 64, np.uint8)
+            bits[np.flatnonzero(taken)] = 1
+            needs[into[owner[into] == a]] |= np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
     start, targets = lists_of(graph, needs)
     return bool(core(start, targets, np.zeros(len(needs), np.bool_)) > 0)
 

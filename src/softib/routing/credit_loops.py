@@ -21,6 +21,7 @@ from softib.routing.verify_kernels import Routes, VlMaps, depend, depend_vl
 __all__ = [
     "NO_PATH",
     "Channel",
+    "allowed_dependencies",
     "channels_of",
     "credit_dependencies",
     "dependencies_of",
@@ -29,7 +30,6 @@ __all__ = [
     "lists_of",
     "needs_of",
     "sl2vl_table",
-    "turns_without_up_after_down",
     "waiting_channels",
 ]
 
@@ -47,7 +47,7 @@ def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
     return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
 
 
-def turns_without_up_after_down(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
+def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
     """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down (bool[links]), nor back to the switch they came from."""
     owner = graph.link_switch
     local = np.arange(len(graph.peer)) - graph.first[owner]
@@ -172,12 +172,12 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
     group_of_end = np.full(n_ends, -1, np.int32)
     group_of_end[cas] = group.ravel()
     if switches:
-        own = np.flatnonzero(graph.end_is_switch)
-        at = graph.end_switch[own].astype(np.int64)
-        asks = np.stack([at, np.zeros_like(at), of_end[own]])
-        answers = np.stack([at, np.zeros_like(at), rows + np.arange(len(own))])
+        port0 = np.flatnonzero(graph.end_is_switch)
+        at = graph.end_switch[port0].astype(np.int64)
+        asks = np.stack([at, np.zeros_like(at), of_end[port0]])
+        answers = np.stack([at, np.zeros_like(at), rows + np.arange(len(port0))])
         if path_sl is not None:
-            sls = np.concatenate([sls, sls[:, own][of_end].T])
+            sls = np.concatenate([sls, sls[:, port0][of_end].T])
         groups = np.concatenate([groups, asks, answers[:, : len(sls) - rows]], axis=1)
         count = np.concatenate([count, np.zeros(groups.shape[1] - len(count), count.dtype)])
     switch, port, row = groups.astype(np.int32)

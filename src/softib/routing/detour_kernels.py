@@ -9,7 +9,7 @@ from softib.routing.verify_kernels import ARRIVES, load_tile, resolve
 
 
 @kernel
-def add_turns(c, vl_state, outward, tree):
+def add_dependencies_along(c, vl_state, outward, tree):
     """Let paths along the tree's links (bool[links], both directions of a cable) be possible where they close no cycle, those at the first switches of
     ``outward`` first."""
     for v in outward:

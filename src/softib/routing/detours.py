@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.credit_loops import dependencies_of, lists_of, turns_without_up_after_down
-from softib.routing.detour_kernels import add_turns, copy_paths, fill_gaps
+from softib.routing.credit_loops import allowed_dependencies, dependencies_of, lists_of
+from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
 from softib.routing.graph import SwitchGraph
 from softib.routing.layers import channels, vl_state
 from softib.routing.order_kernels import put_all, topological_order
@@ -43,7 +43,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
         return True
     to = gaps.any(axis=0)[graph.end_switch]
     before = lft.copy() if lft.size <= MOST_TRIED else lft
-    left, of_cas = fill(graph, lft, turns_without_up_after_down(graph, d.down), to, whole)
+    left, of_cas = fill(graph, lft, allowed_dependencies(graph, d.down), to, whole)
     exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
     for nth in range(
         ROOTS
@@ -83,7 +83,7 @@ def fill(
     c, state = channels(graph), vl_state(graph, order)
     put_all(c, state, start, waited_for)
     part = components(graph.n_switches, graph.link_switch, graph.peer)
-    add_turns(c, state, *_tree(graph, nth))
+    add_dependencies_along(c, state, *_tree(graph, nth))
     lids, ends = destinations(graph)
     rows = np.flatnonzero(to[ends])
     plane = np.full(graph.n_switches, graph.n_switches)  # the first neighbour without CAs

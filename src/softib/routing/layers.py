@@ -156,8 +156,8 @@ def place_switches(
     if topological_order(start, targets, np.empty(len(start) - 1, np.int32)) == len(start) - 1:
         return path_sl, 0
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, path_sl.shape[1])))
-    own = np.full(graph.n_switches, -1, np.int32)
-    own[graph.end_switch[graph.end_is_switch]] = np.flatnonzero(graph.end_is_switch)
+    port0 = np.full(graph.n_switches, -1, np.int32)
+    port0[graph.end_switch[graph.end_is_switch]] = np.flatnonzero(graph.end_is_switch)
     between = np.where(graph.end_is_switch, NO_LAYER, full)
     start, targets = waiting_channels(graph, lft, between, sl2vl, vls)
     order = np.empty(len(start) - 1, np.int32)
@@ -174,7 +174,7 @@ def place_switches(
         graph.peer,
         graph.peer_port,
         sl2vl_table(graph, sl2vl, vls),
-        own,
+        port0,
         first,
         by_switch,
         lids,

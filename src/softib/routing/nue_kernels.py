@@ -120,8 +120,8 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
     most = 0
     for d in range(dests.shape[0]):
         most = max(most, 1 << dests[d, 2])
-    for turn in range(most * dests.shape[0]):  # all base LIDs first, then all second ones: each set is spread by itself
-        offset, d = turn // dests.shape[0], turn % dests.shape[0]
+    for step in range(most * dests.shape[0]):  # all base LIDs first, then all second ones: each set is spread by itself
+        offset, d = step // dests.shape[0], step % dests.shape[0]
         if offset >= 1 << dests[d, 2]:
             continue
         target, lid = dests[d, 0], dests[d, 1] + offset
