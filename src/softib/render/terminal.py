@@ -218,7 +218,7 @@ def print_routing(r: RoutingPart, console: Console) -> None:
     facts = [("tables", f"{r.engine_text}; {r.origin}"), ("pairs without a path", f"{r.unreachable:,}"),
              ("pairs in circles", f"{r.loops:,}"), ("credit loop", "none" if r.deadlock_free else "yes")]  # fmt: skip
     if r.switch_unreachable:
-        facts.append(("switch to switch without a path", f"{r.switch_unreachable:,} (legal for up/down engines)"))
+        facts.append(("pairs from a switch without a path", f"{r.switch_unreachable:,}"))
     if r.credit_loop:
         facts.append(("the cycle", " → ".join(f"{node}[{port}] VL {vl}" for node, port, vl in r.credit_loop)))
     if r.hops:
