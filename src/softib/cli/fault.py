@@ -20,7 +20,7 @@ _RATES = {
 
 @click.command()
 @click.argument("kind", type=click.Choice(_KINDS))
-@click.argument("words", metavar="[NODE[PORT]]... [RATE]", nargs=-1, shell_complete=completing.nodes)
+@click.argument("locations", metavar="[NODE[PORT]]... [RATE]", nargs=-1, shell_complete=completing.nodes)
 @click.option("--period", "period_s", type=float, metavar="S", help="flap: seconds between two falls (default 2).")
 @click.option("--down", "down_s", type=float, metavar="S", help="flap: seconds each lasts (default: half a period).")
 @click.option("--count", type=int, metavar="N", help="flap: how many (default: until clear or link-up).")
@@ -35,7 +35,7 @@ _RATES = {
     "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
-def command(kind: str, words: tuple[str, ...], fabric: str | None, as_json: bool, **options: Any) -> int:
+def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: bool, **options: Any) -> int:
     """Break or mend a running fabric. Both ends of a link change; switches send trap 128.
 
     \b
@@ -60,7 +60,7 @@ def command(kind: str, words: tuple[str, ...], fabric: str | None, as_json: bool
     import softib
     from softib.errors import InputError
 
-    where, rate = _places(kind, words)
+    where, rate = _locations(kind, locations)
     if rate is not None:
         name = _RATES.get(kind)
         if name is None:
@@ -78,13 +78,13 @@ def command(kind: str, words: tuple[str, ...], fabric: str | None, as_json: bool
     return 0
 
 
-def _places(kind: str, words: tuple[str, ...]) -> tuple[list[str], float | None]:
+def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float | None]:
     """The places, and the RATE behind them: the last word where it is a number (and not the only one)."""
     try:
-        rate = float(words[-1]) if len(words) > 1 else None
+        rate = float(locations[-1]) if len(locations) > 1 else None
     except ValueError:
         rate = None
-    return list(words if rate is None else words[:-1]), rate
+    return list(locations if rate is None else locations[:-1]), rate
 
 
 def _lines(kind: str, reply: dict[str, Any]) -> list[str]:
@@ -93,8 +93,8 @@ def _lines(kind: str, reply: dict[str, Any]) -> list[str]:
         faults = reply["faults" if kind == "list" else "cleared"]
         word = "" if kind == "list" else "softib: cleared "
         return [f"{word}{_fault(f)}" for f in faults] or ["softib: no faults"]
-    if "places" in reply:
-        return [line for one in reply["places"] for line in _lines(kind, one)]
+    if "locations" in reply:
+        return [line for one in reply["locations"] for line in _lines(kind, one)]
     if "sys_guid" in reply:
         return [f"softib: {reply['node']}: SystemImageGUID {reply['sys_guid']}"]
     if "node" in reply:

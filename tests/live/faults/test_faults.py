@@ -215,17 +215,17 @@ def test_several_places_and_patterns_are_changed_at_once(lab):
 
     epoch = lab.router.epoch
     reply = lab("link-down", ["leaf-1[1]", "leaf-2[1]", "leaf-1[1]"])
-    assert [p["ports"][0] for p in reply["places"]] == ["leaf-1[1]", "leaf-2[1]"] and down() == {
+    assert [p["ports"][0] for p in reply["locations"]] == ["leaf-1[1]", "leaf-2[1]"] and down() == {
         "leaf-1[1]",
         "leaf-2[1]",
     }
     assert lab.router.epoch == epoch + 1, "one change"
-    assert len(lab("link-down", "leaf-*[3-4]")["places"]) == 8
+    assert len(lab("link-down", "leaf-*[3-4]")["locations"]) == 8
     assert len(down()) == 2 + 2 * 8, "both ends of eight cables"
     lab("link-up", ["leaf-?[3-4]", "leaf-1[1]"])
     assert down() == {"leaf-2[1]"}
     assert len(lab("clear", "leaf-*")["cleared"]) == 1 and not down()
-    assert {p["node"] for p in lab("switch-down", "spine-*")["places"]} == {"spine-1", "spine-2"}
+    assert {p["node"] for p in lab("switch-down", "spine-*")["locations"]} == {"spine-1", "spine-2"}
     lab("clear", None)
     before = f.port_info.copy()
     for wrong, what in (

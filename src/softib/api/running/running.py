@@ -76,12 +76,12 @@ class RunningFabric(Suggests):
 
     def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
         """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT, ber=1e-9)``, ``fault("clear")``. Several places, and patterns
-        such as ``leaf-*[1-4]``, are changed at once; the reply has ``places`` then.
+        such as ``leaf-*[1-4]``, are changed at once; the reply has ``locations`` then.
 
         Options are those of ``softib fault``. Raises :class:`InputError` and its kin.
         """
-        places = where if where is None or isinstance(where, str) else list(where)
-        return self._ask("fault", kind=kind, where=places, **options)
+        locations = where if where is None or isinstance(where, str) else list(where)
+        return self._ask("fault", kind=kind, where=locations, **options)
 
     def status(self) -> dict[str, Any]:
         """One of the objects that ``softib status --json`` prints."""

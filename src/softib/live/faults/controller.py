@@ -25,8 +25,8 @@ from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.faults.known import PS, Fault, KnownFaults
+from softib.live.faults.locations import locations_of
 from softib.live.faults.options import KINDS, flap_times, options_of
-from softib.live.faults.places import places_of
 from softib.live.mad_router import MadRouter
 
 __all__ = ["FaultController"]
@@ -79,16 +79,16 @@ class FaultController:
         if not given or not all(isinstance(one, str) for one in given):
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
         of_node = KINDS[kind].of_node
-        places = list(dict.fromkeys(p for one in given for p in places_of(self.fabric, str(one), of_node)))
+        locations = list(dict.fromkeys(p for one in given for p in locations_of(self.fabric, str(one), of_node)))
         rows = [
-            node_at(self.fabric, p) if of_node else self._place(kind, p) for p in places
+            node_at(self.fabric, p) if of_node else self._place(kind, p) for p in locations
         ]  # before anything is changed
         self.router.fold(now_ps)  # what applications lost so far was lost on the links as they were
         replies = [self._orders()[kind](row, options, now_ps) for row in rows]
         self._changed(now_ps)
         if kind == "clear":
             return {"kind": kind, "cleared": [fault for reply in replies for fault in reply["cleared"]]}
-        return {"kind": kind, **replies[0]} if len(replies) == 1 else {"kind": kind, "places": replies}
+        return {"kind": kind, **replies[0]} if len(replies) == 1 else {"kind": kind, "locations": replies}
 
     def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
         return {

@@ -174,7 +174,7 @@ class Fault(TypedDict):
     node: NotRequired[str]
     power: NotRequired[bool]
     sys_guid: NotRequired[str]
-    places: NotRequired[list[dict[str, Any]]]
+    locations: NotRequired[list[dict[str, Any]]]
     """Of several places: each link or node that was changed, as one alone is."""
     faults: NotRequired[list[dict[str, Any]]]
     """Each with `kind`, `where`, `age_s` and its options."""

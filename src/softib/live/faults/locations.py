@@ -10,12 +10,12 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.model import Fabric
 
-__all__ = ["places_of"]
+__all__ = ["locations_of"]
 
 _PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
-def places_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
+def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
     """The places that ``where`` names: itself, or where it has ``*``, ``?`` or several ports all that fit: nodes by the first word of their names (with ``of_node`` or
     without ports: switches and adapters; ``*`` as ports: those with a cable). Raises :class:`InputError` where nothing fits."""
     name, bracket, rest = where.strip().rpartition("[")
