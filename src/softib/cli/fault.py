@@ -80,10 +80,14 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
 
 def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float | None]:
     """The places, and the RATE behind them: the last word where it is a number (and not the only one)."""
+    from softib.errors import InputError
+
     try:
         rate = float(locations[-1]) if len(locations) > 1 else None
     except ValueError:
         rate = None
+        if kind in _RATES and "[" not in locations[-1]:
+            raise InputError(f"{locations[-1]!r} is no number; fault {kind} takes NODE[PORT]... RATE") from None
     return list(locations if rate is None else locations[:-1]), rate
 
 

@@ -31,7 +31,7 @@ class Remark:
 
     def __str__(self) -> str:
         if self.kind == "unknown":
-            return f"{self.name}: OpenSM 3.3.23 has no such option"
+            return f"{self.name[:40]}: OpenSM 3.3.23 has no such option"
         why = "is no value of it" if self.kind == "unreadable" else "is out of range"
         return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
 
