@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Alternative", "Explanation", "Hop", "explain", "explain_routed"]
 
 MOST_HOPS = 64
+BASE, FULL = 0x7FFF, 0x8000
+"""Bits of a P_Key: the partition, and full membership."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str 
     graph = graph_of(f)
     distance = _distances(f, graph, b)
     _walk(f, graph, distance, found, a, b)
+    if not found.ended:
+        found.ended = _partitions_apart(f, a, b)
     _judge(f, found)
     return found
 
@@ -120,6 +124,28 @@ def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
             "the subnet administration has no path record: the ports share no partition of which one is a full member, or no route leads there",
         )
     return sl, source, ""
+
+
+def _partitions_apart(f: Fabric, a: int, b: int) -> str:
+    """Why each of two adapters drops the other's packets: no P_Key is shared by a full member and another one (IBA 10.9.3); "" where one is, and
+    where one end is a switch (management alone)."""
+    if f.is_switch[f.port_node[[a, b]]].any():
+        return ""
+    held = [_pkeys(f, port) for port in (a, b)]
+    shared = {k & BASE for k in held[0]} & {k & BASE for k in held[1]}
+    if any(k in held[0] or k in held[1] for k in (FULL | base for base in shared)):
+        return ""
+    lists = [
+        f"{f.port_name(port)} holds {', '.join(f'{k:#06x}' for k in keys) or 'none'}"
+        for port, keys in zip((a, b), held, strict=True)
+    ]
+    why = "both are limited members of what they share" if shared else "no P_Key is shared"
+    return f"{why}, so each drops the packets of the other: {'; '.join(lists)}"
+
+
+def _pkeys(f: Fabric, port: int) -> list[int]:
+    first = int(f.pkey_base[port])
+    return [int(k) for k in f.pkeys[first : first + int(f.pkey_cap[port])] if int(k) & BASE]
 
 
 def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:

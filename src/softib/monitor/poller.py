@@ -228,7 +228,7 @@ class Poller:
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
             self._info[rows[tags]] = mad[:, DATA_AT : DATA_AT + PortInfo.size]
 
-        batch = smp_gets(SmpAttr.PORT_INFO, t.dlid[rows], t.ports.portnum[rows])
+        batch = smp_gets(SmpAttr.PORT_INFO, t.dlid[rows], t.modifier[rows])
         self._ask(batch, t.device[rows], heard)
         unknown = ~r.answered
         lanes, lane_gbps = lanes_of(self._info)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from softib.foreign_text import NAME, shown
-from softib.iba.constants import NodeType
+from softib.iba.constants import SM_SUPPORTS_EXTENDED_SPEEDS, CapMask, NodeType
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import Routes
 from softib.sm.vport_table import VPortTable
@@ -199,6 +199,15 @@ class Database:
     def port_state(self) -> np.ndarray:
         """PortState of each port as last heard, 0 where nothing was heard."""
         return PortInfo.port_state.get(self.port_info)
+
+    def port_modifier(self, ports: np.ndarray) -> np.ndarray:
+        """AttributeModifier of PortInfo of ``ports``: the portnum, and SMSupportExtendedSpeeds where the device has these components (a switch says so
+        in port 0's CapabilityMask)."""
+        says = np.where(self.external[ports], self.node_base[self.port_node[ports]], ports)
+        extended = self.has_port_info[says] & (
+            (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
+        )
+        return self.port_num[ports].astype(np.int64) | np.where(extended, SM_SUPPORTS_EXTENDED_SPEEDS, 0)
 
     def name(self, node: int) -> str:
         """NodeDescription, or the GUID."""

@@ -78,12 +78,14 @@ class RunningFabric(Suggests):
         """Path of the tree that programs on ``node`` see as ``/sys``, for their options like ``--path.sysfs``."""
         return f"{attachment_of(self._instance, node, port)['env']['SOFTIB_VIEW']}/sys"
 
-    def fault(self, kind: str, where: str | None = None, **options: Any) -> dict[str, Any]:
-        """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT, ber=1e-9)``, ``fault("clear")``.
+    def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
+        """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT, ber=1e-9)``, ``fault("clear")``. Several places, and patterns
+        such as ``leaf-*[1-4]``, are changed at once; the reply has ``locations`` then.
 
         Options are those of ``softib fault``. Raises :class:`InputError` and its kin.
         """
-        return self._ask("fault", kind=kind, where=where, **options)
+        locations = where if where is None or isinstance(where, str) else list(where)
+        return self._ask("fault", kind=kind, where=locations, **options)
 
     def status(self) -> dict[str, Any]:
         """One of the objects that ``softib status --json`` prints."""

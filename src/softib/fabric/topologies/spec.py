@@ -87,6 +87,8 @@ def load_fabric_yaml(
 
         with _at(file, lines, ("cables",)):
             apply_cables(fabric, spec.cables.medium, spec.cables.length_m)
+    if spec.firmware is not None:
+        fabric.node_strict[:] = fabric.is_switch & (spec.firmware == "strict")
     if spec.data_vls is not None:
         from softib.fabric.data_vls import set_data_vls
 

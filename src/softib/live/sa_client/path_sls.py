@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.errors import PeerError, SoftibError
 from softib.fabric.default_port import default_port
+from softib.iba.constants import CapMask
 from softib.iba.sa import PathRecord
 from softib.iba.smp import PortInfo
 from softib.live.control.client import ask
@@ -60,7 +61,8 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
 
 
 def manager_of(instance: Instance) -> tuple[int, int]:
-    """LID and SL of the master, as the default host's PortInfo says."""
+    """LID and SL of the master, as the default host's PortInfo says. Raises :class:`PeerError` where none has been there, or where it has left: no port
+    with that LID says IsSM any more, so a question would wait for its timeout."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
@@ -71,4 +73,7 @@ def manager_of(instance: Instance) -> tuple[int, int]:
     lid = int(PortInfo.master_sm_lid.get(info))
     if not lid:
         raise PeerError("no subnet manager has been there yet")
+    is_sm = (PortInfo.cap_mask.get(fabric.port_info) & CapMask.IS_SM) > 0
+    if not (is_sm & (fabric.lid == lid)).any():
+        raise PeerError(f"the subnet manager at LID {lid} has left")
     return lid, int(PortInfo.master_sm_sl.get(info))
