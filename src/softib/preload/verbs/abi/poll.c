@@ -10,7 +10,27 @@
 #include "../memory/locks.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
+
+/*
+ * A thread that polls in vain lets others run from time to time. The peer that it waits for is on this machine: where more threads poll
+ * than there are processors, it may wait for this one. With a processor for each, messages come before that many polls are over.
+ */
+#define IDLE_POLLS 500
+
+/* A poll is over, and holds no lock any more. */
+static void poll_ends(bool found)
+{
+    static __thread unsigned idle;
+
+    if (found) {
+        idle = 0;
+    } else if (++idle >= IDLE_POLLS) {
+        idle = 0;
+        sched_yield();
+    }
+}
 
 /* -- polling; s->polling is held -- */
 
@@ -58,6 +78,7 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         taken(c);
     }
     vm_unlock(&c->s->polling);
+    poll_ends(got != 0);
     return got;
 }
 
@@ -109,6 +130,7 @@ int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         vm_unlock(&c->s->polling);
     else
         ve_batch_begin(c->s);
+    poll_ends(!error);
     return error;
 }
 

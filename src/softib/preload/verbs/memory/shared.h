@@ -110,6 +110,7 @@ struct softib_key {
 };
 
 #define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
+#define SOFTIB_ACCESS_NULL 0x40000000     /* of a null region: any address, zeros to read, nothing that is kept */
 
 #define SOFTIB_KEY_REGION 1
 #define SOFTIB_KEY_WINDOW 2
