@@ -1,4 +1,4 @@
-"""A program that polls in vain lets its peer run, which may wait for the same processor."""
+"""A program that polls in vain lets its peer run where it may be waiting for the same processor."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from tests.preload.verbs.applications import A, B
 from tests.preload.verbs.c_programs import program, run
 
 
-def test_a_processor_is_given_away_between_many_polls_in_vain_only(apps):
-    """Often enough that a peer is not kept waiting for a time slice (3 ms; a poll takes 20 to 50 ns), and never while there is work."""
-    idle, busy = map(int, run(apps, A, program("idle_polls")).split())
-    assert 100_000 / 20_000 < idle < 100_000 / 100 and busy == 0
+def test_a_processor_is_given_away_to_another_poller_alone(apps):
+    """Often enough that a peer is not kept waiting for a time slice (3 ms; a poll takes 20 to 50 ns); never where no peer can be waiting there,
+    whatever else runs, and never while there is work."""
+    alone, together, busy = map(int, run(apps, A, program("idle_polls")).split())
+    assert alone <= 8 and busy <= 8 and 100_000 / 5_000 < together < 100_000 / 100
 
 
 @pytest.mark.slow

@@ -12,12 +12,38 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 /*
- * A thread that polls in vain lets others run from time to time. The peer that it waits for is on this machine: where more threads poll
- * than there are processors, it may wait for this one. With a processor for each, messages come before that many polls are over.
+ * A thread that polls in vain gives way to another one that does so on the same processor: what it waits for may have to come from there.
+ * Threads of other programs are not let run: they would keep the processor for a time slice each. With a processor for each thread none
+ * gives way.
  */
 #define IDLE_POLLS 500
+#define COMPANY 8 /* so often after another one was seen */
+
+static void give_way(void)
+{
+    static uint32_t threads;
+    static __thread uint32_t mine, company;
+    int processor = sched_getcpu();
+    uint32_t *last = &vm_head(&va_engine.w)->poller[(unsigned)processor % SOFTIB_VERBS_PROCESSORS], me, before;
+
+    if (!mine)
+        mine = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    me = va_engine.w.process << 16 | (mine & 0xFFFF);
+    before = __atomic_load_n(last, __ATOMIC_RELAXED);
+    if (before != me)
+        __atomic_store_n(last, me, __ATOMIC_RELAXED);
+    if (before && before != me)
+        company = COMPANY; /* the scheduler may need more than one word */
+    if (!company)
+        return;
+    company--;
+    sched_yield();
+    if (__atomic_load_n(last, __ATOMIC_RELAXED) == me) /* of another session or control group, for which a yield does not count */
+        nanosleep(&(struct timespec){ 0, 1 }, NULL);
+}
 
 /* A poll is over, and holds no lock any more. */
 static void poll_ends(bool found)
@@ -28,7 +54,7 @@ static void poll_ends(bool found)
         idle = 0;
     } else if (++idle >= IDLE_POLLS) {
         idle = 0;
-        sched_yield();
+        give_way();
     }
 }
 

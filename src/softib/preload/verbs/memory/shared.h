@@ -38,6 +38,7 @@
 #define SOFTIB_VERBS_HAZARDS 24
 #define SOFTIB_VERBS_ATOMIC_LOCKS 256
 #define SOFTIB_VERBS_EVENTS 2048
+#define SOFTIB_VERBS_PROCESSORS 256
 
 struct softib_verbs {
     char magic[8];          /* "SOFTIBq" and a NUL, written last */
@@ -56,6 +57,7 @@ struct softib_verbs {
     uint32_t drops;         /* keys with a file that are gone: who maps one looks which */
     uint32_t atomic_lock[256]; /* SOFTIB_VERBS_ATOMIC_LOCKS: by node, so that atomics are atomic on one HCA */
     uint64_t block_sequence;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
+    uint32_t poller[256];   /* SOFTIB_VERBS_PROCESSORS: which thread polled in vain there last: number of its process << 16 | its own */
 };
 
 struct softib_process {
