@@ -22,7 +22,7 @@
 #define IDLE_POLLS 500
 #define COMPANY 8 /* so often after another one was seen */
 
-static void give_way(void)
+static void yield_to_poller(void)
 {
     static uint32_t threads;
     static __thread uint32_t mine, company;
@@ -54,7 +54,7 @@ static void poll_ends(bool found)
         idle = 0;
     } else if (++idle >= IDLE_POLLS) {
         idle = 0;
-        give_way();
+        yield_to_poller();
     }
 }
 
