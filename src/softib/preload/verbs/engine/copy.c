@@ -251,13 +251,14 @@ static int copy_in_parts(struct ve_engine *e, const struct ve_part *parts, unsig
 static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n,
                 const struct iovec *iov, unsigned iov_n, bool put)
 {
-    bool here = true, imported = false;
+    bool here = true, some_here = false, imported = false;
 
     for (unsigned i = 0; i < parts_n; i++) {
         here = here && (parts[i].here || !parts[i].length);
+        some_here = some_here || (parts[i].here && parts[i].length);
         imported = imported || (parts[i].key && parts[i].length);
     }
-    if (imported)
+    if (imported || (some_here && !here)) /* null memory is here alone */
         return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
         return copy_there(e, process, parts, parts_n, iov, iov_n, put);
