@@ -29,8 +29,6 @@ void vp_serve_begin(struct vm_heap *w);
 bool vp_copies(const struct vm_heap *w, uint32_t process);
 /* Threads that serve: 0 or 1. They write to registered memory alone. */
 unsigned vp_serve_threads(void);
-/* In a forked child: it serves nobody yet. */
-void vp_serve_forget(void);
 /* Returns when no order that was taken before is executed any more. */
 void vp_serve_quiesce(void);
 void vp_serve_slow(struct vm_heap *w);

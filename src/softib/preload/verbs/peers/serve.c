@@ -227,10 +227,16 @@ unsigned vp_serve_threads(void)
     return threads;
 }
 
-void vp_serve_forget(void)
+/* A forked child has no thread of this, and must not execute its parent's orders in memory of its own. */
+static void forget(void)
 {
     vp_service = service = NULL;
     vp_served = threads = 0;
     pthread_mutex_init(&serving, NULL);
     pthread_mutex_init(&beginning, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget);
 }
