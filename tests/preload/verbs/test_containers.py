@@ -197,6 +197,25 @@ def test_programs_in_containers(apps, words, exchange, stock, line):
     said(apps, [words(NOTHING)] * 2, programs, UCX_TLS="rc_verbs,ud_verbs,self", UCX_NET_DEVICES="mlx5_0:1")
 
 
+@pytest.mark.slow
+@pytest.mark.stock
+def test_the_directory_has_another_name_there(apps, words, stock, exchange):
+    """As container engines mount it: ``softib run`` inside finds all below its own runtime directory, and the umad devices too."""
+    elsewhere = f"/run/fabric/{exchange.relative_to(apps.folder)}"
+    inside = (*words(NOTHING)[:-3], "--tmpfs", "/dev/shm", "--bind", str(apps.folder), "/run/fabric",
+              "--setenv", "XDG_RUNTIME_DIR", "/run/fabric")  # fmt: skip
+    running = [
+        subprocess.Popen([*inside, *apps.on(node, program("containers"), role, elsewhere, "direct")], env=apps.env, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for node, role in ((A, "a"), (B, "b"))
+    ]  # fmt: skip
+    expect("".join(one.communicate(timeout=120)[0] for one in running), SERVES)
+    done = subprocess.run(
+        [*inside, *apps.on(A, stock("ibstat"), "-p")], env=apps.env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and done.stdout.startswith("0x"), done.stderr
+
+
 class Contained(Applications):
     """A fabric whose daemon runs in a container, in the foreground."""
 
