@@ -11,7 +11,7 @@ from softib.fabric.default_port import default_port
 from softib.iba.constants import CapMask
 from softib.iba.sa import PathRecord
 from softib.iba.smp import PortInfo
-from softib.live.control.client import ask
+from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.tables import SaTables
 from softib.routing.credit_loops import NO_PATH
@@ -36,7 +36,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     pairs = len(sources) * len(graph.end_lid)
     if pairs > MOST_PAIRS:
         raise PeerError(f"{pairs:,} paths are too many to ask for (at most {MOST_PAIRS:,})")
-    attached = ask(instance, "attach", node=None, port=None)
+    attached = attach(instance)
     lid, sl = manager_of(instance)
     end_of = np.full(1 << 16, -1, np.int32)
     for offset in range(1 << int(graph.end_lmc.max(initial=0))):

@@ -5,7 +5,6 @@
 #include "../engine/record.h"
 #include "../engine/sq_sched.h"
 #include "../engine/timer.h"
-#include "../peers/orders.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -29,7 +28,6 @@ static void forget(void)
     va_engine.waiting = NULL;
     va_engine.tagged = NULL;
     va_engine.timer_runs = false;
-    vp_serve_forget();
     ve_record_forget();
     pthread_mutex_init(&va_engine.lock, NULL);
     ve_quiesce_begin(&va_engine);
