@@ -1,6 +1,6 @@
 """Faults in sites of the forms that people build, planted by lists of cables (``sites.py``): how many are named.
 
-The floor of each cell is what was measured with five seeds; where names and places tell nothing the floor is 0, and nothing
+Each fault is named, at all seeds; where names and places say nothing no floor is set, and nothing
 false may be said.
 """
 
@@ -23,6 +23,7 @@ from tests.diags.sites import (
     tree,
     uneven,
 )
+from tests.extent import extent
 
 NAMED = ["names", "one-number", "racks", "nameless", "columns", "serials-in-order"]
 """Sites whose hosts are numbered in the order of their places."""
@@ -44,9 +45,12 @@ def test_a_clean_site_has_no_finding_about_its_cables(site: str) -> None:
 
 
 @pytest.mark.parametrize("fault", HOSTS)
-@pytest.mark.parametrize("site", [*NAMED, "serials"])
+@pytest.mark.parametrize(
+    "site",
+    [*(pytest.param(s, marks=pytest.mark.slow) if s in ("one-number", "racks") else s for s in NAMED), "serials"],
+)
 def test_hosts_out_of_place_are_named(site: str, fault: str) -> None:
-    found = recall(site, fault, range(2))
+    found = recall(site, fault, range(extent(1, 5)))
     assert not found.stray, found.stray
     if (site, fault) not in TELLS_NOTHING:
         assert found.named == found.planted, found.missed
@@ -54,14 +58,14 @@ def test_hosts_out_of_place_are_named(site: str, fault: str) -> None:
 
 @pytest.mark.parametrize("site", ["serials", "serials-in-order"])
 def test_a_lost_adapter_of_hosts_without_separators_is_named(site: str) -> None:
-    found = recall(site, "lost adapter", range(3))
-    assert found.named == found.planted == 3 and not found.stray, found.missed
+    found = recall(site, "lost adapter", range(extent(1, 5)))
+    assert found.named == found.planted > 0 and not found.stray, found.missed
 
 
 @pytest.mark.parametrize("fault", ["leaf to leaf", "spine to spine", "two leaf to leaf"])
 @pytest.mark.parametrize("site", ["names", "nameless", "serials"])
 def test_a_cable_within_a_tier_is_named(site: str, fault: str) -> None:
-    found = recall(site, fault, range(3))
+    found = recall(site, fault, range(extent(1, 5)))
     assert found.named == found.planted and not found.stray, (found.missed, found.stray)
 
 
@@ -71,7 +75,7 @@ def test_a_cable_within_a_tier_is_named(site: str, fault: str) -> None:
 @pytest.mark.parametrize("site", ["names", "racks", "nameless", "serials"])
 def test_dead_switches_are_named_each(site: str, fault: str) -> None:
     """By name where names have a pattern, by the free ports at their place everywhere."""
-    found = recall(site, fault, range(2))
+    found = recall(site, fault, range(extent(1, 5)))
     assert found.named == found.planted and not found.stray, (found.missed, found.stray)
 
 
@@ -89,7 +93,7 @@ def test_the_plan_names_a_dead_leaf_that_leaves_no_gap() -> None:
     }
 
 
-@pytest.mark.parametrize("right", [28, 40, 60])
+@pytest.mark.parametrize("right", [28, pytest.param(40, marks=pytest.mark.slow), 60])
 def test_a_tier_without_a_majority_is_uneven_as_a_whole(right: int) -> None:
     """51 of 79 leaves lack some of 18 uplinks or spread them unevenly: nothing was said, because no majority is right."""
     site, wrong = uneven(right)
