@@ -53,6 +53,7 @@ demo: setup
 # The site, in site/: a warning, such as a link to nowhere, is an error.
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python docs/draw_report.py
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs site
 
 # Whether what the pages link in the web is still there. No test: the web's answer of a moment is no property of this checkout.
