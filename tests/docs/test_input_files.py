@@ -48,6 +48,7 @@ OF_SOFTIB = {
     # What softib wrote itself, below the cache or the folder of a running fabric.
     "jit/store.py": (1, "compiled kernels"),
     "jit/accelerators.py": (1, "a pipe of its own child"),
+    "api/machine.py": (1, "the output of its own child"),
     "api/running/starting.py": (2, "the log of a daemon that it started, and a pipe of its own child"),
     "analysis/acceptance/baseline.py": (1, "a temporary file"),
     "live/shared_fabric.py": (4, "the mapping of a running fabric"),

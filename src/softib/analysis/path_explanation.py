@@ -80,12 +80,15 @@ def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str 
     if not found.slid or not found.dlid:
         found.ended = f"{f.port_name(a if not found.slid else b)} has no LID: no subnet manager was there yet"
         return found
+    if a == b:
+        found.reasons.append("Packets to a port's own LID stay inside its adapter or switch.")
+        return found
     graph = graph_of(f)
     distance = _distances(f, graph, b)
     _walk(f, graph, distance, found, a, b)
     if not found.ended:
         found.ended = _partitions_apart(f, a, b)
-    _judge(f, found)
+    _judge(f, found, b)
     return found
 
 
@@ -241,12 +244,16 @@ def _vl(f: Fabric, out: int, in_port: int, sl: int) -> int:
     return pair >> 4 if sl % 2 == 0 else pair & 15
 
 
-def _judge(f: Fabric, found: Explanation) -> None:
+def _ports(numbers: str) -> str:
+    return f"ports {numbers} lead" if "," in numbers else f"port {numbers} leads"
+
+
+def _judge(f: Fabric, found: Explanation, b: int) -> None:
     """Sentences: why this path, and what would change it."""
     switches = [h for h in found.hops if h.in_port is not None or h.lids]
     if found.ended or not switches:
         return
-    passed = len(switches)
+    passed = len(switches) + bool(f.is_switch[f.port_node[b]])
     if found.shortest is not None and passed == found.shortest:
         found.reasons.append(f"It is a shortest path: {passed} switch{'es' if passed > 1 else ''}.")
     elif found.shortest is not None:
@@ -259,13 +266,12 @@ def _judge(f: Fabric, found: Explanation) -> None:
             continue
         least = min(x.lids for x in hop.alternatives)
         ports = ", ".join(str(x.portnum) for x in hop.alternatives[:12]) + (" …" if len(hop.alternatives) > 12 else "")
-        why = (
-            f"port {hop.out_port} carries {hop.lids} end-port LIDs, the others {least} to {max(x.lids for x in hop.alternatives)}: the engine"
-            " spreads destinations evenly, and this one fell here in its order of LIDs"
-        )
-        found.reasons.append(f"At {hop.node}, ports {ports} lead on a shortest path too; {why}.")
+        most = max(x.lids for x in hop.alternatives)
+        others = f"{least} to {most}" if least < most else f"{least}"
+        why = f"the LFT entry of LID {found.dlid} is port {hop.out_port}, which carries {hop.lids} end-port LIDs; the others carry {others}"
+        found.reasons.append(f"At {hop.node}, {_ports(ports)} on a shortest path too; {why}.")
         found.changes.append(
-            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through one of ports {ports}."
+            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through port {ports.replace(', ', ' or ')}."
         )
     if not found.changes:
         found.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")

@@ -104,7 +104,7 @@ class Routing(Suggests):
         from softib.fabric.node_finder import NodeFinder
 
         finder = NodeFinder(self._found.fabric)
-        return explain_routed(self._found, finder.port(a), finder.port(b))
+        return explain_routed(self._found, finder.end(a), finder.end(b))
 
     def table(self) -> polars.DataFrame:
         """The tables as rows: switch, LID, egress port, and the host or switch that owns the LID."""

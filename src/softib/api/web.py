@@ -139,10 +139,10 @@ def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callab
         from softib.fabric.node_finder import NodeFinder
 
         finder = NodeFinder(fabric)
-        ports = finder.port(a), finder.port(b)
+        ports = finder.end(a), finder.end(b)
         watch = None if collector is None else collector.watch
         manager = {} if watch is None else watch.manager.reported.get("sm", {})
-        engine = manager.get("engine_used") or manager.get("engine") or "an engine that nobody told"
+        engine = manager.get("engine_used") or manager.get("engine") or "unknown"
         return explain(fabric, *ports, engine, *sl_of(*(int(fabric.lid[p]) for p in ports))).to_json()
 
     return explained

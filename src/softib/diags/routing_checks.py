@@ -91,7 +91,7 @@ def unreachable_from_switches(c: Context) -> Iterator[Finding]:
         worst = rows[np.argsort(-to_cas[rows], kind="stable")]
         where = [c.view.node_location(_switch_node(c, int(row))) for row in worst]
         yield finding(CUT_OFF_SWITCHES, where[:MANY],
-                      f"{len(rows)} switch(es) have no path to some hosts; {where[0]} misses {int(to_cas[worst[0]])} addresses", evidence)  # fmt: skip
+                      f"{len(rows)} {'switch has' if len(rows) == 1 else 'switches have'} no path to some hosts; {where[0]} misses {int(to_cas[worst[0]])} addresses", evidence)  # fmt: skip
     else:
         yield finding(CUT_OFF_SWITCHES, [], f"{between} pairs of switches have no path to each other; every switch reaches every host",
                       evidence, severity=Severity.INFO, advice="nothing where the subnet manager runs on a host")  # fmt: skip
