@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from softib.api.simulation.scaling import scaling
     from softib.api.simulation.simulating import Record, simulate
     from softib.api.sweep.sweeping import Sweep, sweep
+    from softib.api.table import Table
     from softib.api.web import serve
 
 __version__ = "0.1.0"
@@ -93,6 +94,7 @@ _LAZY = {
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweeping"),
     "Drawing": "graph",
+    "Table": "table",
     "Findings": "findings",
 }
 """Module of :mod:`softib.api` that has each name."""
@@ -137,6 +139,7 @@ __all__ = [
     "SoftibWarning",
     "Starter",
     "Sweep",
+    "Table",
     "TopView",
     "TopologyError",
     "UmadManager",

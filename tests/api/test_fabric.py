@@ -157,12 +157,6 @@ def test_what_is_wrong_is_one_line(call, error, says):
     assert "\n" not in str(raised.value)
 
 
-def test_without_polars_the_extra_is_named(tree, monkeypatch):
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(softib.MissingLibrary, match=r"pip install 'softib\[tables\]'"):
-        tree.nodes  # noqa: B018
-
-
 def test_python_dash_m_is_the_command():
     done = subprocess.run([sys.executable, "-m", "softib", "--version"], capture_output=True, text=True)
     assert softib.__version__ in done.stdout

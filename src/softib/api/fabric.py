@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from softib.api.frames import frame, library
 from softib.api.progress import Notice, Steps, Timed, silent
 from softib.api.shown import Suggests
+from softib.api.table import Table, library
 from softib.errors import InputError, UnknownName
 from softib.source import warn
 
 if TYPE_CHECKING:
     import networkx
-    import polars
 
     from softib.api.graph import Drawing
     from softib.fabric import model
@@ -92,8 +91,8 @@ class Fabric(Suggests):
         """How many cables it has."""
         return self._result.fabric.sizes.cables
 
-    def table(self, kind: str = "nodes") -> polars.DataFrame:
-        """``nodes``, ``ports`` or ``links`` as a polars table (``.to_pandas()`` for pandas).
+    def table(self, kind: str = "nodes") -> Table:
+        """``nodes``, ``ports`` or ``links`` as a table.
 
         Raises :class:`UnknownName` for another kind.
         """
@@ -101,20 +100,20 @@ class Fabric(Suggests):
 
         if kind not in KINDS:
             raise UnknownName("table of a fabric", kind, KINDS)
-        return frame(getattr(columns, kind)(self._result.fabric))
+        return Table(getattr(columns, kind)(self._result.fabric))
 
     @property
-    def nodes(self) -> polars.DataFrame:
+    def nodes(self) -> Table:
         """One row a device: name, type, GUIDs, ports, device and vendor, firmware and temperature where recorded."""
         return self.table("nodes")
 
     @property
-    def ports(self) -> polars.DataFrame:
+    def ports(self) -> Table:
         """One row a port: node, number, label, GUID, LID, state, speed, width, Gb/s, and what its cable leads to."""
         return self.table("ports")
 
     @property
-    def links(self) -> polars.DataFrame:
+    def links(self) -> Table:
         """One row a cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit error rate."""
         return self.table("links")
 

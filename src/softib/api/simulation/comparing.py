@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric
-from softib.api.frames import frame
 from softib.api.shown import Suggests, html_table
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.simulating import Record, simulate
+from softib.api.table import Table
 from softib.errors import InputError, SoftibError
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.cost_book import CostBook, Price
     from softib.workloads.workload import Workload
 
@@ -161,10 +159,10 @@ class Comparison(Suggests):
         ``why``; ``jobs`` with the time and p99 of each."""
         return [self._row(name) for name in self._order]
 
-    def table(self) -> polars.DataFrame:
-        """:meth:`rows` without jobs. Raises :class:`MissingLibrary` without polars."""
+    def table(self) -> Table:
+        """:meth:`rows` without jobs."""
         rows = self.rows()
-        return frame({key: [row[key] for row in rows] for key in rows[0] if key != "jobs"})
+        return Table({key: [row[key] for row in rows] for key in rows[0] if key != "jobs"})
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib compare --json`` prints it."""

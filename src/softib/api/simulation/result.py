@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from softib.api.frames import frame
 from softib.api.shown import Suggests
 from softib.api.simulation.runs import Made, Runs, port_row
+from softib.api.table import Table
 from softib.errors import InputError, UnknownName
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.simulation.simulated import Simulated
 
 __all__ = ["Simulation"]
@@ -125,31 +123,31 @@ class Simulation(Suggests):
         return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
 
     @property
-    def messages(self) -> polars.DataFrame:
+    def messages(self) -> Table:
         """One row a message: job, source, destination, size, when it began, arrived and completed, latency, Gb/s."""
         return self.table("messages")
 
     @property
-    def jobs(self) -> polars.DataFrame:
+    def jobs(self) -> Table:
         """One row a job: messages, bytes, begin, end, Gb/s."""
         return self.table("jobs")
 
     @property
-    def ports(self) -> polars.DataFrame:
+    def ports(self) -> Table:
         """One row a port that sent: load, bytes, packets."""
         return self.table("ports")
 
-    def table(self, kind: str = "messages") -> polars.DataFrame:
+    def table(self, kind: str = "messages") -> Table:
         """``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has ``phases`` alone. Raises :class:`UnknownName` for another
-        kind, :class:`MissingLibrary` without polars."""
+        kind."""
         from softib.api.simulation import columns
 
         known = TABLES if self._phases is None else ("phases",)
         if kind not in known:
             raise UnknownName("table of a simulation", kind, known)
         if self._phases is not None:
-            return frame(columns.phases(self._phases))
-        return frame(getattr(columns, kind)(self._details))
+            return Table(columns.phases(self._phases))
+        return Table(getattr(columns, kind)(self._details))
 
     @cached_property
     def percentiles_us(self) -> dict[str, float]:
@@ -256,7 +254,7 @@ class Simulation(Suggests):
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the messages (of phases: the phases) as a Parquet file. Raises :class:`InputError`, :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
-        write_file(path, table.write_parquet)
+        write_file(path, table.to_polars().write_parquet)
 
     @property
     def _details(self) -> Simulated:
