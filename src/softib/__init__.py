@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from softib.api.sweep.sweeping import Sweep, sweep
     from softib.api.table import Table
     from softib.api.web import serve
+    from softib.workloads.workload import Workload
 
 __version__ = "0.1.0"
 
@@ -96,6 +97,7 @@ _LAZY = {
     "Drawing": "graph",
     "Table": "table",
     "Findings": "findings",
+    "Workload": "records",
 }
 """Module of :mod:`softib.api` that has each name."""
 
@@ -147,6 +149,7 @@ __all__ = [
     "UnknownFormat",
     "UnknownName",
     "UnreadableFile",
+    "Workload",
     "__version__",
     "accept",
     "baseline",

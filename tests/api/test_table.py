@@ -55,8 +55,8 @@ def test_methods_of_polars_give_what_polars_gives(tree):
     assert ours.join(ours, on=["node", "port"]).height == len(ours), "a table is taken for a frame"
     assert polars.DataFrame(ours).equals(theirs)
     assert [s.name for s in ours] == ours.columns
-    with pytest.raises(AttributeError, match="fliter"):
-        ours.fliter(node="leaf-1")
+    with pytest.raises(AttributeError, match="fliter"):  # codespell:ignore fliter
+        ours.fliter(node="leaf-1")  # codespell:ignore fliter
 
 
 def test_pandas_has_the_same(tree):

@@ -36,6 +36,14 @@ class Prediction(Suggests):
         """Effective bisection bandwidth, as a share of what the hosts' links can do (Hoefler et al. 2008)."""
         return self._found.bisection_relative
 
+    @property
+    def traffic(self) -> dict[str, Any] | None:
+        """Your own traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its part, ``hosts_us`` if nothing but the hosts' own
+        links limited it, ``relative`` of these, and the ``busiest`` links; None where none was given."""
+        from softib.analysis.traffic import traffic_json
+
+        return traffic_json(self._report.traffic)
+
     def table(self) -> Table:
         """One row a pattern: flows, mean and worst relative rate, the largest load on one link."""
         p = self._found.patterns

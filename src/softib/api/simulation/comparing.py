@@ -16,7 +16,6 @@ from softib.whole_files import write_text
 
 if TYPE_CHECKING:
     from softib.analysis.cost_book import CostBook, Price
-    from softib.workloads.workload import Workload
 
 __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
 
@@ -239,7 +238,7 @@ class Comparison(Suggests):
 
 
 def compare(
-    source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, networks: Sequence[str] = NETWORKS_COMPARED,
+    source: Fabric | str | os.PathLike[str], workload: Any, *, networks: Sequence[str] = NETWORKS_COMPARED,
     layer: str = "packet", engine: str | None = None, seed: int = 0, record: Record | None = None, prices: str | os.PathLike[str] | None = None,
 ) -> Comparison:  # fmt: skip
     """Run ``workload`` on the fabric as it is, and with each of ``networks``: a generation of InfiniBand (the same graph, other link speeds, adapters and

@@ -273,15 +273,11 @@ class Simulation(Suggests):
         return [(name, np.sort(took[(run.messages.job == k) & (took >= 0)]) / 1e6) for k, name in enumerate(run.jobs)]
 
     def __repr__(self) -> str:
-        n = (
-            f"{self._phases.flows:,}"
-            if self._phases is not None
-            else f"{int((~self._details.messages.computes).sum()):,}"
-        )
+        n = self._phases.flows if self._phases is not None else int((~self._details.messages.computes).sum())
         flaw = "" if self.good else ", not all completed"
         doubt = "" if self.valid else ", the layer's model does not hold"
         return (
-            f"<Simulation of {self.workload!r} on {self.fabric.name!r} ({self.layer}): {n} messages in "
+            f"<Simulation of {self.workload!r} on {self.fabric.name!r} ({self.layer}): {n:,} message{'' if n == 1 else 's'} in "
             f"{self.simulated_us:,.3f} us{flaw}{doubt}>"
         )
 

@@ -72,7 +72,7 @@ class Sweep(Suggests):
 
 
 def sweep(
-    source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], grid: Mapping[str, Any] | str | os.PathLike[str], *,
+    source: Fabric | str | os.PathLike[str], workload: Any, grid: Mapping[str, Any] | str | os.PathLike[str], *,
     layer: str = "fluid", engine: str | None = None, out: str | os.PathLike[str] | None = None, workers: int = 0,
     dask: str | None = None, progress: Progress | None = None,
 ) -> Sweep:  # fmt: skip
