@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.exporting import Exporter
     from softib.api.monitor.observing import Observed, observe
     from softib.api.monitor.top_view import TopView
+    from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
@@ -96,6 +97,7 @@ _LAZY = {
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweeping"),
     "Drawing": "graph",
     "Table": "table",
+    "Node": "node",
     "Findings": "findings",
     "Workload": "records",
 }
@@ -122,6 +124,7 @@ __all__ = [
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Node",
     "Observed",
     "Parameter",
     "PeerError",

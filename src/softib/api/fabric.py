@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     import networkx
 
     from softib.api.graph import Drawing
+    from softib.api.node import Node
     from softib.fabric import model
     from softib.fabric.formats.base import Problem, ReadResult
+    from softib.fabric.node_finder import NodeFinder
     from softib.fabric.topologies.params import Kind
 
 __all__ = ["Fabric", "as_fabric", "generate", "load", "running", "topologies"]
@@ -45,6 +47,36 @@ class Fabric(Suggests):
     def __init__(self, result: ReadResult, source: str, chosen: dict[str, Any] | None = None):
         self._result, self.source, self._chosen = result, source, chosen
         self._seconds: dict[str, float] = {}
+        self._tables: dict[str, Table] = {}
+
+    def __getitem__(self, name: str) -> Node | dict[str, Any]:
+        """``fabric["leaf-1"]``: the :class:`Node` of this name or GUID; ``fabric["leaf-1[3]"]``: the row of that port.
+
+        Raises :class:`UnknownName` with the near names, :class:`InputError` for a name that several have.
+        """
+        from softib.api.node import item_of
+
+        return item_of(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        """Is there a node or port of this name?"""
+        if not isinstance(name, str):
+            return False
+        try:
+            return bool(self._finder.rows(name))
+        except UnknownName:
+            try:
+                return bool(self[name])
+            except InputError:
+                return False
+
+    __iter__ = None
+
+    @cached_property
+    def _finder(self) -> NodeFinder:
+        from softib.fabric.node_finder import NodeFinder
+
+        return NodeFinder(self._result.fabric)
 
     @property
     def name(self) -> str:
@@ -100,7 +132,9 @@ class Fabric(Suggests):
 
         if kind not in KINDS:
             raise UnknownName("table of a fabric", kind, KINDS)
-        return Table(getattr(columns, kind)(self._result.fabric))
+        if kind not in self._tables:
+            self._tables[kind] = Table(getattr(columns, kind)(self._result.fabric))
+        return self._tables[kind]
 
     @property
     def nodes(self) -> Table:

@@ -92,6 +92,11 @@ class Table:
         frame: polars.DataFrame = of.DataFrame([_series(of, name, v) for name, v in self._columns.items()])
         return frame
 
+    def _at(self, rows: Any) -> Table:
+        """The rows of these numbers."""
+        chosen = lambda values: [values[k] for k in rows] if isinstance(values, list) else values[rows]
+        return Table({name: chosen(values) for name, values in self._columns.items()})
+
     def _values(self, name: str) -> Any:
         if name not in self._columns:
             raise UnknownName("column", name, self._columns)

@@ -16,6 +16,7 @@ from softib.whole_files import write_text
 
 if TYPE_CHECKING:
     from softib.analysis.cost_book import CostBook, Price
+    from softib.api.graph import Drawing
 
 __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
 
@@ -188,6 +189,14 @@ class Comparison(Suggests):
         if path is not None:
             write_text(path, text)
         return text
+
+    def plot(self) -> Drawing:
+        """Time of the workload on each network, as bars."""
+        from softib.api.graph import Drawing
+        from softib.render.comparison import completion_bars
+        from softib.render.plots import styled
+
+        return Drawing(styled(completion_bars(self.rows())))
 
     def _row(self, name: str) -> dict[str, Any]:
         run, known = self.runs.get(name), self.errors.get(name, "")

@@ -16,10 +16,15 @@ from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.simulated import Simulated
+    from softib.api.graph import Drawing
 
 __all__ = ["Simulation"]
 
 TABLES = ("messages", "jobs", "ports")
+NOTHING = {
+    "latencies": "no message arrived", "links": "no packet took a link between switches", "time": "give record=softib.Record(samples=…)",
+}  # fmt: skip
+"""Why a plot is empty."""
 
 
 class Simulation(Suggests):
@@ -255,6 +260,33 @@ class Simulation(Suggests):
         """Write the messages (of phases: the phases) as a Parquet file. Raises :class:`InputError`, :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
         write_file(path, table.to_polars().write_parquet)
+
+    def plot(self, kind: str = "latencies") -> Drawing:
+        """``latencies``: how long messages took, cumulative, a curve a job; ``links``: the load of each link of the busiest switches;
+        ``time``: loads of ports over time, where samples were taken (``record=softib.Record(…)``).
+
+        Raises :class:`UnknownName` for another kind, :class:`InputError` where the run has nothing to draw in it.
+        """
+        from softib.api.graph import Drawing
+        from softib.render.plots import styled
+        from softib.render.simulation.page import link_heat
+        from softib.render.simulation.time_charts import heat_over_time, latency_curves
+
+        kinds = {
+            "latencies": lambda: latency_curves(self._latencies()),
+            "links": lambda: link_heat(self._details),
+            "time": lambda: (
+                heat_over_time(self.over_time["ports"], self.over_time["interval_us"], "loads of ports over time")
+                if self.over_time
+                else ""
+            ),
+        }
+        if kind not in kinds:
+            raise UnknownName("plot of a simulation", kind, kinds)
+        svg = kinds[kind]()
+        if not svg:
+            raise InputError(f"{self.workload}: no {kind} to draw; {NOTHING[kind]}")
+        return Drawing(styled(svg))
 
     @property
     def _details(self) -> Simulated:

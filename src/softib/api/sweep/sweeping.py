@@ -16,6 +16,7 @@ from softib.errors import InputError
 from softib.whole_files import write_file
 
 if TYPE_CHECKING:
+    from softib.api.graph import Drawing
     from softib.workloads.workload import Workload
 
 __all__ = ["Sweep", "sweep"]
@@ -67,8 +68,19 @@ class Sweep(Suggests):
 
         print_sweep(self.to_json(), console())
 
+    def plot(self) -> Drawing:
+        """Time of the first 40 runs, as bars."""
+        from softib.api.graph import Drawing
+        from softib.render.plots import styled
+        from softib.render.sweep import run_bars
+
+        return Drawing(styled(run_bars(self.to_json())))
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
     def __repr__(self) -> str:
-        return f"<Sweep of {self.workload!r} on {self.fabric.name!r}: {len(self._rows):,} runs>"
+        return f"<Sweep of {self.workload!r} on {self.fabric.name!r}: {len(self._rows):,} run{'' if len(self._rows) == 1 else 's'}>"
 
 
 def sweep(
