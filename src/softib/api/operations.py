@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"]
 
 Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str]"
-GuidFiles: TypeAlias = Mapping[str, str | None] | None
-Tables: TypeAlias = Callable[["SwitchGraph"], "np.ndarray"]
-Plan: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+GuidFiles: TypeAlias = "Mapping[str, str | None] | None"
+Tables: TypeAlias = "Callable[[SwitchGraph], np.ndarray]"
+Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def engines(names: str | None = None) -> list[str]:

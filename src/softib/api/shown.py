@@ -6,11 +6,18 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from softib.api.arguments import checked_methods
+
 __all__ = ["Suggests", "counted", "html_table"]
 
 
 class Suggests:
-    """A name that an object does not have raises an :class:`AttributeError` with the names that look like it."""
+    """A name that an object does not have raises an :class:`AttributeError` with the names that look like it; arguments of its methods are of the
+    types that these say."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        checked_methods(cls)
 
     def __getattr__(self, name: str) -> Any:
         from softib.errors import nearest

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import checked_methods
 from softib.api.shown import html_table
 from softib.errors import MissingLibrary, UnknownName
 
@@ -174,6 +175,9 @@ class Table:
         rows = (map(_cell, row) for row in self.head(SHOWN).iter_rows())
         more = f", the first {SHOWN} here" if self.height > SHOWN else ""
         return f"{html_table(self.columns, rows)}<small>{self.height:,} rows × {self.width} columns{more}</small>"
+
+
+checked_methods(Table)
 
 
 def library(name: str, extra: str) -> Any:

@@ -184,6 +184,8 @@ def diagnose(
     from softib.errors import InputError
     from softib.fabric.formats.base import ReadResult
 
+    if not hasattr(observed, "ports") and not hasattr(observed, "observations"):
+        raise InputError(f"diagnose: observed is what softib.observe gives, not a {type(observed).__name__}")
     severity_named(severity)
     checked_codes(ignore)
     seen: Observations = getattr(observed, "observations", observed)
