@@ -30,8 +30,10 @@ class Suggests:
 
 
 def counted(names: list[str]) -> str:
-    """``2 error, 1 info``."""
-    return ", ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names))
+    """``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
+    several = {"error": "errors", "warning": "warnings"}
+    found = [(n, names.count(n)) for n in dict.fromkeys(names)]
+    return ", ".join(f"{count} {several.get(n, n) if count != 1 else n}" for n, count in found)
 
 
 def html_table(head: Sequence[str], rows: Any) -> str:

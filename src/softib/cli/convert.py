@@ -37,6 +37,10 @@ def command(
         print_notice(note)
     click.echo(
         f"{dest}: {fabric.switches} switches, {fabric.hosts} channel adapters, {fabric.cables} cables "
-        f"(read as {fabric.format}; {len(notes)} changes, {len(fabric.problems)} records with problems)"
+        f"(read as {fabric.format}; {_count(len(notes), 'change')}, {_count(len(fabric.problems), 'record')} with problems)"
     )
     return 0
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"

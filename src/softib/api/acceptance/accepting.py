@@ -257,6 +257,11 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
 def _launcher(
     place: AcceptanceSource, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
 ) -> Launcher:  # fmt: skip
+    if name is None and place.result is not None and not place.running:
+        n = len(set(place.ends.host))
+        raise InputError(
+            f"{place.name} describes {n:,} host{'s' * (n != 1)}; use --launcher ssh or --launcher srun to run perftest on {'them' if n != 1 else 'it'}"
+        )
     chosen = name or (LOCAL if place.running else "ssh")
     if chosen == LOCAL and not place.running:
         raise InputError(f"{place.name} is no running fabric: its hosts are reached by ssh or srun (--launcher)")
