@@ -113,7 +113,7 @@ def test_lines_of_a_pipe_are_not_wrapped(tmp_path, monkeypatch):
     assert all(len(line) <= 60 for line in softib("check", tmp_path / "t.yaml").out.splitlines())
 
 
-def test_the_hosts_of_a_file_are_not_reached_unasked(tmp_path, monkeypatch):
+def test_accept_of_a_file_needs_a_launcher(tmp_path, monkeypatch):
     """``accept FILE`` starts no ssh: one that would be found on PATH leaves a mark."""
     mark, program = tmp_path / "started", tmp_path / "ssh"
     program.write_text(f"#!/bin/sh\ntouch {mark}\n")

@@ -9,7 +9,7 @@ import pytest
 
 import softib
 from softib.workloads.traces.protobuf_wire import delimited
-from tests.workloads.traces.test_chakra import et, node, written
+from tests.workloads.traces.chakra_files import et, node, written
 
 A, B = "host-0001", "host-0008"
 

@@ -91,8 +91,8 @@ def _check(function: str, name: str, value: Any, kinds: Sequence[str]) -> None:
         if name == "seed" and isinstance(value, Integral) and value < 0:
             raise InputError(f"{function}: seed is at least 0, not {value}")
         return
-    words = list(dict.fromkeys(KINDS[kind][0] if kind in KINDS else f"a softib.{kind}" for kind in kinds))
-    wanted = " or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else words[0]
+    names = list(dict.fromkeys(KINDS[kind][0] if kind in KINDS else f"a softib.{kind}" for kind in kinds))
+    wanted = " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
     raise InputError(f"{function}: {name} is {wanted}, not {_shown(value)}")
 
 

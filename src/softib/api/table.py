@@ -84,7 +84,7 @@ class Table:
     def to_pandas(self) -> pandas.DataFrame:
         """As a DataFrame of pandas. Raises :class:`MissingLibrary` without pandas (``softib[pandas]``)."""
         made = library("pandas", "pandas").DataFrame
-        frame: pandas.DataFrame = made({name: _own(values) for name, values in self._columns.items()})
+        frame: pandas.DataFrame = made({name: _native(values) for name, values in self._columns.items()})
         return frame
 
     @cached_property
@@ -113,7 +113,7 @@ class Table:
             try:
                 return self._polars[key]
             except MissingLibrary:
-                return _own(values) if isinstance(values, np.ndarray) else np.array(values, object)
+                return _native(values) if isinstance(values, np.ndarray) else np.array(values, object)
         if isinstance(key, slice):
             return Table({name: values[key] for name, values in self._columns.items()})
         return self._polars[key]
@@ -214,7 +214,7 @@ def _cell(value: Any) -> str:
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
 
 
-def _own(values: Any) -> Any:
+def _native(values: Any) -> Any:
     """A copy of ``values``, arrays in the byte order of this machine: wire images are big-endian or strided."""
     import numpy as np
 
@@ -228,6 +228,6 @@ def _series(polars: Any, name: str, values: Any) -> Any:
     import numpy as np
 
     if isinstance(values, np.ndarray):
-        return polars.Series(name, _own(values))
+        return polars.Series(name, _native(values))
     texts = all(v is None or isinstance(v, str) for v in values)
     return polars.Series(name, values, dtype=polars.String if texts else None)

@@ -100,8 +100,8 @@ def _done(kind: str, given: dict[str, Any]) -> str:
     """What was done to the link."""
     rate = given.get(_RATES.get(kind, ""), 0)
     if kind in _DONE:
-        said = _DONE[kind][0 if rate else 1]
-        return said.format(rate)
+        text = _DONE[kind][0 if rate else 1]
+        return text.format(rate)
     if kind == "flap":
         often = f", {given['count']} times" if "count" in given else " until clear"
         return f"goes down every {given.get('period_s', 2):g} s{often}"
