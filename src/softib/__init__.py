@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.exporting import Exporter
     from softib.api.monitor.observing import Observed, observe
     from softib.api.monitor.top_view import TopView
+    from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     from softib.api.simulation.scaling import scaling
     from softib.api.simulation.simulating import Record, simulate
     from softib.api.sweep.sweeping import Sweep, sweep
+    from softib.api.table import Table
     from softib.api.web import serve
+    from softib.workloads.workload import Workload
 
 __version__ = "0.1.0"
 
@@ -94,7 +97,10 @@ _LAZY = {
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweeping"),
     "Drawing": "graph",
+    "Table": "table",
+    "Node": "node",
     "Findings": "findings",
+    "Workload": "records",
 }
 """Module of :mod:`softib.api` that has each name."""
 
@@ -120,6 +126,7 @@ __all__ = [
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Node",
     "Observed",
     "Parameter",
     "PeerError",
@@ -139,6 +146,7 @@ __all__ = [
     "SoftibWarning",
     "Starter",
     "Sweep",
+    "Table",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -146,6 +154,7 @@ __all__ = [
     "UnknownFormat",
     "UnknownName",
     "UnreadableFile",
+    "Workload",
     "__version__",
     "accept",
     "baseline",
@@ -190,7 +199,10 @@ def __getattr__(name: str) -> Any:
         similar = nearest(name, __all__)
         hint = f"; did you mean {', '.join(similar)}?" if similar and not name.startswith("_") else ""
         raise AttributeError(f"module 'softib' has no attribute {name!r}{hint}")
-    return getattr(importlib.import_module(f"softib.api.{_LAZY[name]}"), name)
+    from softib.api.arguments import checked
+
+    found = getattr(importlib.import_module(f"softib.api.{_LAZY[name]}"), name)
+    return found if isinstance(found, type) else checked(found)
 
 
 def __dir__() -> list[str]:

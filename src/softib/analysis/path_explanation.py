@@ -67,6 +67,10 @@ class Explanation:
     reasons: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        end = f"{len(self.hops)} hops" if not self.ended else f"ends: {self.ended}"
+        return f"<Explanation of {self.a} → {self.b} by {self.engine}: {end}, SL {self.sl}>"
+
     def to_json(self) -> dict[str, Any]:
         """As ``softib path --json`` and ``softib sm explain --json`` print it below their schema."""
         from dataclasses import asdict

@@ -56,7 +56,7 @@ def command(
         print_notice(note)
     click.echo(
         f"{dest}: {loaded.switches} switches, {loaded.adapters} channel adapters, {loaded.cables} cables "
-        f"(read as {loaded.format}; {len(notes)} changes, {len(loaded.problems)} records with problems)"
+        f"(read as {loaded.format}; {_count(len(notes), 'change')}, {_count(len(loaded.problems), 'record')} with problems)"
     )
     return 0
 
@@ -86,3 +86,7 @@ def _match(source: str, dest: str | None, fabric: str) -> int:
         proposal.write(dest)
         click.echo(shown(f"{dest}: look at it, then: softib check {fabric} --plan {source} --node-name-map {dest}"))
     return 0
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"

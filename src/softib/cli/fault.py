@@ -17,6 +17,12 @@ _RATES = {
     "ber": "ber", "attenuation": "db", "weak-laser": "db", "hot-module": "celsius", "slow-port": "gbps", "flow-control": "share",
 }  # fmt: skip
 """Kind → the option that its RATE is."""
+_DONE = {
+    "ber": ("bit error rate {:g}", "no bit errors"), "attenuation": ("{:g} dB of light lost", "no light lost"), "weak-laser": ("its laser sends {:g} dB less", "its laser is well"),
+    "hot-module": ("its module has {:g} °C", "its module has 0 °C"), "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
+    "flow-control": ("leaves out {:.0%} of its flow-control packets", "sends all flow-control packets"),
+}  # fmt: skip
+"""Kind → what was done, with RATE and where that is 0."""
 
 
 @click.command()
@@ -74,7 +80,7 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
     if as_json:
         print_document("fault", **reply)
         return 0
-    for line in _lines(kind, reply):
+    for line in _lines(kind, reply, given):
         click.echo(shown(line), err=kind != "list")
     return 0
 
@@ -92,19 +98,34 @@ def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float 
     return list(locations if rate is None else locations[:-1]), rate
 
 
-def _lines(kind: str, reply: dict[str, Any]) -> list[str]:
+def _lines(kind: str, reply: dict[str, Any], given: dict[str, Any]) -> list[str]:
     """The reply as text."""
     if kind in ("list", "clear"):
         faults = reply["faults" if kind == "list" else "cleared"]
         word = "" if kind == "list" else "softib: cleared "
         return [f"{word}{_fault(f)}" for f in faults] or ["softib: no faults"]
     if "locations" in reply:
-        return [line for one in reply["locations"] for line in _lines(kind, one)]
+        return [line for one in reply["locations"] for line in _lines(kind, one, given)]
     if "sys_guid" in reply:
         return [f"softib: {reply['node']}: SystemImageGUID {reply['sys_guid']}"]
     if "node" in reply:
         return [f"softib: {reply['node']}: {'power is on' if reply['power'] else 'no power'}"]
-    return [f"softib: {' – '.join(reply['ports'])}: {reply['state']}"]
+    return [f"softib: {' ↔ '.join(reply['ports'])}: {_done(kind, given)}; state {reply['state']}"]
+
+
+def _done(kind: str, given: dict[str, Any]) -> str:
+    """What was done to the link."""
+    rate = given.get(_RATES.get(kind, ""), 0)
+    if kind in _DONE:
+        text = _DONE[kind][0 if rate else 1]
+        return text.format(rate)
+    if kind == "flap":
+        often = f", {given['count']} times" if "count" in given else " until clear"
+        return f"goes down every {given.get('period_s', 2):g} s{often}"
+    if kind == "downgrade":
+        most = [f"{given['width']}x" if "width" in given else "", str(given.get("speed", ""))]
+        return f"trains again at {' '.join(m for m in most if m)} at most"
+    return {"link-down": "no signal on the cable", "link-up": "signal on the cable again"}[kind]
 
 
 def _fault(fault: dict[str, Any]) -> str:

@@ -49,6 +49,10 @@ class Finding:
     evidence: dict[str, Any] = field(default_factory=dict)
     advice: str = ""
 
+    def __repr__(self) -> str:
+        places = ", ".join(map(str, self.where[:2])) + (", …" if len(self.where) > 2 else "")
+        return f"<Finding {self.severity.name.lower()} {self.code}{' at ' if places else ''}{places}>"
+
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
         return {

@@ -13,7 +13,7 @@ from softib.live.umad_sm.wire import MadWire
 if TYPE_CHECKING:
     from softib.live.instances import Instance
 
-__all__ = ["Opened", "is_live", "open_source"]
+__all__ = ["PREFIX", "Opened", "is_live", "open_source"]
 
 PREFIX = "umad:"
 

@@ -10,16 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, running
-from softib.api.frames import frame
 from softib.api.progress import Notice
 from softib.api.running.attach import Attachment, attachment_of, run_here
 from softib.api.shown import Suggests
+from softib.api.table import Table
 from softib.errors import InputError, PeerError, UnknownName
 from softib.source import warn
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.path_explanation import Explanation
     from softib.live.instances import Instance
 
@@ -135,11 +133,11 @@ class RunningFabric(Suggests):
         """A copy of it as it stands now: states, tables, counters."""
         return running(self.name)
 
-    def counters(self) -> polars.DataFrame:
+    def counters(self) -> Table:
         """One row a port with its PerfMgt counters, as they stand now."""
         from softib.analysis import columns
 
-        return frame(columns.counters(running(self.name).arrays))
+        return Table(columns.counters(running(self.name).arrays))
 
     def down(self) -> None:
         """Stop it. Programs on it see their next send fail."""
