@@ -11,6 +11,7 @@ from softib.errors import InputError
 from softib.source import warn
 
 if TYPE_CHECKING:
+    from softib.diags.observations import ObservedPorts
     from softib.monitor.exporter.service import ExporterService
 
 __all__ = ["Exporter"]
@@ -20,13 +21,15 @@ class Exporter(Suggests):
     """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
 
     ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``: seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
-    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. Raises :class:`InputError` for a source, name or port that cannot be used,
+    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. ``expect``: a fabric file (a plan, a discovery) whose devices and cables must be there. What was seen and
+    is down stays in the metrics for ``forget_days`` days (0: until :meth:`forget`). Raises :class:`InputError` for a source, name or port that cannot be used,
     :class:`MissingLibrary` without the extra ``monitor``.
     """
 
     def __init__(
         self, source: str, *, address: str = "127.0.0.1", port: int = 9315, names: str = "treydock", every: float = 15.0, window: float = 3600.0,
-        history: str | os.PathLike[str] | None = None, keep_days: float = 30.0, in_flight: int = 4, notice: Notice = warn,
+        history: str | os.PathLike[str] | None = None, keep_days: float = 30.0, in_flight: int = 4,
+        expect: str | os.PathLike[str] | None = None, forget_days: float = 30.0, notice: Notice = warn,
     ):  # fmt: skip
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.service import ExporterService
@@ -34,6 +37,7 @@ class Exporter(Suggests):
         from softib.monitor.opening import open_source
         from softib.monitor.poller import Pace
 
+        expected = None if expect is None else _ports_of_file(os.fspath(expect))
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
         kept = None if history is None else History(history, keep_days)
@@ -48,6 +52,8 @@ class Exporter(Suggests):
                 window_s=window,
                 history=kept,
                 pace=Pace(most=in_flight),
+                forget_s=forget_days * 86400,
+                expected=expected,
                 notice=notice,
             )
         except BaseException:
@@ -99,6 +105,16 @@ class Exporter(Suggests):
             raise InputError(f"{len(files)} files; give one, or two of different times")
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
 
+    @staticmethod
+    def forget(source: str, *names: str) -> list[str]:
+        """Let the exporter of ``source`` forget what is down: everything, or the devices and ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID). Returns the ports that it forgets.
+
+        Raises :class:`UnknownName` for a name that is not down."""
+        from softib.monitor.opening import memory_of
+        from softib.monitor.seen_ports import forget
+
+        return [port.place for port in forget(memory_of(source), names)]
+
     def close(self) -> None:
         """Stop serving and reading."""
         self._service.close()
@@ -111,3 +127,11 @@ class Exporter(Suggests):
 
     def __repr__(self) -> str:
         return f"<Exporter of {self.source} at {self.url}>"
+
+
+def _ports_of_file(file: str) -> ObservedPorts:
+    from softib.monitor.fabric_ports import ports_of, rows_of
+    from softib.source import load
+
+    fabric = load(file, notice=lambda line: None).fabric
+    return ports_of(fabric, rows_of(fabric))

@@ -27,10 +27,12 @@ from softib.monitor.exporter.names import (
     Metric,
 )
 from softib.monitor.exporter.ratios import ErrorRatios, upper_bound, utilization, wait_ratio
+from softib.monitor.exporter.standing import down_states
 from softib.monitor.exporter.text_kernels import write_counters, write_gauges, write_histograms
 from softib.monitor.increase import Interval
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM as HISTOGRAMS
+from softib.monitor.seen_ports import SeenPorts
 
 __all__ = ["PortText"]
 
@@ -66,8 +68,10 @@ class PortText:
         self._out = np.empty(1 << 20, np.uint8)
         self._at = 0
 
-    def text(self, reading: Reading, interval: Interval | None, ratios: ErrorRatios) -> bytes:
-        """All lines of one round. What was not read in it is absent."""
+    def text(
+        self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
+    ) -> bytes:
+        """All lines of one round. What was not read in it is absent, except what ``seen`` knows to be down."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:
@@ -89,7 +93,7 @@ class PortText:
                 self._counter(metric, self._port, np.flatnonzero(reading.have[name]), reading.value[name])
         self._lanes(reading)
         self._histograms(reading)
-        self._states(reading, interval, ratios)
+        self._states(reading, interval, ratios, seen)
         self._infos(reading)
         return self._out[: self._at].tobytes()
 
@@ -122,7 +126,7 @@ class PortText:
             write_histograms(self._out, self._at, name, self._port.text, self._port.offsets, rows, bins, last, _PIECES)
         )
 
-    def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios) -> None:
+    def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None) -> None:
         found: dict[str, np.ndarray] = {}
         for kind in ("symbol", "raw", "effective"):
             errors, bits, _ = ratios.of(kind)
@@ -148,7 +152,11 @@ class PortText:
             stuck += column & r.have[name]
         found["softib_port_stuck_counters"] = np.where(stuck > 0, stuck, np.nan)
         for name, values in found.items():
-            self._gauge(_HELP[name], self._port, np.flatnonzero(r.answered & ~np.isnan(values)), values)
+            rows = np.flatnonzero(r.answered & ~np.isnan(values))
+            self._gauge(_HELP[name], self._port, rows, values)
+            if name == "softib_port_state" and seen is not None:
+                of = zip(r.guid[rows].tolist(), r.portnum[rows].tolist(), strict=True)
+                self._raw(down_states(seen, frozenset(of)))
 
     def _infos(self, r: Reading) -> None:
         lanes, signalling = r.level.get("lanes"), r.level.get("lane_gbps")
