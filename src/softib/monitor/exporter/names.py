@@ -98,6 +98,12 @@ LANES = Metric(
     (*_PORT, "lane"),
     "FECCorrectableBlockCtrLane: what FEC mended on each lane (symbols under RS-FEC), lanes that counted something",
 )
+STUCK = Metric(
+    "softib_port_stuck_counter",
+    "gauge",
+    (*_PORT, "counter"),
+    "1 for each counter that stands at its largest value and counts no further, by its PerfMgt name",
+)
 HISTOGRAM = Metric(
     "softib_port_fec_codeword_symbols",
     "histogram",
@@ -206,4 +212,4 @@ def metrics(scheme: str) -> list[Metric]:
         ]
         ports += GUILBAULTS
     more = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
-    return [*ports, *more, LANES, HISTOGRAM, *STATE, *STANDING, *SERVICE]
+    return [*ports, *more, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *SERVICE]

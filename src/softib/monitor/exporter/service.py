@@ -28,6 +28,8 @@ __all__ = ["ExporterService"]
 STALE_ROUNDS = 3
 """After so many intervals without a round nothing of the ports is shown."""
 LEAST_STALE_S = 10.0
+RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
+"""Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in ten read its counters."""
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -136,7 +138,7 @@ class ExporterService:
                 self._ratios = (
                     self._ratios.carried(same_cables(self._ports.ports, ports))
                     if self._ports is not None and self._ratios is not None
-                    else ErrorRatios(len(one.reading), self.window_s)
+                    else ErrorRatios(len(one.reading), self.window_s, max(RAW_WINDOW_S, RAW_ROUNDS * self.every_s))
                 )
                 self._ports = PortText(ports, self.scheme)
                 if interval is not None and len(interval.guid) != len(one.reading):

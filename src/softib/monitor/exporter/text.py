@@ -23,6 +23,7 @@ from softib.monitor.exporter.names import (
     SCHEMES,
     SOFTIB_COUNTERS,
     STATE,
+    STUCK,
     TREYDOCK,
     Metric,
 )
@@ -92,6 +93,7 @@ class PortText:
                 metric = Metric(metric_name, "counter", (), help_text)
                 self._counter(metric, self._port, np.flatnonzero(reading.have[name]), reading.value[name])
         self._lanes(reading)
+        self._stuck(reading)
         self._histograms(reading)
         self._states(reading, interval, ratios, seen)
         self._infos(reading)
@@ -110,6 +112,17 @@ class PortText:
             for p, k in zip(rows.tolist(), number.tolist(), strict=True)
         ]
         self._raw("".join(lines))
+
+    def _stuck(self, r: Reading) -> None:
+        rows = [(name, np.flatnonzero(full & r.have[name])) for name, full in r.stuck.items() if full.any()]
+        if any(len(which) for _, which in rows):
+            self._head(STUCK)
+        for name, which in rows:
+            lines = [
+                f'{STUCK.name}{{guid="{self._guid[p]}",port="{self.ports.portnum[p]}",counter="{name}"}} 1\n'
+                for p in which.tolist()
+            ]
+            self._raw("".join(lines))
 
     def _histograms(self, r: Reading) -> None:
         if HISTOGRAMS[0] not in r.have or "fec_corrects" not in r.level:
