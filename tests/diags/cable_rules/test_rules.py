@@ -132,6 +132,9 @@ def test_fec_margin_is_judged_before_packets_are_lost() -> None:
     assert found[0].severity == Severity.WARNING
     found = judge(observed(60, {}, level={"pre_fec_ber": [{"h2[1]": 3e-4}]}))
     assert [f.severity for f in found if f.code == "link-pre-fec-errors"] == [Severity.ERROR]
+    both = {"h2[1]": 3e-4, "leaf-1[1]": 2e-9}  # stated by both ends: none is "not observed"
+    found = judge(observed(60, {}, level={"pre_fec_ber": [both]}))
+    assert "not observed" not in found[0].message and "only what h2[1] receives" in found[0].message
 
 
 def test_fec_margin_of_a_counter_that_is_full() -> None:

@@ -45,12 +45,13 @@ def fec_margin(case: Case) -> Iterator[Suspicion]:
     with np.errstate(invalid="ignore", divide="ignore"):
         counted = np.where(bits > 0, symbols / bits, np.nan)
     ratio = np.fmax(counted, case.level("pre_fec_ber"))
+    told = ~np.isnan(ratio).all(axis=0)
     worst = np.fmax.reduce(ratio, axis=0, initial=0.0)
     bad = np.flatnonzero(worst > case.limits["pre_fec_margin"])
     for cable in np.unique(case.cable[bad]).tolist():
         ends = [r for r in (int(cable), int(case.ports.peer[cable])) if r >= 0]
         row = max(ends, key=lambda r: worst[r])
-        accused, reason = blame(case, row, worst / case.limits["pre_fec_margin"] * 10, CORRECTED)
+        accused, reason = blame(case, row, worst / case.limits["pre_fec_margin"] * 10, told)
         seconds = float(np.where(known[:, row], case.span_s[:, row], 0.0).sum())
         limit = case.limits["pre_fec_ber"]
         severity = Severity.ERROR if worst[row] > limit else Severity.WARNING

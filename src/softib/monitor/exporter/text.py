@@ -147,9 +147,10 @@ class PortText:
                 found[f"softib_port_{kind}_ber"] = np.where(bits > 0, errors / bits, np.nan)
                 if kind == "symbol":
                     found["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
-        if "pre_fec_ber" in r.level:  # files that state it
-            raw = found["softib_port_raw_ber"]
-            found["softib_port_raw_ber"] = np.where(np.isnan(raw), r.level["pre_fec_ber"], raw)
+        for kind, level in (("raw", "pre_fec_ber"), ("effective", "effective_ber"), ("symbol", "symbol_ber")):
+            if level in r.level:  # files that state it
+                counted = found[f"softib_port_{kind}_ber"]
+                found[f"softib_port_{kind}_ber"] = np.where(np.isnan(counted), r.level[level], counted)
         seconds = ratios.of("symbol")[2]
         found["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
         if interval is not None:
