@@ -179,7 +179,7 @@ def test_retention_and_a_memory_that_cannot_be_used(tmp_path):
     assert len(seen.down()) == 2 and not seen.step(one.targets.ports, one.reading, one.silent, 109.0)
     seen.step(one.targets.ports, one.reading, one.silent, 111.0)
     assert not seen.down()
-    other = {**json.loads(path.read_text())[0], "key": [7, 1], "peer": None}
+    other = [7, 1, *json.loads(path.read_text())[0][2:5], None, None]
     path.write_text(json.dumps([other]))
     new = SeenPorts(path, notice=lines.append)
     new.step(one.targets.ports, one.reading, one.silent, 1.0)

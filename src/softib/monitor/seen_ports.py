@@ -11,7 +11,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -217,20 +217,27 @@ def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key
 def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
     """Whole or not at all."""
     part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps([asdict(p) for p in ports.values()]))
+    part.write_text(json.dumps([(*p.key, p.node, p.switch, p.port_guid, p.peer, p.down_since) for p in ports.values()]))
     os.replace(part, path)
 
 
 def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
     try:
-        rows = json.loads(path.read_text())
-        ports = [
-            SeenPort(**{**row, "key": tuple(row["key"]), "peer": row["peer"] and tuple(row["peer"])}) for row in rows
-        ]
-        return {p.key: p for p in ports if all(isinstance(n, int) for n in p.key)}
+        ports = (
+            SeenPort(
+                (int(guid), int(number)),
+                str(node),
+                bool(switch),
+                str(label),
+                (int(peer[0]), int(peer[1])) if peer else None,
+                since,
+            )
+            for guid, number, node, switch, label, peer, since in json.loads(path.read_text())
+        )
+        return {p.key: p for p in ports}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, IndexError):
         notice(f"{path}: cannot be read; the exporter begins without a memory")
         return {}
 
