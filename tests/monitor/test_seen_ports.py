@@ -127,7 +127,8 @@ def test_what_a_plan_expects_is_down_until_it_is_seen(tmp_path):
     take_out(wire, fabric, "host-0008")
     fabric.node_guid[:] += 1 << 40
     fabric.port_guid[:] += 1 << 40
-    service = exporter(wire, tmp_path / "seen.json", expected=wanted)
+    service = exporter(wire, tmp_path / "seen.json")
+    service.seen.expect(wanted)
     service.step()
     found = values(service)
     service.close()

@@ -32,19 +32,19 @@ from softib.cli.output import Compiling, print_notice
 )
 @click.option("--history", metavar="DIR", help="Keep every interval as Parquet in this directory.")
 @click.option(
-    "--keep-days", type=click.FloatRange(0.0), default=30.0, show_default=True, help="Of the history; 0: for ever."
+    "--keep-days",
+    type=click.FloatRange(0.0),
+    default=30.0,
+    show_default=True,
+    help="Of the history, and of what is down; 0: for ever.",
 )
 @click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
-@click.option(
-    "--forget-days", type=click.FloatRange(0.0), default=30.0, show_default=True, metavar="DAYS",
-    help="Forget what has been down for this long; 0: never.",
-)  # fmt: skip
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
 )
 @click.option("--fabric", metavar="FILE", help="The fabric whose ports files of counters alone name.")
 def command(
-    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, expect: str | None, forget_days: float, once: bool, fabric: str | None,
+    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, expect: str | None, once: bool, fabric: str | None,
 ) -> int:  # fmt: skip
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
@@ -79,9 +79,11 @@ def command(
     source = sources[0]
     exporter = softib.Exporter(
         source, address=address, port=0 if once else port, names=names, every=every, window=window, history=history, keep_days=keep_days,
-        in_flight=in_flight, expect=expect, forget_days=forget_days, notice=print_notice,
+        in_flight=in_flight, notice=print_notice,
     )  # fmt: skip
     with exporter:
+        if expect is not None:
+            exporter.expect(expect)
         if once:
             click.echo(exporter.once(), nl=False)
             return 0

@@ -51,14 +51,14 @@ class SeenPorts:
     """Ports by key in :attr:`ports`, kept in ``path`` (None: in memory alone). What is down for ``keep_s`` seconds is forgotten (0: never)."""
 
     def __init__(
-        self, path: Path | None = None, keep_s: float = 0.0, expected: ObservedPorts | None = None,
+        self, path: Path | None = None, keep_s: float = 0.0,
         notice: Callable[[str], None] = lambda line: None,
     ):  # fmt: skip
         self.path, self.keep_s, self.notice = path, keep_s, notice
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
         """NodeGUIDs of the devices that answered in the last round."""
-        self._expected = {} if expected is None else {p.key: replace(p, down_since=0.0) for p in _of(expected)}
+        self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
         self._stamp: tuple[int, int] | None = None
         self._unkept = False
@@ -86,6 +86,11 @@ class SeenPorts:
             if self.ports != before or self._stamp is None:
                 self._save()
         return True
+
+    def expect(self, ports: ObservedPorts) -> None:
+        """From the next round on these must be there."""
+        self._expected = {p.key: replace(p, down_since=None) for p in _of(ports)}
+        self._shape = None
 
     def down(self) -> list[SeenPort]:
         """Ports whose link is down, or whose device is."""

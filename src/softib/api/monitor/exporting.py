@@ -21,15 +21,14 @@ class Exporter(Suggests):
     """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
 
     ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``: seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
-    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. ``expect``: a fabric file (a plan, a discovery) whose devices and cables must be there. What was seen and
-    is down stays in the metrics for ``forget_days`` days (0: until :meth:`forget`). Raises :class:`InputError` for a source, name or port that cannot be used,
+    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. What was seen and is down stays
+    in the metrics for ``keep_days`` days too, or until :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
     :class:`MissingLibrary` without the extra ``monitor``.
     """
 
     def __init__(
         self, source: str, *, address: str = "127.0.0.1", port: int = 9315, names: str = "treydock", every: float = 15.0, window: float = 3600.0,
-        history: str | os.PathLike[str] | None = None, keep_days: float = 30.0, in_flight: int = 4,
-        expect: str | os.PathLike[str] | None = None, forget_days: float = 30.0, notice: Notice = warn,
+        history: str | os.PathLike[str] | None = None, keep_days: float = 30.0, in_flight: int = 4, notice: Notice = warn,
     ):  # fmt: skip
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.service import ExporterService
@@ -37,7 +36,6 @@ class Exporter(Suggests):
         from softib.monitor.opening import open_source
         from softib.monitor.poller import Pace
 
-        expected = None if expect is None else _ports_of_file(os.fspath(expect))
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
         kept = None if history is None else History(history, keep_days)
@@ -52,8 +50,7 @@ class Exporter(Suggests):
                 window_s=window,
                 history=kept,
                 pace=Pace(most=in_flight),
-                forget_s=forget_days * 86400,
-                expected=expected,
+                keep_s=keep_days * 86400,
                 notice=notice,
             )
         except BaseException:
@@ -104,6 +101,10 @@ class Exporter(Suggests):
         if not 1 <= len(files) <= 2:
             raise InputError(f"{len(files)} files; give one, or two of different times")
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
+
+    def expect(self, file: str | os.PathLike[str]) -> None:
+        """Devices and cables of a plan or a discovery must be there: they are down until they are seen. Raises :class:`InputError` and its kin for a file that cannot be read."""
+        self._service.seen.expect(_ports_of_file(os.fspath(file)))
 
     @staticmethod
     def forget(source: str, *names: str) -> list[str]:

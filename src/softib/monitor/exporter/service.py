@@ -42,7 +42,7 @@ class ExporterService:
     def __init__(
         self, opened: Opened, *, address: str = "127.0.0.1", port: int = 9315, every_s: float = 15.0, scheme: str = "treydock",
         window_s: float = 3600.0, history: History | None = None, pace: Pace | None = None,
-        forget_s: float = 0.0, expected: ObservedPorts | None = None,
+        keep_s: float = 0.0,
         notice: Callable[[str], None] = lambda line: None,
     ):  # fmt: skip
         try:
@@ -51,7 +51,7 @@ class ExporterService:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.history, self.notice = every_s, scheme, window_s, history, notice
         self.watch = Watch(opened, pace, keep=1)
-        self.seen = SeenPorts(opened.memory, forget_s, expected, notice)
+        self.seen = SeenPorts(opened.memory, keep_s, notice)
         self._standing = b""
         if history is not None:
             history.claim(self.watch.ports)
