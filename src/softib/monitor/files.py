@@ -154,6 +154,7 @@ def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
             put_counter(reading, name, np.array([at]), np.array([value], np.uint64))
         for name, real in s.levels.items():
             reading.level.setdefault(name, np.full(len(reading), np.nan))[at] = real
+            reading.answered[at] = True
         reading.time_ns[at] = time_ns or s.time_ns or os.stat(file).st_mtime_ns
     if not reading.answered.any():
         raise InputError(f"{file}: no counters of a port of this fabric in it")
