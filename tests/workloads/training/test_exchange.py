@@ -33,7 +33,7 @@ def took(text: str, hosts: list[int] | None = None, generation: str = "NDR") -> 
     return run.simulated_us
 
 
-def step(nodes: int, generation: str = "NDR", **options: object) -> float:
+def step(nodes: int, generation: str = "NDR", /, **options: object) -> float:
     text = "training-step:1," + ",".join(f"{k.replace('_', '-')}={v}" for k, v in (SMALL | options).items())
     return took(text, list(range(8 * nodes)), generation)
 
