@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from softib.workloads.job import Job, Number, Yes
-from softib.workloads.quantities import Volume
+from softib.workloads.quantities import Count, Volume
 
 __all__ = [
     "Gpus",
@@ -121,12 +121,10 @@ class TrainingStep(Gpus):
     achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
         0.5, description="share of it that computing alone achieves"
     )
-    parameters: Annotated[float, Field(ge=1, le=1e15)] | None = Field(
+    parameters: Count | None = Field(
         None, description="parameters of a model that is no transformer, such as a CNN; with operations"
     )
-    operations: Annotated[float, Field(gt=0, le=1e21)] | None = Field(
-        None, description="operations of such a model on one sample, forward and backward"
-    )
+    operations: Count | None = Field(None, description="operations of such a model on one sample, forward and backward")
     buckets: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None,
         description="pieces in which gradients are summed up; default up to 8 of the size that Megatron-LM or DistributedDataParallel has, without overlap 1",

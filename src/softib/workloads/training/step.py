@@ -208,15 +208,13 @@ def _pipeline(
 
 
 def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray) -> np.ndarray:
-    """Octets from rank to rank: a message, or time of NVLink where both use one adapter or sit in one node."""
-    width = step.adapters.shape[1]
-    node = {int(a): i // width for i, a in enumerate(step.adapters.reshape(-1))}
-    local = np.array([node[int(a)] == node[int(b)] for a, b in zip(src, dst, strict=True)])
-    if local.all():
-        return rows.add(src, src, 1, line, octets / (step.machine.gpu.nvlink_gbytes * 1e3), True)
-    if local.any():
-        raise InputError(
-            "some stages are in one node with the next and others are not; choose tensor and pipeline that fill nodes"
-        )
+    """Octets from rank to rank: a message, or time of NVLink where both are in one node."""
+    node = np.zeros(int(step.adapters.max()) + 1, np.int64)
+    node[step.adapters] = np.arange(len(step.adapters))[:, None]
+    local = node[src] == node[dst]
+    found = np.zeros(len(src), np.int64)
+    inside = octets / (step.machine.gpu.nvlink_gbytes * 1e3)
+    found[local] = rows.add(src[local], src[local], 1, line[local], inside, True)
     rate = adapter_gbytes(step.machine, step.values) * 8
-    return rows.add(src, dst, octets, line, 0.0, False, rate)
+    found[~local] = rows.add(src[~local], dst[~local], octets, line[~local], 0.0, False, rate)
+    return found
