@@ -274,7 +274,7 @@ def _nccl(job: nccl_jobs.Nccl, at: Place) -> list[Part]:
 def _training_step(job: nccl_jobs.TrainingStep, at: Place) -> list[Part]:
     from softib.workloads.training.job import part_of_job
 
-    part = part_of_job(job, at.hosts.name, at.rows, at.hosts.gbps)
+    part = part_of_job(job, at.hosts.name, at.rows)
     check_count(len(part.src), f"a training step on {len(at.rows):,} adapters")
     return [part]
 

@@ -132,6 +132,19 @@ def test_two_groups_of_an_adapter_share_it() -> None:
     assert shared == pytest.approx(alone, rel=0.1)
 
 
+@pytest.mark.parametrize("generation", ["NDR", "XDR"])
+def test_groups_of_one_adapter_take_as_long_as_all_their_bytes(generation: str) -> None:
+    """Eight GPUs and one adapter a node: T groups, each with 1 / T of the bytes at 1 / T of the rate."""
+    made = softib.bring_up(softib.generate("fat-tree", radix=4, levels=2, generation=generation))
+    at = lambda text: softib.simulate(made.fabric, text).simulated_us
+    base = "training-step:1,layers=8,hidden=4096,vocabulary=1000,overlap=no,nics=1,batch=64"
+    parameters = 12 * 8 * 4096**2 * (1 + 13 / (12 * 4096) + (1000 + 4096) / (12 * 8 * 4096))
+    for tensor in (2, 4):
+        longer = at(f"{base},tensor={tensor},gradient-bytes=4") - at(f"{base},tensor={tensor}")
+        one = [at(f"nccl-all-reduce:{round(parameters * b / tensor)},nics=1,gpus={8 // tensor}") for b in (2, 4)]
+        assert longer == pytest.approx(tensor * (one[1] - one[0]), rel=0.01)
+
+
 @pytest.mark.parametrize(("text", "says"), [
     ("training-step:1,parameters=1e6,batch=64", "takes both parameters and operations"),
     ("training-step:1,parameters=1e6,operations=1e9,tensor=8,batch=64", "tensor is of transformers"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import Gpus, Nccl
     from softib.workloads.patterns import Part
 
-__all__ = ["fastest_of", "figures_of", "machine_of_job", "part_of_job", "run_of"]
+__all__ = ["figures_of", "machine_of_job", "part_of_job", "run_of"]
 
 NONE = np.zeros(0)
 NOT_TAKEN = ("opcode", "transport", "receives", "repost", "rate", "seed")
@@ -45,13 +45,9 @@ def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.nd
     by = choose(
         collective, job.size, machine, len(adapters), algorithm=job.algorithm, protocol=job.protocol, release=job.release
     )  # fmt: skip
-    return Run(collective, by, job.size, machine, adapters, section("nccl"), fastest_of(link_gbps, adapters))
-
-
-def fastest_of(link_gbps: np.ndarray, adapters: np.ndarray) -> float:
-    """Data rate of the fastest link of ``adapters``; infinite where one is unknown."""
     links = link_gbps[adapters] if len(link_gbps) else np.zeros(1)
-    return float(links.max()) if (links > 0).all() else math.inf
+    fastest = float(links.max()) if (links > 0).all() else math.inf
+    return Run(collective, by, job.size, machine, adapters, section("nccl"), fastest)
 
 
 def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Part:

@@ -92,11 +92,7 @@ class Groups:
             collective, octets = key[3:5]
             nodes, step = len(group.adapters), self.step
             by = choose(collective, octets, group.machine, nodes, release=step.release)
-            run = Run(collective, by, octets, group.machine, group.adapters, step.values, step.link_gbps)
-            flows = flows_of(run)
-            if (
-                run.links_are_faster
-            ):  # groups that use one adapter share what it carries, as links do where they are the slower
-                flows = flows.slower(group.sharing)
+            run = Run(collective, by, octets, group.machine, group.adapters, step.values)
+            flows = flows_of(run).slower(group.sharing)  # together they have what one group would
             self._flows[key] = flows, rows.lines(1 + int(flows.connection.max(initial=-1)) + 1)
         return self._flows[key]

@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.workloads.hosts import rows_of
-from softib.workloads.nccl.job import NONE, fastest_of, machine_of_job
+from softib.workloads.nccl.job import machine_of_job
 from softib.workloads.nccl.placing import nodes_of
 from softib.workloads.parameters import section
 from softib.workloads.training.model import Layout, Network, Transformer
@@ -46,7 +46,7 @@ def model_of(job: TrainingStep) -> Transformer | Network:
     return Network(job.parameters, job.operations)
 
 
-def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Step:
+def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step:
     """What ``job`` runs on the adapters ``rows``: all their GPUs. Raises :class:`InputError` for what does not divide."""
     adapters = nodes_of(names, rows, job.nics)
     machine = machine_of_job(job, adapters.shape[1])
@@ -60,13 +60,13 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gb
     achieved = job.tflops * 1e12 * job.achieved
     return Step(
         model, layout, at_once, achieved, machine, adapters, section("nccl"), job.buckets or buckets, job.overlap, job.zero, job.sequence_parallel,
-        job.gradient_bytes, job.release, fastest_of(link_gbps, adapters),
+        job.gradient_bytes, job.release,
     )  # fmt: skip
 
 
-def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Part:
-    """The messages of ``job``; ``link_gbps`` as of :func:`softib.workloads.nccl.job.run_of`."""
-    return part_of(step_of(job, names, rows, link_gbps))
+def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Part:
+    """The messages of ``job``."""
+    return part_of(step_of(job, names, rows))
 
 
 def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took_us: float) -> dict[str, Any]:

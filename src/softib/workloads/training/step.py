@@ -7,7 +7,6 @@ the backward pass of the last micro-batch has made it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +28,7 @@ __all__ = ["Columns", "Step", "order_of", "part_of"]
 @dataclass(frozen=True)
 class Step:
     """What runs. ``flops``: of one GPU a second that it achieves; ``overlap``: do gradients go while the backward pass runs; ``adapters``
-    int64[nodes, nics], on links of ``link_gbps`` at most; ``gradient_octets``: of one gradient; ``release``: of NCCL; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor group shares what lies between its layers, too."""
+    int64[nodes, nics]; ``gradient_octets``: of one gradient; ``release``: of NCCL; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor group shares what lies between its layers, too."""
 
     def __post_init__(self) -> None:
         if self.zero >= 2 and self.layout.pipeline > 1:
@@ -50,7 +49,6 @@ class Step:
     sequence_parallel: bool = False
     gradient_octets: int = ELEMENT
     release: str = "2.30"
-    link_gbps: float = math.inf
 
     def collective_us(self, collective: Collective, octets: float, ranks: int, stride: int) -> float:
         """µs of a collective of ``ranks`` GPUs, each ``stride`` ranks from the next."""
