@@ -199,10 +199,8 @@ def __getattr__(name: str) -> Any:
         similar = nearest(name, __all__)
         hint = f"; did you mean {', '.join(similar)}?" if similar and not name.startswith("_") else ""
         raise AttributeError(f"module 'softib' has no attribute {name!r}{hint}")
-    from softib.api.arguments import checked
-
     found = getattr(importlib.import_module(f"softib.api.{_LAZY[name]}"), name)
-    return found if isinstance(found, type) else checked(found)
+    return found if isinstance(found, type) else importlib.import_module("softib.api.arguments").checked(found)
 
 
 def __dir__() -> list[str]:
