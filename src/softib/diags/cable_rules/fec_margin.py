@@ -45,7 +45,7 @@ def fec_margin(case: Case) -> Iterator[Suspicion]:
     with np.errstate(invalid="ignore", divide="ignore"):
         counted = np.where(bits > 0, symbols / bits, np.nan)
     ratio = np.fmax(counted, case.level("pre_fec_ber"))
-    stated = ~np.isnan(ratio).all(axis=0)
+    stated = ~np.isnan(ratio)
     worst = np.fmax.reduce(ratio, axis=0, initial=0.0)
     bad = np.flatnonzero(worst > case.limits["pre_fec_margin"])
     for cable in np.unique(case.cable[bad]).tolist():
