@@ -18,6 +18,7 @@ import numpy as np
 
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, UnknownName
+from softib.input_files import json_document
 from softib.monitor.exporter.labels import hca_name, port_guids
 from softib.monitor.reading import Reading
 
@@ -192,18 +193,18 @@ def _merged(
 def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key, SeenPort]:
     """``before`` with the GUIDs of today, where a device with another GUID has a name that was and is unique: a new board, or a plan that knows no GUIDs."""
     present = {p.key[0]: p.node for p in now}
-    gone = {p.key[0]: p.node for p in before.values() if p.key[0] not in present}
-    if not gone:
+    absent = {p.key[0]: p.node for p in before.values() if p.key[0] not in present}
+    if not absent:
         return before
     new: dict[int, int] = {}
     for form in (str, hca_name):
         often = Counter(form(n) for n in present.values())
-        gone_often = Counter(form(n) for n in gone.values())
+        absent_often = Counter(form(n) for n in absent.values())
         by_name = {form(n): g for g, n in present.items() if often[form(n)] == 1}
         new |= {
             g: by_name[form(n)]
-            for g, n in gone.items()
-            if g not in new and gone_often[form(n)] == 1 and form(n) in by_name
+            for g, n in absent.items()
+            if g not in new and absent_often[form(n)] == 1 and form(n) in by_name
         }
     if not new:
         return before
@@ -227,6 +228,8 @@ def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
 
 
 def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
+    if not path.exists():
+        return {}
     try:
         ports = (
             SeenPort(
@@ -237,12 +240,12 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
                 (int(peer[0]), int(peer[1])) if peer else None,
                 since,
             )
-            for guid, number, node, switch, label, peer, since in json.loads(path.read_text())
+            for guid, number, node, switch, label, peer, since in json_document(
+                path, "memory of an exporter", "remove it"
+            )
         )
         return {p.key: p for p in ports}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, TypeError, IndexError):
+    except (InputError, OSError, ValueError, TypeError, IndexError):
         notice(f"{path}: cannot be read; the exporter begins without a memory")
         return {}
 

@@ -78,8 +78,8 @@ def is_telemetry(file: str) -> bool:
     names = first.split(",")
     as_csv = any(n in names for n in _GUID) and any(n in names for n in _PORT)
     names = _spelled(names)  # of names that others use too, one more must be telemetry's
-    told = any(n in COUNTERS or n in LEVELS for n in names)
-    as_csv |= told and any(n in names for n in _GUID) and any(n in names for n in _PORT)
+    more = any(n in COUNTERS or n in LEVELS for n in names)
+    as_csv |= more and any(n in names for n in _GUID) and any(n in names for n in _PORT)
     return as_csv or (start[:1] in ("{", "[") and '"values"' in start and '"node_guid"' in start)
 
 

@@ -80,7 +80,7 @@ def _of_cable(
     seconds = float(np.where(usable[:, row], case.span_s[:, row], 0.0).sum())
     hourly = float(total[row]) / max(seconds, 1e-9) * 3600
     bad = low > case.limits["ber_specification"] or (hourly > case.limits["symbol_errors_per_hour"] and seconds >= 60)
-    accused, reason = blame(case, row, total, np.asarray(case.known(SYMBOL).any(axis=0)))
+    accused, reason = blame(case, row, total, case.known(SYMBOL))
     evidence = {
         "errors": {str(case.location(r)): int(total[r]) for r in ends}, "observed_s": round(seconds, 3), "ber": ratio,
         "ber_bounds": [low, high], "bounds_confidence": CONFIDENCE, "floor": case.limits["ber_floor"],

@@ -42,7 +42,7 @@ def fec_histogram(case: Case) -> Iterator[Suspicion]:
             case,
             row,
             rose[int(np.ceil(case.limits["fec_bin_share"] * limit[row])) :].sum(axis=0),
-            case.known(BINS[1]).any(axis=0),
+            case.known(BINS[1]),
         )
         yield Suspicion(
             finding(FEC_MARGIN, case.ends(accused),

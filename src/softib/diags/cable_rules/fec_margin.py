@@ -28,9 +28,9 @@ def corrected_symbols(case: Case) -> tuple[np.ndarray, np.ndarray]:
     known, symbols = case.known(CORRECTED), case.column(CORRECTED)
     least = case.level(f"least_{CORRECTED}")
     symbols, known = np.where(known | np.isnan(least), symbols, least), known | ~np.isnan(least)
-    told = np.logical_and.reduce([case.known(name) for name in BINS])
+    counted_bins = np.logical_and.reduce([case.known(name) for name in BINS])
     mended = sum(k * case.column(name) for k, name in enumerate(BINS))
-    return np.where(told, mended, symbols), known | told
+    return np.where(counted_bins, mended, symbols), known | counted_bins
 
 
 @rule
@@ -45,13 +45,13 @@ def fec_margin(case: Case) -> Iterator[Suspicion]:
     with np.errstate(invalid="ignore", divide="ignore"):
         counted = np.where(bits > 0, symbols / bits, np.nan)
     ratio = np.fmax(counted, case.level("pre_fec_ber"))
-    told = ~np.isnan(ratio).all(axis=0)
+    stated = ~np.isnan(ratio)
     worst = np.fmax.reduce(ratio, axis=0, initial=0.0)
     bad = np.flatnonzero(worst > case.limits["pre_fec_margin"])
     for cable in np.unique(case.cable[bad]).tolist():
         ends = [r for r in (int(cable), int(case.ports.peer[cable])) if r >= 0]
         row = max(ends, key=lambda r: worst[r])
-        accused, reason = blame(case, row, worst / case.limits["pre_fec_margin"] * 10, told)
+        accused, reason = blame(case, row, worst / case.limits["pre_fec_margin"] * 10, stated)
         seconds = float(np.where(known[:, row], case.span_s[:, row], 0.0).sum())
         limit = case.limits["pre_fec_ber"]
         severity = Severity.ERROR if worst[row] > limit else Severity.WARNING

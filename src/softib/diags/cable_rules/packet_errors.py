@@ -62,7 +62,7 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
 def _of_cable(case: Case, cable: int, lost: np.ndarray, packets: np.ndarray, integrity: np.ndarray) -> Suspicion:
     ends = [r for r in (cable, int(case.ports.peer[cable])) if r >= 0]
     row = max(ends, key=lambda r: (lost[r], integrity[r]))
-    accused, reason = blame(case, row, lost, np.asarray(case.known(ERRORS).any(axis=0)))
+    accused, reason = blame(case, row, lost, case.known(ERRORS))
     recoveries = case.obs.total(RECOVERY)
     seconds = float(case.observed_s(ERRORS)[row])
     counts = {str(case.location(r)): {"PortRcvErrors": int(lost[r]), "LocalLinkIntegrityErrors": int(integrity[r]),

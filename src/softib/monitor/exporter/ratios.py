@@ -129,7 +129,7 @@ def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
     if least is not None:
         errors, known = np.where(known | np.isnan(least), errors, least), known | ~np.isnan(least)
     if all(h in one.increase for h in HISTOGRAM):
-        told = np.logical_and.reduce([one.known[h] for h in HISTOGRAM])
+        binned = np.logical_and.reduce([one.known[h] for h in HISTOGRAM])
         mended = sum(k * one.increase[h].astype(np.float64) for k, h in enumerate(HISTOGRAM))
-        errors, known = np.where(told, mended, errors), known | told
+        errors, known = np.where(binned, mended, errors), known | binned
     return errors, known
