@@ -79,6 +79,7 @@ class Database:
 
     def nodes_of(self, guids: np.ndarray) -> np.ndarray:
         """Node of each NodeGUID, -1 where it is new. int32[n]"""
+        guids = np.asarray(guids, np.uint64)  # of another type, the search would compare rounded numbers
         if not self.n_nodes:
             return np.full(len(guids), -1, np.int32)
         if len(self._by_guid) != self.n_nodes:
