@@ -78,6 +78,14 @@ def test_headings_of_several_languages(language: str, fabric, cables: Rows, tmp_
 
 
 @pytest.mark.parametrize(
+    "headings",
+    ("Switch,Port,Remote,Remote Port", "Switch,Switch Port,Neighbor,Neighbor Port", "Switch,Port,Gegenstelle,Port"),
+)
+def test_a_far_end_beside_a_switch(headings: str, fabric, cables: Rows, tmp_path: Path) -> None:
+    is_the_fabric(read_plan(written(tmp_path / "p.csv", headings.split(","), *map(list, cables))), fabric, len(cables))
+
+
+@pytest.mark.parametrize(
     ("language", "encoding"),
     [
         ("German", "cp1252"),
