@@ -55,26 +55,6 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
-        return {"node": self.node, "guid": f"{self.guid:#018x}", "portnum": self.portnum}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """``code`` is stable and documented (docs/findings.md), ``message`` one line for people."""
-
-    code: str
-    severity: Severity
-    where: tuple[Location, ...]
-    message: str
-    evidence: dict[str, Any] = field(default_factory=dict)
-    advice: str = ""
-
-    def __repr__(self) -> str:
-        at = ", ".join(map(str, self.where[:2])) + (", …" if len(self.where) > 2 else "")
-        return f"<Finding {self.severity.name.lower()} {self.code}{' at ' if places else ''}{places}>"
-
-    def to_json(self) -> dict[str, Any]:
-        """As ``--json`` prints it."""
         return {
             "code": self.code,
             "severity": self.severity.name.lower(),

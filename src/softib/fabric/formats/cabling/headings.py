@@ -152,8 +152,8 @@ def _devices(read: Sequence[Heading | None], found: dict[str, int]) -> dict[int,
         if any(e == 2 for _, _, e in chosen) and not any(h.number == 1 and h.end == 1 for _, h in stated):
             chosen = [(i, h, h.end) for i, h, _ in chosen]
     elif stated and (free := [(i, h) for i, h in nodes if h.end is None and h.what == "node"]):
-        far = stated[0][1].end or 0  # Switch, Port, Remote, Remote Port
-        chosen = [(*stated[0], far), (*free[0], 1 - far)]
+        remote = stated[0][1].end or 0  # Switch, Port, Remote, Remote Port
+        chosen = [(*stated[0], remote), (*free[0], 1 - remote)]
     else:
         parts = [(i, h) for i, h in nodes if h.what == "node"]
         alone = [h for _, h in parts if not h.number]
