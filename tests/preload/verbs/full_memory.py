@@ -64,7 +64,11 @@ else:
     one_alone(None)
     for pages in json.loads(scene):
         one_alone(pages * 4096)
-status = json.loads(softib("status", "small", "--json").stdout)["fabrics"]
+for _ in range(20):  # the daemon frees what a program held when it sees its end
+    status = json.loads(softib("status", "small", "--json").stdout)["fabrics"]
+    if status and not status[0]["verbs"]["chunks"]:
+        break
+    time.sleep(0.2)
 log = Path(folder, "softib", "small", "log").read_text()
 down = softib("down", "small")
 print(json.dumps({"ends": ends, "status": status, "log": log, "down": down.returncode}))
