@@ -23,7 +23,7 @@ from softib.errors import PeerError
 from softib.foreign_text import NAME, shown
 from softib.plain_values import load_json
 
-__all__ = ["PATIENCE_S", "Series", "answer_of"]
+__all__ = ["PATIENCE_S", "Series", "answer_of", "series_of"]
 
 PATIENCE_S = 30.0
 """Longest answer in seconds, from the connection to its last byte."""
@@ -71,17 +71,17 @@ def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
             else str(getattr(error, "reason", error)) or type(error).__name__
         )
         raise PeerError(f"{url}: no Prometheus answers: {why}") from None
+    return series_of(url, data)
+
+
+def series_of(url: str, data: bytes) -> list[Series]:
+    """The series in an answer of the server at ``url``. Raises :class:`PeerError` for bytes that are none."""
     if data.count(b"{") + data.count(b"[") > MOST_PARTS:
         raise PeerError(f"{url}: the answer has more than {MOST_PARTS:,} parts; ask for less time")
     try:
         document = load_json(data)
     except ValueError as error:
         raise PeerError(f"{url}: no Prometheus answers: {shown(str(error), NAME)}") from None
-    return _series(url, document)
-
-
-def _series(url: str, document: Any) -> list[Series]:
-    """The series of a document, which may be anything."""
     try:
         result = document["data"]["result"]
         if not isinstance(result, list):
