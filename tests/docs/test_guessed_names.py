@@ -30,7 +30,7 @@ def finds(stem: str, names: set[str]) -> bool:
     return any(stem.replace("_", "") in name.replace("_", "") for name in names)
 
 
-def test_mechanisms_are_found_by_the_names_that_an_expert_guesses():
+def test_mechanisms_are_found_by_the_names_that_an_expert_guesses() -> None:
     mechanisms = tomllib.loads((Path(__file__).parent / "mechanisms.toml").read_text("utf-8"))["mechanism"]
     names = file_names()
     missed = [m["name"] for m in mechanisms if not any(finds(stem, names) for stem in m["stems"])]
