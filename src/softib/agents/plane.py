@@ -87,7 +87,7 @@ class AgentPlane:
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool | None = None):
         """``count_mads``: MADs move the counters of the ports that they pass. ``additional_counters``: all devices
         have the 64-bit error counters behind octet 72 of PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: each what
-        its generation has (:mod:`~softib.agents.counter_profiles`).
+        its generation has (:mod:`~softib.agents.layout`).
         """
         self.fabric = fabric
         fit_modules(fabric)
