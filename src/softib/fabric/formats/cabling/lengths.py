@@ -58,7 +58,7 @@ def length_m(text: str, unit: float) -> float | None:
     if plain in _UNKNOWN:
         return math.nan
     match = _LENGTH.match(plain)
-    factor = None if match is None else _FACTOR.get(match[2], None) if match[2] else unit
+    factor = None if match is None else _FACTOR.get(match[2]) if match[2] else unit
     value = 0.0 if match is None or factor is None else float(match[1].replace(",", ".")) * factor
     return value if 0 < value <= MAX_LENGTH_M else None
 
