@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from softib.foreign_text import shown
-from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib import Problem
@@ -42,8 +41,6 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHOWN_PROBLEMS = 20
-SHOWN_ALIKE = 3
-"""Records that are wrong in the same way and still have a line each."""
 LONG_S = 1.0
 """A step that took longer says so."""
 SHOW_S = 0.2
@@ -128,21 +125,11 @@ def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
-    """Unreadable records on stderr, those that are wrong in the same way as one line; at most ``limit`` lines and how many more records there are."""
-    from softib.fabric.formats.base import alike
+    """Unreadable records on stderr, in at most ``limit`` lines and one on how many more there are."""
+    from softib.render.problems import problem_lines
 
-    lines = [line for group in alike(problems) for line in _of_a_kind(group)]
-    for text, _ in lines[:limit]:
-        click.echo(shown(f"softib: {text}"), err=True)
-    if more := sum(n for _, n in lines[limit:]):
-        click.echo(f"softib: … and {counted(more, 'more record')} with problems (--json lists all)", err=True)
-
-
-def _of_a_kind(group: list[Problem]) -> list[tuple[str, int]]:
-    """Lines, each with the number of records that it is about."""
-    if len(group) <= SHOWN_ALIKE:
-        return [(str(problem), 1) for problem in group]
-    return [(f"{group[0]} (and {len(group) - 1} like it, to line {group[-1].line})", len(group))]
+    for line in problem_lines(problems, limit):
+        click.echo(shown(f"softib: {line}"), err=True)
 
 
 def print_notice(text: str) -> None:
