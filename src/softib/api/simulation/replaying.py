@@ -102,10 +102,11 @@ def replay(
 
 def _job(text: str, options: Mapping[str, Any]) -> Trace:
     """The trace's options. Raises :class:`InputError` for a workload that is no trace."""
-    from softib.workloads.jobs import PATTERNS, Trace
+    from softib.workloads.jobs import Trace
+    from softib.workloads.registry import patterns
     from softib.workloads.workload import job_of, parse
 
-    is_file = text.partition(":")[0].partition(",")[0] not in PATTERNS and "," not in text
+    is_file = text.partition(":")[0].partition(",")[0] not in patterns() and "," not in text
     job = parse(text).jobs[0] if not is_file else job_of("trace", {"file": text, **options}, text)
     if not isinstance(job, Trace):
         raise InputError(f"{text} is no trace; the loggops layer runs programs")
