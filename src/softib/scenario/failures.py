@@ -29,7 +29,6 @@ from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import outcome_of, service_levels
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.parallel import merged
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sim.samples import Sampler
 from softib.sm.config import SmConfig
@@ -191,7 +190,7 @@ class _Run:
     def result(self, messages: Messages, notes: tuple[str, ...], station: Station | None) -> FailureRun:
         """What the run has come to."""
         steps, fabric = self.steps, self.management.fabric
-        s = merged(steps.states)
+        s = steps.state
         behind = [r.fault for r in self.schedule.records if not r.happened]
         if behind:
             notes = (
@@ -200,7 +199,7 @@ class _Run:
             )
         status = t.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
         status = t.TIME_OVER if status == t.MANAGED else status
-        outcome = outcome_of(steps.net, steps.states, messages, status, (*notes, *steps.notes))
+        outcome = outcome_of(steps.net, s, messages, status, notes)
         outcome.log = steps.log()
         if self.sampler is not None:
             vls = int(steps.net.opt[t.OPT_VLS])
