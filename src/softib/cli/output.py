@@ -29,6 +29,7 @@ __all__ = [
     "given_options",
     "print_document",
     "print_json",
+    "print_line",
     "print_notice",
     "print_problems",
     "problems_of",
@@ -117,6 +118,16 @@ def print_document(name: str, /, **body: Any) -> None:
     from softib.render.documents import document
 
     print_json(document(name, **body))
+
+
+def print_line(name: str, /, **body: Any) -> None:
+    """The document ``name`` on one line of stdout, at once: what a verb that goes on prints when it is ready."""
+    import json
+
+    from softib.render.documents import document
+
+    click.echo(json.dumps(document(name, **body), ensure_ascii=True, allow_nan=False))
+    sys.stdout.flush()
 
 
 def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
