@@ -49,7 +49,12 @@ def test_lanes_are_left_to_those_who_use_them():
     one_vl = generate("torus", dims=[5, 5])
     set_data_vls(one_vl, 1)
     assert bring_up(one_vl).routing.engine == "updn"
-    for config in (SmConfig(partitions=(partition,)), config_of({"qos": True}), config_of({"adaptive_routing": FREE}), SmConfig(max_op_vls=1)):
+    for config in (
+        SmConfig(partitions=(partition,)),
+        config_of({"qos": True}),
+        config_of({"adaptive_routing": FREE}),
+        SmConfig(max_op_vls=1),
+    ):
         up = bring_up(generate("torus", dims=[5, 5]), config=config)
         assert up.routing.engine == "updn" and up.routing.path_sl is None
 

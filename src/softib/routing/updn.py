@@ -95,7 +95,9 @@ def _best(
         lines: list[str] = []
         lost = lost_pairs(graph, d, hops)
         if lost > MOST_LOST * np.count_nonzero(hops[cas_per_switch(graph) > 0] != UNREACHED):
-            notes.append(f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal way in the tree; too many for detours")
+            notes.append(
+                f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal way in the tree; too many for detours"
+            )
             continue
         lft = tables(graph, d)
         if lost:
