@@ -26,7 +26,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.types import unliteral
 from numba.core.types.functions import BaseFunction
 
-from softib.jit import interrupts, progress
+from softib.jit import interpreted, interrupts, progress
 from softib.jit.callees import clone, declared
 from softib.jit.functions import UnitError
 from softib.jit.identity import identity, reached, reached_from, title
@@ -342,6 +342,7 @@ class UnitCache(_Cache):
         name, kind, (code, _) = data.library.serialize_using_object_code()
         payload = list(data._replace(type_annotation="")._reduce())
         payload[0] = name, kind, (code, _names_only(data.library))
+        interpreted.compiled(self.kernel)
         STORE.write(self._name(sig, data.library.codegen), serialize.dumps((sig, data.library.needs, tuple(payload))))
 
     cache_path = None

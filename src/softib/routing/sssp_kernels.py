@@ -133,7 +133,7 @@ def _lift(order, reached, links_of, row, times, cas, flow, weight):
         flow[links_of.peer[e]] += flow[s]
 
 
-@kernel
+@kernel(steps=lambda links_of, taken, lft: taken.size)
 def to_ports(links_of, taken, lft):
     """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles; entries that are not taken stay."""
     for lid in range(0, taken.shape[0], 64):

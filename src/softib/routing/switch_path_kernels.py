@@ -6,15 +6,16 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel
+@kernel(steps=lambda first, peer, hops, out: len(peer) * len(first))
 def lowest_neighbour(first, peer, hops, out):
     """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 where there is none.
 
     hops uint8[n, n], 255 = not connected.
     """
     n = first.shape[0] - 1
-    out[:, :] = -1
     for s in range(n):
+        for t in range(n):
+            out[s, t] = -1
         for e in range(first[s + 1] - 1, first[s] - 1, -1):
             p = peer[e]
             for t in range(n):

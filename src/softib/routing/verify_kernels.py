@@ -110,7 +110,7 @@ def walk_all(links, routes, counts, hist, failures):
     return used
 
 
-@kernel
+@kernel(steps=lambda links, routes, arrived: 3 * len(arrived) * len(routes.cas), rows=True)
 def arrivals(links, routes, arrived):
     """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; nobody sends to itself."""
     peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
