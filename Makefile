@@ -7,7 +7,9 @@ STAMP  := $(VENV)/.softib-ready
 # The headers (*-dev) are what libsoftib-verbs.so is compiled with.
 STOCK  := opensm ibsim-utils infiniband-diags ibutils tshark libibmad-dev libibumad-dev libibverbs-dev librdmacm-dev \
 	rdma-core ibverbs-utils rdmacm-utils perftest python3-pyverbs ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev gcc \
-	ibacm mandoc bubblewrap podman
+	ibacm mandoc bubblewrap
+# What only the slow tests take: containers, block storage over iSER, a wall clock that jumps.
+STOCK_SLOW := podman runc tgt libiscsi-bin qemu-utils qemu-block-extra libfaketime
 
 # Tests in which programs run on a fabric that runs: apart from those that compute, which would take all their time.
 FABRICS := tests/live tests/preload tests/ulp
@@ -23,7 +25,7 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 3
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons test test-all ready lint types contracts stock-tools preload web bench validate clean
+.PHONY: help setup demo docs linkcheck man wheel pythons test test-all ready lint types contracts stock-tools stock-slow preload web bench validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -51,6 +53,7 @@ demo: setup
 # The site, in site/: a warning, such as a link to nowhere, is an error.
 docs: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python docs/draw_report.py
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs site
 
 # Whether what the pages link in the web is still there. No test: the web's answer of a moment is no property of this checkout.
@@ -85,6 +88,9 @@ stock-tools:
 	  echo "installing the stock InfiniBand programs that the tests compare with"; \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(STOCK) >/dev/null; } \
 	  || echo "not installed; the tests that need them will skip"; fi
+
+stock-slow:
+	@$(MAKE) --no-print-directory stock-tools STOCK="$(STOCK) $(STOCK_SLOW)"
 
 # The C libraries again: the first installation may have come before their headers.
 preload: setup stock-tools
@@ -127,7 +133,7 @@ test: ready
 	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
 
-test-all: ready
+test-all: stock-slow ready
 	SOFTIB_TESTS=all $(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
 
 # Predictions of virtual time against published measurements, with leave-one-out: docs/evidence/validation.md. Some minutes.

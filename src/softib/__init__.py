@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from softib.api.monitor.exporting import Exporter
     from softib.api.monitor.observing import Observed, observe
     from softib.api.monitor.top_view import TopView
+    from softib.api.node import Node
     from softib.api.operations import bring_up, check, diff, engines, predict, report, route, verify
     from softib.api.progress import on_compiling
     from softib.api.records import AttributeChange, Change, Explanation, Finding, Kind, Parameter, Problem
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     from softib.api.simulation.scaling import scaling
     from softib.api.simulation.simulating import Record, simulate
     from softib.api.sweep.sweeping import Sweep, sweep
+    from softib.api.table import Table
     from softib.api.web import serve
+    from softib.workloads.workload import Workload
 
 __version__ = "0.1.0"
 
@@ -69,6 +72,7 @@ _LAZY = {
     **dict.fromkeys(("ConfigCheck", "check_config"), "manager.configuration"),
     **dict.fromkeys(("PlannedChanges", "UmadManager"), "manager.managing"),
     "UmadManagers": "manager.several",
+    **dict.fromkeys(("CablingList", "cabling_list"), "cabling"),
     **dict.fromkeys(("Prediction", "Report"), "results"),
     **dict.fromkeys(("Remedy", "Routing"), "routing"),
     **dict.fromkeys(("Replay", "replay"), "simulation.replaying"),
@@ -93,7 +97,10 @@ _LAZY = {
     "Simulation": "simulation.result",
     **dict.fromkeys(("Sweep", "sweep"), "sweep.sweeping"),
     "Drawing": "graph",
+    "Table": "table",
+    "Node": "node",
     "Findings": "findings",
+    "Workload": "records",
 }
 """Module of :mod:`softib.api` that has each name."""
 
@@ -102,6 +109,7 @@ __all__ = [
     "Attachment",
     "AttributeChange",
     "Baseline",
+    "CablingList",
     "Change",
     "Changes",
     "Comparison",
@@ -118,6 +126,7 @@ __all__ = [
     "LimitError",
     "MadTimeout",
     "MissingLibrary",
+    "Node",
     "Observed",
     "Parameter",
     "PeerError",
@@ -137,6 +146,7 @@ __all__ = [
     "SoftibWarning",
     "Starter",
     "Sweep",
+    "Table",
     "TopView",
     "TopologyError",
     "UmadManager",
@@ -144,10 +154,12 @@ __all__ = [
     "UnknownFormat",
     "UnknownName",
     "UnreadableFile",
+    "Workload",
     "__version__",
     "accept",
     "baseline",
     "bring_up",
+    "cabling_list",
     "check",
     "check_config",
     "compare",
@@ -187,7 +199,8 @@ def __getattr__(name: str) -> Any:
         similar = nearest(name, __all__)
         hint = f"; did you mean {', '.join(similar)}?" if similar and not name.startswith("_") else ""
         raise AttributeError(f"module 'softib' has no attribute {name!r}{hint}")
-    return getattr(importlib.import_module(f"softib.api.{_LAZY[name]}"), name)
+    found = getattr(importlib.import_module(f"softib.api.{_LAZY[name]}"), name)
+    return found if isinstance(found, type) else importlib.import_module("softib.api.arguments").checked(found)
 
 
 def __dir__() -> list[str]:

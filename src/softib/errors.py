@@ -124,8 +124,8 @@ def broken_rule(error: Mapping[str, Any]) -> str:
     if rule is not None:
         limits = error.get("ctx") or {}
         return rule.format(**{k: f"{v:g}" if isinstance(v, float) else v for k, v in limits.items()})
-    said = str(error["msg"]).removeprefix("Value error, ")
-    return f"{said[:1].lower()}{said[1:]}"
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def wrong_value(key: str, error: Mapping[str, Any]) -> str:

@@ -61,6 +61,35 @@ def test_two_devices_of_one_name_are_two_nodes_of_the_graph(tree, tmp_path):
     assert len(graph) == 3 and graph.number_of_edges() == 2
 
 
+def test_a_node_by_its_name(tree):
+    """A leaf of radix 4 has two hosts and one cable to each of two spines."""
+    leaf = tree["leaf-1"]
+    assert repr(leaf) == "<Node 'leaf-1': switch, 4 ports>" and leaf.type == "switch"
+    assert leaf.peers == ["host-0001", "host-0002", "spine-1", "spine-2"]
+    assert leaf.ports.column("port") == [0, 1, 2, 3, 4] and set(leaf.ports.column("node")) == {"leaf-1"}
+    assert leaf[3]["peer"] == tree["leaf-1[3]"]["peer"] == tree["leaf-1:3"]["peer"] == "spine-1[1]"
+    assert tree[leaf.guid].name == "leaf-1" and tree["spine-1[1]"]["peer"] == "leaf-1[3]"
+    assert (
+        "leaf-1" in tree and "leaf-1[3]" in tree and "leaf-1[9]" not in tree and "leaf-7" not in tree and 1 not in tree
+    )
+
+
+@pytest.mark.parametrize(
+    "key, says",
+    [
+        ("leaf1", "did you mean leaf-1"),
+        ("leaf-1[9]", "no port 9; its ports are 0 to 4"),
+        (3, "name or GUID"),
+        ("", "no node"),
+    ],
+)
+def test_a_node_that_is_not_there(tree, key, says):
+    with pytest.raises(softib.InputError, match=says):
+        tree[key]
+    with pytest.raises(TypeError):
+        list(tree)
+
+
 ASKED = {
     "bring_up": lambda f: softib.bring_up(f, engine="updn"), "route": lambda f: softib.route(f, "minhop"),
     "check": softib.check, "report": softib.report, "predict": softib.predict, "diff": lambda f: softib.diff(f, f),
@@ -80,7 +109,9 @@ def test_a_routing_is_proven(tree):
     made = softib.route(tree, "updn")
     assert made.good and made.deadlock_free and made.unreachable == 0 and made.credit_loop == ()
     assert made.hops == {0: 8, 1: 8 + 16, 2: 24, 3: 48}, "own leaf; its other host, spines; other leaves; their hosts"
-    assert made.table().height == 6 * 14 - 2, "all but from one spine to the other: up*/down* has no legal path"
+    assert made.table().height == 6 * 14, (
+        "from every switch to every LID; one spine reaches the other by a turn that closes no loop"
+    )
     assert made.lft.dtype == np.uint8 and len(made.switch_names) == 6
     assert made.mads["sets"] > 0
     bad = softib.route(softib.generate("ring", switches=5, hosts_per_switch=1), "minhop")
@@ -155,12 +186,6 @@ def test_what_is_wrong_is_one_line(call, error, says):
     with pytest.raises(error, match=says) as raised:
         call()
     assert "\n" not in str(raised.value)
-
-
-def test_without_polars_the_extra_is_named(tree, monkeypatch):
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(softib.MissingLibrary, match=r"pip install 'softib\[tables\]'"):
-        tree.nodes  # noqa: B018
 
 
 def test_python_dash_m_is_the_command():

@@ -194,3 +194,20 @@ def test_hosts_of_a_leaf_that_is_cut_off_are_no_proof(tmp_path):
     assert not found.good and found.ports_without_lid == 4 and found.unreachable == 0
     assert "4 host ports have no LID" in repr(found)
     assert "4 cabled host ports have no LID" in softib.simulate(str(path), "permutation:64KB").to_json()["notes"][0]
+
+
+def test_runs_draw_themselves():
+    """Oracles: an XML reader; a bar is as long as its run took."""
+    tree = softib.generate("fat-tree", radix=4, levels=2)
+    run = softib.simulate(tree, "all-to-all:64KB", record=softib.Record(samples=True))
+    for kind in ("latencies", "links", "time"):
+        assert len(list(ElementTree.fromstring(str(run.plot(kind))).iter())) > 10
+    with pytest.raises(softib.UnknownName, match="plot of a simulation"):
+        run.plot("latency")
+    with pytest.raises(softib.InputError, match="no time to draw; give record"):
+        softib.simulate(tree, "shift:1KB").plot("time")
+    swept = softib.sweep(tree, "shift:1KB", {"parameters": {"size": ["1KB", "64KB", "1MB"]}}, workers=1)
+    bars = [float(e.get("width")) for e in ElementTree.fromstring(str(swept.plot())).iter() if e.get("class") == "bar"]
+    took = [row["simulated_us"] for row in swept.rows()]
+    assert bars == pytest.approx([bars[-1] * t / took[-1] for t in took], abs=0.1)
+    assert "3 rows" in swept._repr_html_()

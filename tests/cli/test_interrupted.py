@@ -92,5 +92,5 @@ def test_a_compile_takes_the_folder_of_a_killed_one_away(tmp_path, monkeypatch):
     ended.wait()
     for number in (ended.pid, os.getpid()):
         (tmp_path / f"softib-compile-{number}-x").mkdir()
-    machine._remove_leftovers()
+    machine._remove_stale_folders()
     assert [p.name for p in tmp_path.iterdir()] == [f"softib-compile-{os.getpid()}-x"]

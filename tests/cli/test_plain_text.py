@@ -93,3 +93,38 @@ def test_down_all_with_a_name_is_usage(monkeypatch, tmp_path):
 def test_a_name_that_several_nodes_bear_is_listed_once():
     """Netlists of ibsim name nodes and adapters alike; the list of names has room for twenty."""
     assert str(UnknownName("node", "x", ["Hca1", "Hca2", "Hca1"])) == "no node named 'x'; known: Hca1, Hca2"
+
+
+def test_lines_of_a_pipe_are_not_wrapped(tmp_path, monkeypatch):
+    """A finding is one line, however long, and no line ends in spaces; with COLUMNS it is wrapped as on a terminal of that width."""
+    (tmp_path / "t.yaml").write_text(FAULTY)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    message = next(
+        f["message"]
+        for f in softib("check", tmp_path / "t.yaml", "--json").json()["findings"]
+        if f["code"] == "link-slow"
+    )
+    ran = softib("check", tmp_path / "t.yaml")
+    assert any(message in line for line in ran.out.splitlines()) and not any(
+        line.endswith(" ") for line in ran.out.splitlines()
+    )
+    assert "1 warning" in ran.out
+    monkeypatch.setenv("COLUMNS", "60")
+    assert all(len(line) <= 60 for line in softib("check", tmp_path / "t.yaml").out.splitlines())
+
+
+def test_accept_of_a_file_needs_a_launcher(tmp_path, monkeypatch):
+    """``accept FILE`` starts no ssh: one that would be found on PATH leaves a mark."""
+    mark, program = tmp_path / "started", tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "t.yaml").write_text(FAULTY)
+    ran = softib("accept", tmp_path / "t.yaml")
+    assert ran.code == 2 and "32 hosts; use --launcher ssh" in ran.err and not mark.exists()
+
+
+def test_numbers_agree_with_their_nouns(tmp_path):
+    (tmp_path / "t.yaml").write_text(FAULTY.replace("}]", "}, {kind: slow-link, cable: 'leaf-2[6]', speed: HDR}]"))
+    assert "2 warnings" in softib("check", tmp_path / "t.yaml").out
+    assert "(read as fabric.yaml; 1 change," in softib("convert", tmp_path / "t.yaml", tmp_path / "t.topo").out

@@ -175,7 +175,7 @@ def test_attributes_of_queue_pairs(tree):
     [
         (("--timeout", "10"), "only packets time out; add --layer packet"),
         (("--layer", "packet", "--timeout", "3", "--network", "tcp"), "tcp has no queue pairs"),
-        (("--layer", "packet", "--timeout", "32"), "not in the range 1<=x<=31"),
+        (("--layer", "packet", "--timeout", "32"), "use 1 to 31"),
         (("--layer", "static", "--rnr-retry", "3"), "only packets time out"),
     ],
 )

@@ -41,7 +41,7 @@ def test_words_of_other_tools_name_the_verb(said):
 @pytest.mark.parametrize(
     ("args", "says"),
     (
-        (("chek",), "no command 'chek'; did you mean check"),
+        (("chec",), "no command 'chec'; did you mean check"),
         (("qqqqq",), "run 'softib --help'"),
         (("check",), "SOURCE is missing; run 'softib check --help'"),
         (("check", "a", "b"), "unexpected extra argument (b)"),
@@ -53,7 +53,7 @@ def test_words_of_other_tools_name_the_verb(said):
         (("simulate", "a", "b", "--seed", "x"), "--seed: 'x' is not a whole number"),
         (("up", "a", "--lmc", "9"), "--lmc: 9 is out of range; use 0 to 7"),
         (("fault", "link-dwn", "x"), "did you mean link-down"),
-        (("sm", "exlain"), "no command 'exlain' of softib sm; did you mean explain"),
+        (("sm", "explan"), "no command 'explan' of softib sm; did you mean explain"),
     ),
 )
 def test_usage_errors_are_softibs_words(args, says):

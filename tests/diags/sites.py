@@ -27,10 +27,11 @@ class Site:
 
     nodes: dict[str, tuple[bool, int, str]] = field(default_factory=dict)
     cables: list[tuple[Port, Port]] = field(default_factory=list)
+    rails: int = 1
     key_of: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> Site:
-        return Site(dict(self.nodes), list(self.cables))
+        return Site(dict(self.nodes), list(self.cables), self.rails)
 
     def fabric(self) -> Fabric:
         b = FabricBuilder("site")
@@ -94,7 +95,7 @@ def tree(
     for k in range(leaves):
         s.nodes[f"leaf{k}"] = (True, radix, leaf.format(k + 1))
     for m in range(spines):
-        s.nodes[f"spine{m}"] = (True, max(radix, leaves * parallel + 4), spine.format(m + 1))
+        s.nodes[f"spine{m}"] = (True, max(radix, leaves * parallel + 40), spine.format(m + 1))
     for k in range(leaves):
         for i in range(hosts):
             s.nodes[f"host{k}.{i}"] = (False, 1, host(k, i))
@@ -107,7 +108,7 @@ def tree(
 
 def serials(units: int = 4, hosts: int = 30, rails: int = 4, *, consecutive: bool = False) -> Site:
     """Hosts called by serial numbers without separators (``ABC201234567089 ibp11s0f0``), ``rails`` adapters each, and switches without names."""
-    s, rng = Site(), np.random.default_rng(11)
+    s, rng = Site(rails=rails), np.random.default_rng(11)
     cards = ["ibp11s0f0", "ibp31s0f0", "ibp90s0f0", "ibp129s0f0"][:rails]
     numbers = rng.permutation(90_000)[: units * hosts] + 201_234_500_000
     for m in range(8):
@@ -148,8 +149,8 @@ def directors(
         port = 19
         for d in range(1, count + 1):
             for u in range(uplinks):
-                board = boards[(k * uplinks + u) % len(boards)]
-                s.cables.append(((f"leaf{k}", port), (f"line{d}.{board}", 1 + (k * uplinks + u) // len(boards))))
+                slot = boards[(k * uplinks + u) % len(boards)]
+                s.cables.append(((f"leaf{k}", port), (f"line{d}.{slot}", 1 + (k * uplinks + u) // len(boards))))
                 port += 1
         for i in range(0 if k < bare else 18):
             s.nodes[f"host{k}.{i}"] = (False, 1, f"node{k * 18 + i:04d} HCA-1")
@@ -157,11 +158,30 @@ def directors(
     return s
 
 
+def uneven(right: int = 28, leaves: int = 79, seed: int = 3) -> tuple[Site, set[str]]:
+    """Leaves with 18 uplinks, two to each of nine spines; all but ``right`` of them lack one to three, or have one at another spine. The site,
+    and these leaves."""
+    unnamed = "Quantum Mellanox Technologies"
+    s, rng = tree(leaves=leaves, leaf=unnamed, spine=unnamed), np.random.default_rng(seed)
+    wrong = set(_some(rng, s.switches("leaf"), leaves - right))
+    for n, leaf in enumerate(sorted(wrong)):
+        up = [(p, peer) for p, peer in s.at(leaf) if s.nodes[peer[0]][0]]
+        if n % 3 == 0:
+            _, peer = up[rng.integers(len(up))]
+            to = next(m for m in rng.permutation(9).tolist() if f"spine{m}" != peer[0])
+            s.replug({peer: (f"spine{to}", s.free(f"spine{to}")[0])})
+        else:
+            for i in rng.permutation(len(up))[: 1 + n % 3].tolist():
+                s.cables.remove(next(c for c in s.cables if (leaf, up[i][0]) in c))
+    return s, wrong
+
+
 SITES: dict[str, Callable[[], Site]] = {
     "names": tree,
     "one-number": lambda: tree(parallel=1, spines=18, host=lambda g, i: f"n{g * 18 + i + 1}"),
     "racks": lambda: tree(leaf="ib-r{:02d}", spine="ib-core{:d}", host=lambda g, i: f"r{g + 1:02d}-n{i + 1:02d} HCA-1"),
     "nameless": lambda: tree(leaf="Quantum Mellanox Technologies", spine="Quantum Mellanox Technologies"),
+    "columns": lambda: tree(leaves=16, hosts=16, spines=8, host=lambda g, i: f"c{i * 16 + g + 1:04d}"),
     "serials": serials,
     "serials-in-order": lambda: serials(consecutive=True),
 }
@@ -213,8 +233,7 @@ def dead_host(s: Site, rng: np.random.Generator) -> list[Truth]:
     leaf = _some(rng, s.switches("leaf"), 1)[0]
     inner = s.hosts_of(leaf)[1:-1]
     _, (key, _) = inner[rng.integers(len(inner))]
-    host = key.split(".")[0] + "." if len(s.switches("spine")) == 8 else key
-    adapters = [k for k in s.nodes if k.startswith(host)]
+    adapters = [f"{key.split('.')[0]}.{r}" for r in range(s.rails)] if s.rails > 1 else [key]
     ports = frozenset(peer for k in adapters for _, peer in s.at(k))
     s.without(set(adapters))
     return [Truth(ports)]
@@ -229,15 +248,13 @@ def lost_adapter(s: Site, rng: np.random.Generator) -> list[Truth]:
 
 def exchanged_hosts(s: Site, rng: np.random.Generator) -> list[Truth]:
     """All adapters of two hosts under different leaves in each other's ports."""
-    hosts = (
-        sorted({k.split(".")[0] for k in s.switches("host")}) if len(s.switches("spine")) == 8 else s.switches("host")
-    )
+    hosts = sorted({k.split(".")[0] for k in s.switches("host")}) if s.rails > 1 else s.switches("host")
     while True:
         one, other = _some(rng, hosts, 2)
-        if len(s.switches("spine")) != 8:
+        if s.rails == 1:
             pairs = [(one, other)]
         else:
-            pairs = [(f"{one}.{r}", f"{other}.{r}") for r in range(4)]
+            pairs = [(f"{one}.{r}", f"{other}.{r}") for r in range(s.rails)]
         if s.at(pairs[0][0])[0][1][0] != s.at(pairs[0][1])[0][1][0]:
             break
     moves: dict[Port, Port] = {}

@@ -58,7 +58,7 @@ def test_a_dead_leaf_is_named_and_its_ports_on_all_spines() -> None:
     hosts = [int(clean.port_node[p]) for p in far if not clean.is_switch[clean.port_node[p]]]
     found = check(without_nodes(clean, [leaf, *hosts]))
     (switch,) = [f for f in found if f.code == "absent-switch"]
-    assert switch.message == "leaf-5 is absent: leaf-4 and leaf-6 exist, 8 of 8 ports between theirs are free"
+    assert switch.message == "leaf-5 is absent: leaf-4 and leaf-6 exist, 8 of 8 ports between theirs have no link"
     assert {str(p) for p in switch.where} == {f"spine-{i}[5]" for i in range(1, 9)}
 
 

@@ -17,7 +17,7 @@ RECORDS = {"capabilities": None, "device-ids": frozenset({"speeds"})}
 
 
 def site(generation: str, how: str, **parameters: int) -> Fabric:
-    fabric = generate("fat-tree", **{"radix": 36, "levels": 2, **parameters}, generation=generation)
+    fabric = generate("fat-tree", **{"radix": 24, "levels": 2, **parameters}, generation=generation)
     if RECORDS[how] is not None:
         fabric.source.format = "ibnetdiscover"
     return fabric
@@ -33,7 +33,10 @@ def names(fabric: Fabric, cables: np.ndarray) -> set[str]:
 
 
 @pytest.mark.parametrize("how", RECORDS)
-@pytest.mark.parametrize("generation", ["FDR", "EDR", "HDR", "NDR"])
+@pytest.mark.parametrize(
+    "generation",
+    ["FDR", pytest.param("EDR", marks=pytest.mark.slow), pytest.param("HDR", marks=pytest.mark.slow), "NDR"],
+)
 @pytest.mark.parametrize(
     ("part", "severity"), [("all", Severity.INFO), ("third", Severity.WARNING), ("leaf", Severity.WARNING)]
 )
@@ -42,7 +45,7 @@ def test_half_width_in_bulk_is_one_finding_with_every_port(
 ) -> None:
     fabric = site(generation, how)
     uplinks = tier(fabric, "leaf-spine")
-    chosen = {"all": uplinks, "third": uplinks[::3], "leaf": uplinks[18:35]}[part]
+    chosen = {"all": uplinks, "third": uplinks[::3], "leaf": uplinks[12:23]}[part]
     set_active(fabric, chosen.ravel().tolist(), SPEED_BY_NAME[generation].code, 2)
     (found,) = check(fabric, records=RECORDS[how])
     assert found.severity == severity and found.evidence["links"] == len(chosen)
@@ -51,7 +54,7 @@ def test_half_width_in_bulk_is_one_finding_with_every_port(
 
 
 @pytest.mark.parametrize("how", RECORDS)
-@pytest.mark.parametrize("hosts", [1, 3, 200])
+@pytest.mark.parametrize("hosts", [1, 3, 100])
 def test_an_adapter_at_4x_sdr_is_found_among_peers_and_alone(how: str, hosts: int) -> None:
     """ConnectX-5 on 4xSDR: a quarter of what both ends can do is no variant of a part."""
     fabric = site("EDR", how, hosts=hosts)

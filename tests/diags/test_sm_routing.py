@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
+from softib.diags.finding import Severity
+from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
@@ -105,6 +107,34 @@ def test_routes_that_lead_nowhere_are_unreachable_pairs() -> None:
     assert found.code == "unreachable-pairs"
     assert found.evidence["pairs"] == 31  # every other host
     assert "host-0005" in found.message
+
+
+def test_a_core_without_entries_for_the_hosts_of_a_pod_it_lost_its_cable_to() -> None:
+    """As OpenSM's updn leaves it: no CA's packets pass there, so only the switch itself misses these hosts."""
+    fabric = generate("fat-tree", radix=4, levels=3)
+    core = fabric.find_node("core-1")
+    port = int(np.flatnonzero((fabric.port_node == core) & (fabric.port_peer >= 0))[0])
+    spine = int(fabric.port_node[fabric.port_peer[port]])
+    remove_cable(fabric, f"core-1[{int(fabric.port_num[port])}]")
+    graph, lft = routed(fabric, "updn")
+    found_in = lambda table: [f for f in judged(fabric, graph, table) if f.code == "unreachable-from-switches"]
+    assert found_in(lft) == []
+    row = int(np.flatnonzero(graph.switch_node == core)[0])
+    leaves = {int(q) for q in graph.peer[graph.link_switch == int(np.flatnonzero(graph.switch_node == spine)[0])]}
+    pod = ~graph.end_is_switch & np.isin(graph.end_switch, sorted(leaves))
+    holed = lft.copy()
+    holed[row, graph.end_lid[pod]] = 255
+    (found,) = found_in(holed)
+    assert found.severity == Severity.ERROR
+    assert found.evidence["addresses_missed"] == {"core-1": int(pod.sum())}
+    other = lft.copy()
+    other[row, graph.end_lid[graph.end_is_switch & (graph.end_switch != row)][-1]] = 255
+    (found,) = found_in(other)
+    assert (found.code, found.severity, found.evidence["switch_pairs"]) == (
+        "unreachable-from-switches",
+        Severity.INFO,
+        1,
+    )
 
 
 def test_all_routes_over_one_spine_are_uneven() -> None:

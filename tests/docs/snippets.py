@@ -4,7 +4,7 @@ A page is a Markdown file; its blocks are those in fences of a language that som
 readers do not see, say what it wants:
 
     <!-- not run: WHY -->          nobody can (it serves until Ctrl-C, it is the tests themselves)
-    <!-- needs: ibstat torch -->   programs, `torch`, `pyverbs`, `header:FILE`
+    <!-- needs: ibstat torch -->   programs, `torch`, `pyverbs`, `header:FILE`, `wheel:NAME` (tests/preload/foreign_wheels.py)
     <!-- slow -->                  only `make test-all` runs it
     <!-- shown -->                 what the blocks above print: every line stands in their output, in this order; … is anything
 """
@@ -18,6 +18,8 @@ import shutil
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.preload.foreign_wheels import folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -71,6 +73,8 @@ def is_here(need: str) -> bool:
         return importlib.util.find_spec("torch") is not None
     if need == "pyverbs":
         return any(Path("/usr/lib/python3/dist-packages/pyverbs").glob("device.cpython*.so"))
+    if need.startswith("wheel:"):
+        return (folder() / need.removeprefix("wheel:") / "holds").is_file()
     if need.startswith("header:"):
         return Path("/usr/include", need.removeprefix("header:")).is_file()
     return shutil.which(need) is not None or shutil.which(need, path=SBIN) is not None

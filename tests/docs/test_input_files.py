@@ -30,8 +30,10 @@ UNPACKERS = {"gzip", "bz2", "lzma", "zipfile", "tarfile"}
 
 OF_SOFTIB = {
     "input_files.py": (4, "the reader itself"),
+    "fabric/formats/cabling/sheet.py": (4, "a workbook, in bytes that the reader gave"),
     # What softib ships with itself, below its own folder.
     "diags/cable_rules/thresholds.py": (1, "thresholds.yaml"),
+    "fabric/formats/cabling/headings.py": (1, "headings.yaml"),
     "analysis/cost_book.py": (1, "prices.yaml"),
     "workloads/parameters.py": (1, "parameters.yaml"),
     "workloads/mpi/decision.py": (1, "decision.yaml"),
@@ -46,6 +48,7 @@ OF_SOFTIB = {
     # What softib wrote itself, below the cache or the folder of a running fabric.
     "jit/store.py": (1, "compiled kernels"),
     "jit/accelerators.py": (1, "a pipe of its own child"),
+    "api/machine.py": (1, "the output of its own child"),
     "api/running/starting.py": (2, "the log of a daemon that it started, and a pipe of its own child"),
     "analysis/acceptance/baseline.py": (1, "a temporary file"),
     "live/shared_fabric.py": (4, "the mapping of a running fabric"),

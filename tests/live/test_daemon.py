@@ -85,7 +85,7 @@ def test_faults_and_bad_places(softib):
     assert wait_for(lambda: softib.status()[0]["port_states"]["active"] == 2 * softib.status()[0]["links"])
     assert "no port 9" in softib("fault", "link-down", "leaf-1[9]", code=2)
     assert "leaf-1" in softib("fault", "link-down", "laef-1[1]", code=2)
-    assert "node[portnum]" in softib("fault", "link-down", "leaf-1", code=2)
+    assert "use node[port]" in softib("fault", "link-down", "leaf-1", code=2)
 
 
 @stock_preload

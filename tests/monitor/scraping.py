@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from softib.monitor.exporter.ratios import ErrorRatios
+from softib.monitor.exporter.standing import standing_text
 from softib.monitor.exporter.text import PortText
 from softib.monitor.increase import between
+from softib.monitor.seen_ports import SeenPorts
 
 
 def scraped(lab, scheme="treydock", before=None):
@@ -15,7 +17,9 @@ def scraped(lab, scheme="treydock", before=None):
         ratios.add(rose)
     from prometheus_client import parser
 
-    text = PortText(one.targets.ports, scheme).text(one.reading, rose, ratios).decode()
+    seen = SeenPorts()
+    seen.step(one.targets.ports, one.reading, one.silent, 1.0)
+    text = (PortText(one.targets.ports, scheme).text(one.reading, rose, ratios, seen) + standing_text(seen)).decode()
     families = {f.name: f for f in parser.text_string_to_metric_families(text)}
     samples = {(s.name, tuple(sorted(s.labels.items()))): s.value for f in families.values() for s in f.samples}
     assert len(samples) == text.count("\n") - text.count("\n#") - 1  # no line is there twice

@@ -85,3 +85,27 @@ def test_nothing_else_is_taken_for_telemetry(tmp_path):
         (tmp_path / "x").write_text(text)
         assert not is_telemetry(str(tmp_path / "x"))
     assert not is_telemetry(str(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize(("symbol", "effective", "severity"), [
+    ("1e-15", "1e-12", None), ("4.9e-15", "4.9e-12", None), ("5e-15", "1e-13", "warning"), ("1e-14", "1e-13", "error"), ("1e-16", "5e-12", "warning"),
+    ("1e-16", "1.5e-11", "error"), ("1.5e-254", "1.5e-254", None),
+])  # fmt: skip
+@pytest.mark.parametrize("header", [
+    "timestamp,Node_GUID,Port_Number,Link_Down_IB,Raw_BER,Effective_BER,Symbol_BER", "timestamp,Node GUID,Port,Link_Down_IB,Raw BER,Effective BER,Symbol BER",
+    "timestamp,NodeGUID,PortNumber,nothing of ours,raw_ber,effective_ber,symbol_ber",
+])  # fmt: skip
+def test_stated_ratios_are_held_to_nvidias_levels_of_ndr(tmp_path, header, symbol, effective, severity):
+    for name, at in (("a", 10**15), ("b", 10**15 + 10**9)):
+        rows = [
+            header,
+            f"{at},0x0c42a103007ab890,1,0,1e-9,{effective},{symbol}",
+            f"{at},0x0c42a103007ab890,2,0,1e-9,1e-254,1.5e-254",
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(rows) + "\n")
+    found = softib.diagnose(softib.observe(tmp_path / "a.csv", tmp_path / "b.csv").observations).at_least("warning")
+    assert [(f.code, f.severity.name.lower(), f.where[0].portnum) for f in found] == (
+        [("link-bit-errors", severity, 1)] if severity else []
+    )
+    text = softib.Exporter.text_of(tmp_path / "b.csv")
+    assert f'softib_port_symbol_ber{{guid="0x0c42a103007ab890",port="1"}} {float(symbol):.8e}'.split("e-")[0] in text

@@ -66,4 +66,7 @@ if __name__ == "__main__":
     unknown = [w for w in words if w not in versions()]
     if verb not in ("fetch", "newer") or unknown:
         sys.exit(f"use fetch [NAME ...] or newer; names are {', '.join(versions())}")
-    sys.exit(newer() if verb == "newer" else fetch(words))
+    if verb == "fetch":
+        fetch(words)
+    else:
+        sys.exit(newer())

@@ -47,6 +47,7 @@ def with_lids(fabric: Fabric) -> SwitchGraph:
     return SwitchGraph.from_ports(
         PortColumns(
             node_type=f.node_type,
+            is_host=f.is_host,
             node_guid=f.node_guid,
             node_nports=f.node_nports,
             port_node=f.port_node,

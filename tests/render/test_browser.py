@@ -265,3 +265,19 @@ def test_a_page_without_switches(browser: Browser, tmp_path: Path) -> None:
     browser.click("#grid .place")
     assert browser.run("document.querySelectorAll('#grid tbody tr').length") == 1
     assert browser.complaints() == []
+
+
+def test_a_comparison_on_a_telephone(browser: Browser, tmp_path: Path) -> None:
+    """390 pixels: the page is not wider than the screen, and every figure has its name."""
+    import softib
+
+    compared = softib.compare(
+        softib.generate("fat-tree", radix=4, levels=2), "shift:1MB", networks=["HDR"], layer="fluid"
+    )
+    compared.to_html(tmp_path / "comparison.html")
+    browser.resize(390, 844, mobile=True)
+    browser.open(tmp_path / "comparison.html")
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    cells = "Array.from(document.querySelectorAll('tbody tr:not(.why) td + td'))"
+    assert browser.run(f"{cells}.every((c) => c.dataset.label || !c.textContent.trim())")
+    browser.resize(1280, 900)

@@ -25,13 +25,18 @@ def bfs(g, source):
     return seen
 
 
-def walk(g, lft, switch, lid):
-    """(what became of it, [(switch, out_port), …]) of a packet for ``lid`` put on ``switch``.
+def places(g):
+    """What ports lead to: ({(switch, port): switch}, {(switch, port): end})."""
+    links = {(s, port): peer for s, near in neighbours(g).items() for port, peer in near}
+    return links, {(int(g.end_switch[i]), int(g.end_port[i])): i for i in range(len(g.end_lid))}
+
+
+def walk(g, lft, switch, lid, known=None):
+    """(what became of it, [(switch, out_port), …]) of a packet for ``lid`` put on ``switch``; ``known``: :func:`places` of ``g``.
 
     ``("end", path)`` names the end index it reached, ``("dead", …)``, ``("loop", …)``.
     """
-    links = {(s, port): peer for s, near in neighbours(g).items() for port, peer in near}
-    hosts = {(int(g.end_switch[i]), int(g.end_port[i])): i for i in range(len(g.end_lid))}
+    links, hosts = known or places(g)
     path, seen = [], set()
     while True:
         if switch in seen:
@@ -73,24 +78,25 @@ def judge(g, lft):
     return hops, lost
 
 
-def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0, counts=lambda a, b: True):
+def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0, counts=lambda a, b: True, switches=False):
     """Edges between channels (switch, port, vl) from every CA's path that ``counts``, in plain sets.
 
-    ``vl_of(source end, destination end)`` gives a function (switch, in_port, out_port) → VL.
+    ``vl_of(source end, destination end)`` gives a function (switch, in_port, out_port) → VL. ``switches``: also the paths of packets that switches send: what they ask,
+    and their answers, which have the SL of the request.
     """
     far = {
         (s, int(g.out_port[e])): (int(g.peer[e]), int(g.peer_port[e]))
         for s in range(g.n_switches)
         for e in range(g.first[s], g.first[s + 1])
     }
-    edges = {}
-    for a in cas(g):
+    edges, known = {}, places(g)
+    for a in range(len(g.end_lid)) if switches else cas(g):
         for b in range(len(g.end_lid)):
-            if a == b or not counts(a, b):
-                continue
-            vl = vl_of(a, b)
-            for lid in lids(g, b):
-                _, path = walk(g, lft, int(g.end_switch[a]), lid)
+            vls = [vl_of(a, b)] if counts(a, b) else []
+            if g.end_is_switch[a] and counts(b, a):
+                vls.append(vl_of(b, a))
+            for vl, lid in [(vl, lid) for vl in vls if a != b for lid in lids(g, b)]:
+                _, path = walk(g, lft, int(g.end_switch[a]), lid, known)
                 came, before = int(g.end_port[a]), None
                 for s, p in path:
                     if (s, p) not in far:
@@ -101,6 +107,23 @@ def dependencies(g, lft, vl_of=lambda a, b: lambda s, i, o: 0, counts=lambda a, 
                         edges[before].add(here)
                     before, came = here, far[s, p][1]
     return edges
+
+
+def cut_off(g, lft):
+    """(switch, end) pairs that cables join and ``lft`` does not: from each end back over the entries that lead there."""
+    near, out = neighbours(g), []
+    for b in range(len(g.end_lid)):
+        home, joined = int(g.end_switch[b]), bfs(g, int(g.end_switch[b]))
+        for lid in lids(g, b):
+            arrives = {home} if int(lft[home][lid]) == int(g.end_port[b]) else set()
+            queue = list(arrives)
+            for s in queue:
+                for _, p in near[s]:
+                    if p not in arrives and any(q == s and port == int(lft[p][lid]) for port, q in near[p]):
+                        arrives.add(p)
+                        queue.append(p)
+            out += [(s, b) for s in joined if s not in arrives]
+    return sorted(set(out))
 
 
 def has_cycle(edges):

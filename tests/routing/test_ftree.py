@@ -11,18 +11,19 @@ from softib.routing.fat_tree import NotATree, compute_node_order, recognise
 from softib.routing.quality import balance
 from softib.routing.reach import port_map
 from softib.routing.verify import verify
+from tests.routing.brute import cut_off, dependencies, has_cycle
 from tests.routing.fabrics import clos, kary_tree, ring, wire
-from tests.routing.lab import changed
+from tests.routing.lab import changed, parts_of
 
 
-def worst_shift(g, lft, order):
-    """Most flows on one link between switches over all shifts of ``order`` (flow i → i + shift)."""
+def worst_shift(g, lft, order, nth=0):
+    """Most flows on one link between switches over all shifts of ``order`` (flow i → i + shift), to the ``nth`` LID of each port."""
     at = port_map(g)
     n = len(order)
     worst = 0
     for shift in range(1, n):
         dest = np.roll(order, -shift)
-        lid = g.end_lid[dest].astype(np.int64)
+        lid = g.end_lid[dest].astype(np.int64) + nth
         s = g.end_switch[order].astype(np.int64)
         load = np.zeros(len(g.peer), np.int64)
         flying = np.ones(n, bool)
@@ -64,6 +65,32 @@ def test_no_shift_meets_contention_on_a_full_tree(tree):
     assert worst_shift(g, r.lft, compute_node_order(g)) == 1
 
 
+@pytest.mark.parametrize("lmc", [1, 3])
+@pytest.mark.parametrize("make", [lambda: clos(8, 4, 4), lambda: kary_tree(3, 3, True), lambda: kary_tree(4, 3)])
+def test_with_an_lmc_every_set_of_lids_is_as_free_of_contention(make, lmc):
+    """The law of LMC 0 for the n-th LIDs of all ports; and what LMC is for: the LIDs of a port take different links."""
+    whole = make()
+    g = wire(whole.n_switches, *parts_of(whole), lmc=lmc)
+    r = route(g, "ftree,updn")
+    assert r.engine == "ftree" and verify(g, r.lft).ok and not has_cycle(dependencies(g, r.lft, switches=True))
+    assert cut_off(g, r.lft) == []
+    for nth in range(1 << lmc):
+        assert worst_shift(g, r.lft, compute_node_order(g), nth) == 1
+    far, near = np.flatnonzero(~g.end_is_switch)[-1], int(g.end_switch[0])
+    links = {int(r.lft[near, int(g.end_lid[far]) + nth]) for nth in range(1 << lmc)}
+    ups = int(np.count_nonzero(g.end_switch[~g.end_is_switch] == near))
+    assert len(links) == min(1 << lmc, ups)
+
+
+def test_nue_spreads_base_lids_with_an_lmc_as_without():
+    whole = kary_tree(4, 3, True)
+    hosts = np.flatnonzero(~whole.end_is_switch)
+    g = wire(whole.n_switches, *parts_of(whole), lmc=3)
+    assert worst_shift(whole, route(whole, "nue").lft, hosts) == worst_shift(
+        g, route(g, "nue").lft, np.flatnonzero(~g.end_is_switch)
+    )
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_shuffled_guids_change_nothing(seed):
     """The index, not the GUIDs or the cabling order, keeps the planes aligned."""
@@ -100,7 +127,6 @@ def test_loads_of_a_full_tree_are_even_at_every_level():
 @pytest.mark.parametrize(
     "make, reason",
     [
-        (lambda: clos(3, 2, 2, lmc=1), "LMC > 0"),
         (lambda: wire(1, [], [(0, 1), (0, 2)]), "make no tree"),
         (lambda: ring(4), "every switch has compute nodes"),
         (lambda: wire(3, [(0, 1, 2, 1), (1, 1, 2, 2), (0, 2, 1, 2), (0, 3, 2, 3)], [(0, 5), (1, 5)]), "differ in parallel cables up"),

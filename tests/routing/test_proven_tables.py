@@ -4,12 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softib.routing.credit_loops import can_loop, has_credit_loop
 from softib.routing.engine import route
 from softib.routing.proven_tables import ProvenTables
 from softib.routing.reach import lost_pairs
-from softib.routing.roots import rank_switches, top_down
-from softib.routing.tables import ordered_hops, tables
 from softib.routing.verify import verify
 from tests.routing.fabrics import clos, kary_tree
 from tests.routing.lab import changed, graphs
@@ -55,17 +52,3 @@ def test_only_the_columns_that_use_a_cable_are_walked():
     lost = proven.lost_pairs(other, lft)
     assert lost == verify(other, lft).unreachable > 0
     assert 0 < proven.walked < len(g.end_lid)
-
-
-@given(graphs(most=6), st.integers(0, 2**32 - 1))
-def test_a_loop_of_credits_found_from_some_destinations_is_one_of_all(g, seed):
-    """Tables by up*/down* but for some destinations, whose entries are any."""
-    rng = np.random.default_rng(seed)
-    root = np.array([rng.integers(0, g.n_switches)], np.int32)
-    ranks = rank_switches(g, root)
-    d = ordered_hops(g, top_down(g, np.where(ranks < 0, ranks.max(initial=0) + 1, ranks)))
-    lft = tables(g, d)
-    ends = rng.choice(len(g.end_lid), min(3, len(g.end_lid)), replace=False)
-    at = g.end_lid[ends]
-    lft[:, at] = rng.integers(0, 5, (g.n_switches, len(at)))
-    assert can_loop(g, lft, d.down, ends) == has_credit_loop(g, lft)

@@ -6,24 +6,13 @@ import pytest
 
 from softib.routing.engine import RouteOptions, route
 from tests.routing import stock_sm
-from tests.routing.torus_conf_mutants import MUTANTS, TORI
-
-TAKEN = """
-110001010001100010000011010110
-111101010001100010000011010110
-0101010011000111110001001001100100100010
-"""
-"""By file, in order: 1 where OpenSM 3.3.23 routed by torus-2QoS, 0 where it fell back. The slow test below asks it again."""
-
-
-def _verdicts() -> list[int]:
-    return [int(c) for c in TAKEN if c in "01"]
+from tests.routing.torus_conf_mutants import MUTANTS, TORI, verdicts
 
 
 @pytest.mark.parametrize("name", TORI)
 def test_files_are_taken_and_refused_as_opensm_does(name):
-    assert len(_verdicts()) == len(MUTANTS) == 100
-    for number, ((torus, text), taken) in enumerate(zip(MUTANTS, _verdicts(), strict=True)):
+    assert len(verdicts()) == len(MUTANTS) == 100
+    for number, ((torus, text), taken) in enumerate(zip(MUTANTS, verdicts(), strict=True)):
         if torus == name:
             found = route(TORI[name].graph, "torus-2QoS", RouteOptions(torus_config=text))
             assert (found.engine == "torus-2QoS") == bool(taken), (number, text, found.notes)
@@ -49,4 +38,4 @@ def test_opensm_takes_and_refuses_what_is_recorded(stock, tmp_path):
                 )
                 said[number] = int("torus-2QoS tables configured on all switches" in log)
     print("".join(str(said[n]) for n in range(len(MUTANTS))))
-    assert [said[n] for n in range(len(MUTANTS))] == _verdicts()
+    assert [said[n] for n in range(len(MUTANTS))] == verdicts()

@@ -40,12 +40,14 @@ def test_any_table_is_judged_as_plain_walks_judge_it(g, seed, wrong):
     assert (p.ca_ca.total, p.ca_switch.total) == (n * (n - 1), n * (ends - n))
     for pairs in (p.ca_ca, p.ca_switch, p.switch_switch):
         assert pairs.arrived + pairs.dead_end + pairs.loop + pairs.misdelivered == pairs.total
-    edges = dependencies(g, lft)
+    edges, of_all = dependencies(g, lft), dependencies(g, lft, switches=True)
     assert (p.credit_loop is not None) == has_cycle(edges)
-    assert (p.channels, p.dependencies) == (len(edges), sum(map(len, edges.values())))
-    if p.credit_loop:
-        check_cycle(edges, p.credit_loop)
-        assert len(p.credit_loop) == shortest(edges)
+    assert (p.credit_loop is not None or p.switch_loop is not None) == has_cycle(of_all)
+    assert (p.channels, p.dependencies) == (len(of_all), sum(map(len, of_all.values())))
+    for loop, of in ((p.credit_loop, edges), (p.switch_loop, of_all)):
+        if loop:
+            check_cycle(of, loop)
+            assert len(loop) == shortest(of)
 
 
 def shortest(edges):
@@ -79,12 +81,14 @@ def test_paths_through_sls_and_vls_are_judged_as_plain_walks_judge_them(g, seed,
         vl_of = lambda a, b: lambda s, i, o: int(path_sl[a, b]) % data_vls
     p = verify(g, lft, path_sl, sl2vl, data_vls)
     told = lambda a, b: path_sl[a, b] != NO_PATH
-    edges = dependencies(g, lft, vl_of, told)
-    # With several SLs, a cycle that only packets to switches' own LIDs make stands apart.
+    edges = dependencies(g, lft, vl_of, told, switches=True)
+    # A cycle that only packets of switches make stands apart; with several SLs, one of packets to their own LIDs, too.
     between = dependencies(g, lft, vl_of, lambda a, b: told(a, b) and not g.end_is_switch[b])
     assert (p.credit_loop is not None or p.switch_loop is not None) == has_cycle(edges)
     if len(np.unique(path_sl[path_sl != NO_PATH])) > 1:
         assert (p.credit_loop is not None) == has_cycle(between)
+    else:
+        assert (p.credit_loop is not None) == has_cycle(dependencies(g, lft, vl_of, told))
     assert (p.channels, p.dependencies) == (len(edges), sum(map(len, edges.values())))
     for loop in (p.credit_loop, p.switch_loop):
         if loop:

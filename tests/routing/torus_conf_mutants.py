@@ -6,7 +6,7 @@ import random
 
 from tests.routing.torus_lab import Lab
 
-__all__ = ["MUTANTS", "TORI"]
+__all__ = ["MUTANTS", "TORI", "verdicts"]
 
 TORI = {"4x3x1": Lab(4, 3, 1), "3x3x3": Lab(3, 3, 3)}
 KEYWORDS = ("torus", "mesh", "xp_link", "xm_link", "yp_link", "zm_link", "x_dateline", "y_dateline", "z_dateline", "port_order", "next_seed",
@@ -59,3 +59,14 @@ def _mutants() -> list[tuple[str, str]]:
 
 MUTANTS = _mutants()
 """(name of the torus, text of the file)"""
+TAKEN = """
+110001010001100010000011010110
+111101010001100010000011010110
+0101010011000111110001001001100100100010
+"""
+"""By file, in order: 1 where OpenSM 3.3.23 routed by torus-2QoS, 0 where it fell back. A slow test asks it again."""
+
+
+def verdicts() -> list[int]:
+    """:data:`TAKEN` as numbers."""
+    return [int(c) for c in TAKEN if c in "01"]

@@ -10,7 +10,7 @@ import pytest
 
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
-from softib.iba.rates import SPEED_BY_NAME
+from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
 from softib.sim.ends import end_ports
@@ -39,13 +39,12 @@ def star(hosts: int = 8) -> Fabric:
 
 def unloaded_ps(fabric: Fabric, hops: int) -> int:
     """Adapters, cables of 10 m at 5 ns/m, and a switch for each hop but the first."""
-    speed = SPEED_BY_NAME[_generation(fabric)]
-    return int(speed.adapter_ns * 1000 + path_ps(fabric, hops))
+    return ADAPTER_OF[_generation(fabric)].pair_latency_ns * 1000 + path_ps(fabric, hops)
 
 
 def path_ps(fabric: Fabric, hops: int) -> int:
     """The same without the adapters."""
-    return hops * 10 * 5000 + (hops - 1) * SPEED_BY_NAME[_generation(fabric)].switch_ns * 1000
+    return hops * 10 * 5000 + (hops - 1) * SWITCH_OF[_generation(fabric)].latency_ns * 1000
 
 
 def _generation(fabric: Fabric) -> str:

@@ -177,7 +177,7 @@ def test_computations_are_no_messages(fabric, tmp_path):
     found = softib.simulate(fabric, str(tmp_path / "x.goal"))
     document = found.to_json()
     assert document["messages"] == 1 and document["bytes"] == 8 and document["computations"] == 4
-    assert "1 messages" in repr(found)
+    assert "1 message in" in repr(found)
 
 
 @pytest.mark.parametrize(("size", "targets"), [(8, 1), (256, 1), (4096, 1), (4096, 3)])

@@ -62,4 +62,7 @@ def test_switches_are_asked_a_few_times_and_no_more():
         room.step()
         room.now += 4 * MS
     ends_of_cable = 2
-    assert 0 < sum(asked) <= 5 * ends_of_cable and room.manager.sm.sweeps == sweeps
+    later = (
+        room.manager.sm.sweeps - sweeps
+    )  # for the trap of the switch that had no path to the manager until the tables were new: it repeats it
+    assert 0 < sum(asked) <= 5 * ends_of_cable and later == 1

@@ -102,6 +102,21 @@ def test_groups_by_guid_range_name_partition_and_kind(lab):
     assert sl(a, h, 1, 5) == 4
 
 
+def test_quotes_are_openSMs_and_a_group_that_nobody_is_in_is_said(lab):
+    """osm_qos_parser_l.l: what is in quotes is one text, commas and blanks included; the last slash divides node and port, which is a number of any base."""
+    a, h = lab(
+        "port-groups\n" + group("named", 'port-name: "host-0003/P1" , host-0004/p0x1') + group('"two words"', 'port-name: "a, b/P1"')
+        + group("wrong", "port-guid: 0x1234") + "end-port-groups\n" + LEVELS
+        + rules('source: "named"\nqos-level-name: "slow"', 'source: "two words", wrong\nqos-level-name: slow')
+    )  # fmt: skip
+    assert [sl(a, h, s, 1) for s in range(5)] == [1, 1, 3, 3, 1]
+    said = [n for n in a.sm.report.notes if "QoS policy" in n]
+    assert len(said) == 2 and "'two words'" in said[0] and "'wrong'" in said[1]
+    for wrong in ("host-0003", "host-0003/Q1", "host-0003/P0", 'a", b'):
+        with pytest.raises(InputError, match="port-name"):
+            parse_policy("port-groups\n" + group("g", f"port-name: {wrong}") + "end-port-groups\n" + LEVELS)
+
+
 def test_a_rule_with_both_ends_needs_both_and_the_first_that_fits_counts(lab):
     a, h = lab(
         "port-groups\n" + group("a", "port-guid: @1") + group("b", "port-guid: @2, @3") + "end-port-groups\n" + LEVELS

@@ -78,7 +78,7 @@ def test_what_is_wrong_is_named(ask, path, status, says):
 
 
 def test_what_was_sent_is_not_sent_back(ask):
-    assert ask(f"search?q={'a' * 5000}", 422)["detail"] == "q: String should have at most 200 characters"
+    assert ask(f"search?q={'a' * 5000}", 422)["detail"] == "q: must have at most 200 characters"
 
 
 def test_what_is_served_without_a_report_says_so(served):

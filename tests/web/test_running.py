@@ -57,6 +57,8 @@ def test_a_running_fabric_is_served_by_mads(softib):
         told = server.get("fabric")
         assert (told["switches"], told["hosts"], told["cables"], told["running"]) == (6, 8, 16, True)
         assert told["managers"][0]["state"] == "MASTER" and told["jobs"] == 1
+        worse = [row["code"] for row in server.get("findings")["rows"] if row["severity"] != "info"]
+        assert worse == [], "what softib check says of the same fabric"
         hops = server.get("path?a=host-0001&b=host-0003")["hops"]
         assert hops[0]["node"] == "host-0001" and hops[-1]["to"] == "host-0003"
         # What is planted is not seen; what it does to counters is.

@@ -19,7 +19,7 @@ __all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "OUTCOME_FIELDS", "Outcome", "Tabl
 
 FABRIC_FIELDS = (
     "node_type", "node_nports", "node_base", "node_guid", "sys_guid", "vendor_id", "device_id", "revision",
-    "node_desc", "switch_of_node", "port_node", "port_num", "port_guid", "port_peer", "port_info",
+    "node_strict", "node_desc", "switch_of_node", "port_node", "port_num", "port_guid", "port_peer", "port_info",
     "port_mlnx_speed", "pkey_base", "pkey_cap", "guid_base", "sl2vl_base", "vl_arb", "switch_info", "lft", "mft",
     "pkeys", "guids", "sl2vl", "op_code", "sample_control", "sample_ps", "sample_count", "class_traps",
     "port_info_ext", "cc_key_info", "cc_log", "cc_port_setting", "cc_ca_setting", "cc_table", "cc_switch_setting",

@@ -56,7 +56,7 @@ class RoutingPart:
 
     ``tables`` is the engine that made the tables in the end, where ``engine`` fell back to it.
     ``credit_loop`` is None or the cycle as (node, portnum, vl). ``unreachable`` counts CA→CA and CA→switch pairs that do not arrive, ``loops`` those of them that run in circles,
-    ``ports_without_lid`` cabled ports of channel adapters that have no LID (they are in no pair), ``switch_unreachable`` switch→switch pairs (None = not judged). ``hops`` is {hops: CA→CA pairs}.
+    ``ports_without_lid`` cabled ports of channel adapters that have no LID (they are in no pair), ``switch_unreachable`` pairs of a switch and an end port that do not arrive (None = not judged). ``hops`` is {hops: CA→CA pairs}.
     ``more`` are further figures for ``--json``, ``facts`` the same for people.
     """
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Alternative", "Explanation", "Hop", "explain", "explain_routed"]
 
 MOST_HOPS = 64
+BASE, FULL = 0x7FFF, 0x8000
+"""Bits of a P_Key: the partition, and full membership."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,10 @@ class Explanation:
     reasons: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        end = f"{len(self.hops)} hops" if not self.ended else f"ends: {self.ended}"
+        return f"<Explanation of {self.a} → {self.b} by {self.engine}: {end}, SL {self.sl}>"
+
     def to_json(self) -> dict[str, Any]:
         """As ``softib path --json`` and ``softib sm explain --json`` print it below their schema."""
         from dataclasses import asdict
@@ -78,10 +84,15 @@ def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str 
     if not found.slid or not found.dlid:
         found.ended = f"{f.port_name(a if not found.slid else b)} has no LID: no subnet manager was there yet"
         return found
+    if a == b:
+        found.reasons.append("Packets to a port's own LID stay inside its adapter or switch.")
+        return found
     graph = graph_of(f)
     distance = _distances(f, graph, b)
     _walk(f, graph, distance, found, a, b)
-    _judge(f, found)
+    if not found.ended:
+        found.ended = _partitions_apart(f, a, b)
+    _judge(f, found, b)
     return found
 
 
@@ -120,6 +131,28 @@ def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
             "the subnet administration has no path record: the ports share no partition of which one is a full member, or no route leads there",
         )
     return sl, source, ""
+
+
+def _partitions_apart(f: Fabric, a: int, b: int) -> str:
+    """Why each of two adapters drops the other's packets: no P_Key is shared by a full member and another one (IBA 10.9.3); "" where one is, and
+    where one end is a switch (management alone)."""
+    if f.is_switch[f.port_node[[a, b]]].any():
+        return ""
+    held = [_pkeys(f, port) for port in (a, b)]
+    shared = {k & BASE for k in held[0]} & {k & BASE for k in held[1]}
+    if any(k in held[0] or k in held[1] for k in (FULL | base for base in shared)):
+        return ""
+    lists = [
+        f"{f.port_name(port)} holds {', '.join(f'{k:#06x}' for k in keys) or 'none'}"
+        for port, keys in zip((a, b), held, strict=True)
+    ]
+    why = "both are limited members of what they share" if shared else "no P_Key is shared"
+    return f"{why}, so each drops the packets of the other: {'; '.join(lists)}"
+
+
+def _pkeys(f: Fabric, port: int) -> list[int]:
+    first = int(f.pkey_base[port])
+    return [int(k) for k in f.pkeys[first : first + int(f.pkey_cap[port])] if int(k) & BASE]
 
 
 def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
@@ -215,12 +248,16 @@ def _vl(f: Fabric, out: int, in_port: int, sl: int) -> int:
     return pair >> 4 if sl % 2 == 0 else pair & 15
 
 
-def _judge(f: Fabric, found: Explanation) -> None:
+def _ports(numbers: str) -> str:
+    return f"ports {numbers} lead" if "," in numbers else f"port {numbers} leads"
+
+
+def _judge(f: Fabric, found: Explanation, b: int) -> None:
     """Sentences: why this path, and what would change it."""
     switches = [h for h in found.hops if h.in_port is not None or h.lids]
     if found.ended or not switches:
         return
-    passed = len(switches)
+    passed = len(switches) + bool(f.is_switch[f.port_node[b]])
     if found.shortest is not None and passed == found.shortest:
         found.reasons.append(f"It is a shortest path: {passed} switch{'es' if passed > 1 else ''}.")
     elif found.shortest is not None:
@@ -233,13 +270,12 @@ def _judge(f: Fabric, found: Explanation) -> None:
             continue
         least = min(x.lids for x in hop.alternatives)
         ports = ", ".join(str(x.portnum) for x in hop.alternatives[:12]) + (" …" if len(hop.alternatives) > 12 else "")
-        why = (
-            f"port {hop.out_port} carries {hop.lids} end-port LIDs, the others {least} to {max(x.lids for x in hop.alternatives)}: the engine"
-            " spreads destinations evenly, and this one fell here in its order of LIDs"
-        )
-        found.reasons.append(f"At {hop.node}, ports {ports} lead on a shortest path too; {why}.")
+        most = max(x.lids for x in hop.alternatives)
+        others = f"{least} to {most}" if least < most else f"{least}"
+        why = f"the LFT entry of LID {found.dlid} is port {hop.out_port}, which carries {hop.lids} end-port LIDs; the others carry {others}"
+        found.reasons.append(f"At {hop.node}, {_ports(ports)} on a shortest path too; {why}.")
         found.changes.append(
-            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through one of ports {ports}."
+            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through port {ports.replace(', ', ' or ')}."
         )
     if not found.changes:
         found.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softib.analysis import routed
 from softib.analysis.model import Counts, Report
@@ -12,7 +12,10 @@ from softib.errors import InputError, LimitError, PeerError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.iba.devices import is_aggregation_node
 from softib.jit import small_work_in_python
-from softib.workloads.traffic_matrix import matrix_of, read_rows
+
+if TYPE_CHECKING:
+    from softib.workloads.traffic_data import TrafficData
+    from softib.workloads.traffic_matrix import TrafficFile
 
 __all__ = ["build", "checked", "counts_of"]
 
@@ -56,11 +59,11 @@ def build(
     lfts: str | None = None,
     guid_files: Mapping[str, str | None] | None = None,
     seed: int = 0,
-    traffic: str | None = None,
+    traffic: TrafficFile | TrafficData | None = None,
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
-    """Bring up (or read tables), prove, check, predict, also ``traffic`` (the path of a matrix). ``guid_files`` are paths by
+    """Bring up (or read tables), prove, check, predict, also ``traffic`` (a matrix). ``guid_files`` are paths by
     OpenSM's option (``root_guid_file`` ...). ``steps`` is entered with the name of each step.
 
     What cannot be done with this fabric (too many LIDs, nothing that answers) is a note of the report, not an error.
@@ -70,7 +73,6 @@ def build(
     routed.check_choice(engine, lfts)
     plans = (plan,) if isinstance(plan, str) else tuple(plan)
     wanted = _read_plans(plans)
-    rows = None if traffic is None else read_rows(traffic)
     report = Report(
         source,
         result.format,
@@ -86,20 +88,22 @@ def build(
     with steps("checks"):
         _check(report, result, wanted, found, remedy)
     if found is not None and predicted:
-        _predict(report, found, seed, traffic, rows, steps)
+        _predict(report, found, seed, traffic, steps)
     return report
 
 
-def _predict(report: Report, found: routed.Routed, seed: int, traffic: str | None, rows: Any, steps: Steps) -> None:
-    """Loads of the patterns and of ``rows`` (the matrix of the file ``traffic``), and what other engines would make of them."""
+def _predict(
+    report: Report, found: routed.Routed, seed: int, traffic: TrafficFile | TrafficData | None, steps: Steps
+) -> None:
+    """Loads of the patterns and of ``traffic``, and what other engines would make of them."""
     from softib.analysis.prediction import predict
     from softib.analysis.traffic import traffic_of
 
     with steps("prediction"):
         cut = report.recognised.bisection if report.recognised else None
         report.prediction = predict(found.fabric, found.graph, found.lft, seed=seed, cut=cut)
-        if rows is not None and report.prediction is not None:
-            matrix = matrix_of(str(traffic), rows, report.prediction.endpoints.name)
+        if traffic is not None and report.prediction is not None:
+            matrix = traffic.matrix(report.prediction.endpoints.name)
             report.traffic = traffic_of(found.fabric, report.prediction.network, matrix)
     if report.prediction is not None:
         from softib.analysis.engines import compare_engines

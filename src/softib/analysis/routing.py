@@ -27,7 +27,8 @@ def judge(
     proof.assumed = assumed
     notes = [*(notes or [])]
     if proof.switch_loop is not None:
-        notes.append(f"packets to switches' own LIDs alone make a credit loop of {len(proof.switch_loop)} channels")
+        which = "between switches" if proof.among_switches else "to and from switches"
+        notes.append(f"packets {which} alone make a credit loop of {len(proof.switch_loop)} channels")
     part = part_of(fabric, graph, proof, engine, origin, notes)
     part.ports_without_lid = _ports_without_lid(fabric, graph)
     _add_balance(part, fabric, graph, even)
@@ -76,7 +77,7 @@ def part_of(
         unreachable=proof.unreachable,
         loops=proof.ca_ca.loop + proof.ca_switch.loop,
         hops=proof.hops,
-        switch_unreachable=proof.switch_switch.lost,
+        switch_unreachable=proof.switch_unreachable,
         notes=with_names(notes, fabric),
         facts=[
             ("Virtual lanes in use", str(proof.vls)),
@@ -87,6 +88,7 @@ def part_of(
                 "ca_ca": _pairs(proof.ca_ca),
                 "ca_switch": _pairs(proof.ca_switch),
                 "switch_switch": _pairs(proof.switch_switch),
+                "switch_ca": _pairs(proof.switch_ca),
             },
             "hops_ca": {str(h): n for h, n in sorted(proof.hops_ca.items())},
             "channels": proof.channels,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from softib.api.frames import frame
 from softib.api.shown import Suggests, counted, html_table
+from softib.api.table import Table
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.api.fabric import Fabric
     from softib.fabric.diff import Change
 
@@ -55,9 +53,9 @@ class Changes(Suggests, Sequence["Change"]):
     def _with(self, found: Sequence[Change]) -> Changes:
         return Changes(found, self.before, self.after)
 
-    def table(self) -> polars.DataFrame:
+    def table(self) -> Table:
         """One row a change: kind, where, before, after, message."""
-        return frame({
+        return Table({
             "kind": [c.kind for c in self._found], "where": [", ".join(c.where) for c in self._found],
             "before": [c.before for c in self._found], "after": [c.after for c in self._found],
             "message": [c.message for c in self._found],

@@ -8,19 +8,20 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from softib.api.frames import frame, library
 from softib.api.progress import Notice, Steps, Timed, silent
 from softib.api.shown import Suggests
+from softib.api.table import Table, library
 from softib.errors import InputError, UnknownName
 from softib.source import warn
 
 if TYPE_CHECKING:
     import networkx
-    import polars
 
     from softib.api.graph import Drawing
+    from softib.api.node import Node
     from softib.fabric import model
     from softib.fabric.formats.base import Problem, ReadResult
+    from softib.fabric.node_finder import NodeFinder
     from softib.fabric.topologies.params import Kind
 
 __all__ = ["Fabric", "as_fabric", "generate", "load", "running", "topologies"]
@@ -46,6 +47,36 @@ class Fabric(Suggests):
     def __init__(self, result: ReadResult, source: str, chosen: dict[str, Any] | None = None):
         self._result, self.source, self._chosen = result, source, chosen
         self._seconds: dict[str, float] = {}
+        self._tables: dict[str, Table] = {}
+
+    def __getitem__(self, name: str) -> Node | dict[str, Any]:
+        """``fabric["leaf-1"]``: the :class:`Node` of this name or GUID; ``fabric["leaf-1[3]"]``: the row of that port.
+
+        Raises :class:`UnknownName` with the near names, :class:`InputError` for a name that several have.
+        """
+        from softib.api.node import item_of
+
+        return item_of(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        """Is there a node or port of this name?"""
+        if not isinstance(name, str):
+            return False
+        try:
+            return bool(self._finder.rows(name))
+        except UnknownName:
+            try:
+                return bool(self[name])
+            except InputError:
+                return False
+
+    __iter__ = None
+
+    @cached_property
+    def _finder(self) -> NodeFinder:
+        from softib.fabric.node_finder import NodeFinder
+
+        return NodeFinder(self._result.fabric)
 
     @property
     def name(self) -> str:
@@ -88,12 +119,17 @@ class Fabric(Suggests):
         return int(self._result.fabric.is_host.sum())
 
     @property
+    def adapters(self) -> int:
+        """How many channel adapters it has, SHARP aggregation nodes among them."""
+        return len(self._result.fabric.cas)
+
+    @property
     def cables(self) -> int:
         """How many cables it has."""
         return self._result.fabric.sizes.cables
 
-    def table(self, kind: str = "nodes") -> polars.DataFrame:
-        """``nodes``, ``ports`` or ``links`` as a polars table (``.to_pandas()`` for pandas).
+    def table(self, kind: str = "nodes") -> Table:
+        """``nodes``, ``ports`` or ``links`` as a table.
 
         Raises :class:`UnknownName` for another kind.
         """
@@ -101,20 +137,22 @@ class Fabric(Suggests):
 
         if kind not in KINDS:
             raise UnknownName("table of a fabric", kind, KINDS)
-        return frame(getattr(columns, kind)(self._result.fabric))
+        if kind not in self._tables:
+            self._tables[kind] = Table(getattr(columns, kind)(self._result.fabric))
+        return self._tables[kind]
 
     @property
-    def nodes(self) -> polars.DataFrame:
+    def nodes(self) -> Table:
         """One row a device: name, type, GUIDs, ports, device and vendor, firmware and temperature where recorded."""
         return self.table("nodes")
 
     @property
-    def ports(self) -> polars.DataFrame:
+    def ports(self) -> Table:
         """One row a port: node, number, label, GUID, LID, state, speed, width, Gb/s, and what its cable leads to."""
         return self.table("ports")
 
     @property
-    def links(self) -> polars.DataFrame:
+    def links(self) -> Table:
         """One row a cable between two ports: both ends, speed, lanes, Gb/s, length, medium, bit error rate."""
         return self.table("links")
 

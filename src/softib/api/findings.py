@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from softib.api.frames import frame
 from softib.api.shown import Suggests, counted, html_table
+from softib.api.table import Table
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis import model
     from softib.api.graph import Drawing
     from softib.diags.finding import Finding
@@ -93,9 +91,9 @@ class Findings(Suggests, Sequence["Finding"]):
 
         write_baseline(self._found, os.fspath(path))
 
-    def table(self) -> polars.DataFrame:
+    def table(self) -> Table:
         """One row a finding: severity, code, where (the ports or nodes), message, advice."""
-        return frame({
+        return Table({
             "severity": [f.severity.name.lower() for f in self._found],
             "code": [f.code for f in self._found],
             "where": [", ".join(map(str, f.where)) for f in self._found],

@@ -45,6 +45,9 @@ class Drawing:
     def __str__(self) -> str:
         return self._svg
 
+    def __repr__(self) -> str:
+        return f"<Drawing: {len(self._svg):,} characters of SVG; .save(path) writes it>"
+
     def _repr_svg_(self) -> str:
         return self._svg
 

@@ -68,7 +68,7 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
     """
     from softib.jit import cache_dir
 
-    _remove_leftovers()
+    _remove_stale_folders()
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
         folder = Path(name)
         (folder / "tree.yaml").write_text(TREE)
@@ -78,7 +78,7 @@ def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> tupl
     return sum(path.suffix in (".code", ".numba") for path in kept), cache_dir()
 
 
-def _remove_leftovers() -> None:
+def _remove_stale_folders() -> None:
     """Folders of runs that were killed: no process has the number in their name."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number = folder.name.removeprefix(PREFIX).partition("-")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from softib.api.changes import Changes
 from softib.api.fabric import Fabric, as_fabric, result_of
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from softib.api.monitor.diagnosing import Jobs
     from softib.api.running.running import RunningFabric
     from softib.routing.graph import SwitchGraph
+    from softib.workloads.traffic_data import TrafficData
+    from softib.workloads.traffic_matrix import TrafficFile
 
 __all__ = ["bring_up", "check", "diff", "engines", "predict", "report", "route", "verify"]
 
 Source: TypeAlias = "Fabric | RunningFabric | str | os.PathLike[str]"
-GuidFiles: TypeAlias = Mapping[str, str | None] | None
-Tables: TypeAlias = Callable[["SwitchGraph"], "np.ndarray"]
-Plan: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+GuidFiles: TypeAlias = "Mapping[str, str | None] | None"
+Tables: TypeAlias = "Callable[[SwitchGraph], np.ndarray]"
+Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def engines(names: str | None = None) -> list[str]:
@@ -173,12 +175,13 @@ def check(
     return found if baseline is None else found.new_since(baseline)
 
 
-def predict(source: Source, *, engine: str | None = None, seed: int = 0) -> Prediction:
+def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic: Any = None) -> Prediction:
     """What traffic reaches on the fabric as ``engine`` (default: as :func:`route`) routes it: effective bisection bandwidth,
-    shifts, all-to-all, incast. Raises :class:`InputError` with fewer than two hosts."""
+    shifts, all-to-all, incast; and what your own ``traffic`` (as :func:`report` takes it) takes: :attr:`Prediction.traffic`. Raises
+    :class:`InputError` with fewer than two hosts, and for traffic that does not fit them."""
     from softib.errors import InputError
 
-    made = report(source, engine=engine, seed=seed)
+    made = report(source, engine=engine, seed=seed, traffic=traffic)
     if made.prediction is None:
         why = "; ".join(made.notes) or "fewer than two host ports have an address"
         raise InputError(f"{made.fabric.name}: no traffic to predict: {why}")
@@ -187,10 +190,11 @@ def predict(source: Source, *, engine: str | None = None, seed: int = 0) -> Pred
 
 def report(
     source: Source, *, plan: Plan = (), engine: str | None = None, lfts: str | os.PathLike[str] | None = None,
-    guid_files: GuidFiles = None, traffic: str | os.PathLike[str] | None = None, seed: int = 0,
+    guid_files: GuidFiles = None, traffic: Any = None, seed: int = 0,
     steps: Steps = unwatched,
 ) -> Report:  # fmt: skip
-    """All of it: bring-up, proof, checks, prediction, also of the traffic matrix in the file ``traffic``."""
+    """All of it: bring-up, proof, checks, prediction, also of your own ``traffic``: the path of a traffic matrix, ``{(source, destination): bytes}``,
+    ``{source: {destination: bytes}}``, rows of these three, a DataFrame of pandas or polars, or a square array over all hosts."""
     from softib.analysis.pipeline import build
     from softib.analysis.routed import check_choice
 
@@ -200,7 +204,7 @@ def report(
     timed = Timed(steps)
     found = build(
         fabric.source, result_of(fabric), plan=_paths(plan), engine=engine, lfts=path, guid_files=guid_files, seed=seed,
-        traffic=None if traffic is None else os.fspath(traffic), steps=timed,
+        traffic=None if traffic is None else _traffic(traffic), steps=timed,
     )  # fmt: skip
     found.seconds.update(fabric.seconds | timed.seconds)
     return Report(found, fabric)
@@ -225,6 +229,16 @@ def _routing(found: Routed, fabric: Fabric) -> Routing:
 
     result = result_of(fabric)
     return Routing(found, Fabric(replace(result, fabric=found.fabric), fabric.source))
+
+
+def _traffic(given: Any) -> TrafficFile | TrafficData:
+    if isinstance(given, str | os.PathLike):
+        from softib.workloads.traffic_matrix import read_traffic
+
+        return read_traffic(os.fspath(given))
+    from softib.workloads.traffic_data import traffic_data
+
+    return traffic_data(given)
 
 
 def _paths(plan: Plan) -> tuple[str, ...]:

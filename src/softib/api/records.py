@@ -1,4 +1,4 @@
-"""What results consist of: findings, problems of reading, changes, kinds of topology with their parameters, paths."""
+"""What results consist of: findings, problems of reading, changes, kinds of topology with their parameters, paths; and workloads."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ from softib.fabric.diff import Change
 from softib.fabric.formats.base import Problem
 from softib.fabric.topologies.params import Kind, Parameter
 from softib.sm.dry_run import AttributeChange
+from softib.workloads.workload import Workload
 
-__all__ = ["AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"]
+__all__ = ["AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem", "Workload"]

@@ -10,13 +10,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from softib.api.findings import Findings
-from softib.api.frames import frame
 from softib.api.progress import Steps, Timed
 from softib.api.shown import Suggests, html_table
+from softib.api.table import Table
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis import model, prediction
     from softib.api.fabric import Fabric
     from softib.api.graph import Drawing
@@ -38,15 +36,23 @@ class Prediction(Suggests):
         """Effective bisection bandwidth, as a share of what the hosts' links can do (Hoefler et al. 2008)."""
         return self._found.bisection_relative
 
-    def table(self) -> polars.DataFrame:
+    @property
+    def traffic(self) -> dict[str, Any] | None:
+        """Your own traffic: ``bytes``, ``flows``, ``time_us`` until the busiest link has sent its part, ``hosts_us`` if nothing but the hosts' own
+        links limited it, ``relative`` of these, and the ``busiest`` links; None where none was given."""
+        from softib.analysis.traffic import traffic_json
+
+        return traffic_json(self._report.traffic)
+
+    def table(self) -> Table:
         """One row a pattern: flows, mean and worst relative rate, the largest load on one link."""
         p = self._found.patterns
-        return frame({
+        return Table({
             "pattern": [x.name for x in p], "what": [x.text for x in p], "flows": [x.flows for x in p],
             "relative": [x.relative for x in p], "worst": [x.worst for x in p], "largest_load": [x.most for x in p],
         })  # fmt: skip
 
-    def loads(self, pattern: str = "all-to-all") -> polars.DataFrame:
+    def loads(self, pattern: str = "all-to-all") -> Table:
         """One row a link between switches: switch, port, Gb/s, and the load of ``pattern`` in flows. Raises ``UnknownName``."""
         import numpy as np
 
@@ -59,7 +65,7 @@ class Prediction(Suggests):
         g, links = network.graph, network.n_links
         f = self.fabric.arrays
         switch = np.array([f.node_name(int(n)) for n in g.switch_node], object)
-        return frame({
+        return Table({
             "switch": switch[network.link_owner].tolist(), "port": np.asarray(g.out_port, np.int64),
             "gbps": network.rate[:links], "load": self._found.pattern(pattern).load[:links],
         })  # fmt: skip

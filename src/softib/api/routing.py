@@ -6,12 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from softib.api.frames import frame
 from softib.api.shown import Suggests, html_table
+from softib.api.table import Table
 
 if TYPE_CHECKING:
     import numpy as np
-    import polars
 
     from softib.analysis import routed
     from softib.analysis.path_explanation import Explanation
@@ -104,9 +103,9 @@ class Routing(Suggests):
         from softib.fabric.node_finder import NodeFinder
 
         finder = NodeFinder(self._found.fabric)
-        return explain_routed(self._found, finder.port(a), finder.port(b))
+        return explain_routed(self._found, finder.end(a), finder.end(b))
 
-    def table(self) -> polars.DataFrame:
+    def table(self) -> Table:
         """The tables as rows: switch, LID, egress port, and the host or switch that owns the LID."""
         import numpy as np
 
@@ -119,7 +118,7 @@ class Routing(Suggests):
             owner[first : first + (1 << int(f.lmc[port]))] = f.port_node[port]
         row, lid = np.nonzero((lft != LFT_NO_ROUTE) & (owner >= 0))
         switches, names = np.array(self.switch_names, object), np.array(f.node_names(), object)
-        return frame({"switch": switches[row].tolist(), "lid": lid, "egress_port": lft[row, lid].astype(np.int64),
+        return Table({"switch": switches[row].tolist(), "lid": lid, "egress_port": lft[row, lid].astype(np.int64),
                       "destination": names[owner[lid]].tolist()})  # fmt: skip
 
     @property

@@ -6,11 +6,18 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from softib.api.arguments import checked_methods
+
 __all__ = ["Suggests", "counted", "html_table"]
 
 
 class Suggests:
-    """A name that an object does not have raises an :class:`AttributeError` with the names that look like it."""
+    """A name that an object does not have raises an :class:`AttributeError` with the names that look like it; arguments of its methods are of the
+    types that these say."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        checked_methods(cls)
 
     def __getattr__(self, name: str) -> Any:
         from softib.errors import nearest
@@ -23,8 +30,10 @@ class Suggests:
 
 
 def counted(names: list[str]) -> str:
-    """``2 error, 1 info``."""
-    return ", ".join(f"{names.count(n)} {n}" for n in dict.fromkeys(names))
+    """``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
+    several = {"error": "errors", "warning": "warnings"}
+    found = [(n, names.count(n)) for n in dict.fromkeys(names)]
+    return ", ".join(f"{count} {several.get(n, n) if count != 1 else n}" for n, count in found)
 
 
 def html_table(head: Sequence[str], rows: Any) -> str:

@@ -93,7 +93,7 @@ def _past(history: str, served: Served) -> Past | PastServer:
 
 
 def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notice, steps: Steps) -> Served:
-    from softib.monitor.opening import is_live, open_source
+    from softib.monitor.opening import PREFIX, is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
     from softib.web.served import Served
@@ -105,7 +105,14 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
         collector = Collector(name, lambda: open_source(name))
         explain = _explain(name, _sl_of(name), collector)
-        return Served(name, collector=collector, every_s=every, explain=explain, steps=steps)
+        return Served(
+            name,
+            collector=collector,
+            every_s=every,
+            explain=explain,
+            steps=steps,
+            laboratory=not name.startswith(PREFIX),
+        )
     result = load(name, [], None, notice=notice)
     explain = _explain_at_rest(Fabric(result, name))
     return Served(result.fabric.name or os.path.basename(name), lambda: _copy(result), explain=explain)
@@ -139,10 +146,10 @@ def _explain(name: str, sl_of: Sl, collector: Collector | None = None) -> Callab
         from softib.fabric.node_finder import NodeFinder
 
         finder = NodeFinder(fabric)
-        ports = finder.port(a), finder.port(b)
+        ports = finder.end(a), finder.end(b)
         watch = None if collector is None else collector.watch
         manager = {} if watch is None else watch.manager.reported.get("sm", {})
-        engine = manager.get("engine_used") or manager.get("engine") or "an engine that nobody told"
+        engine = manager.get("engine_used") or manager.get("engine") or "unknown"
         return explain(fabric, *ports, engine, *sl_of(*(int(fabric.lid[p]) for p in ports))).to_json()
 
     return explained

@@ -17,7 +17,7 @@ SHOW_S = 10.0
 @click.command()
 @click.argument("source", metavar="SOURCE|HOSTS", shell_complete=completing.sources)
 @click.option("--launcher", type=click.Choice(["local", "ssh", "srun"]),
-              help="How programs start on hosts (default: local for a running fabric, else ssh).")  # fmt: skip
+              help="How programs start on hosts (default: local for a running fabric, ssh for HOSTS; the hosts of a file need it).")  # fmt: skip
 @click.option("--ssh-config", metavar="FILE", default="", type=click.Path(dir_okay=False),
               help="ssh's configuration file, where it is not the user's (ssh -F).")  # fmt: skip
 @click.option("--hosts", metavar="HOSTS", help="These hosts alone: a file with one a line, or node[001-016].")

@@ -52,9 +52,9 @@ UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True,
               help="How findings are printed: csv for tables, SARIF 2.1.0, JUnit XML for CI servers.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: --format json.")
-@table_options
 @source_options
 @guid_file_options
+@table_options
 def command(
     source: str, plans: tuple[str, ...], every: bool, severity: str, ignored: tuple[str, ...], baseline: str | None,
     write_baseline: str | None, jobs_file: str | None, form: str, as_json: bool, engine: str | None, lfts: str | None, ibnl: tuple[str, ...], node_name_map: str | None,

@@ -6,18 +6,31 @@ import click
 
 from softib.cli import completing
 from softib.cli.output import print_document, print_notice, print_problems, problems_of, show_progress, source_options
+from softib.foreign_text import shown
 
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.argument("dest", type=click.Path())
+@click.argument("dest", type=click.Path(), required=False)
 @click.option("--to", "to", metavar="FORMAT", help="Format to write; without it the suffix of DEST says it.")
+@click.option(
+    "--explain", is_flag=True, help="SOURCE is a cabling list (CSV or Excel): show what each heading was taken for."
+)
+@click.option("--match", "fabric", metavar="FABRIC", shell_complete=completing.sources,
+              help="SOURCE is a cabling list with other names than FABRIC's: propose a node-name-map by the cables, and write it to DEST.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 def command(
-    source: str, dest: str, to: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None
+    source: str,
+    dest: str | None,
+    to: str | None,
+    explain: bool,
+    fabric: str | None,
+    as_json: bool,
+    ibnl: tuple[str, ...],
+    node_name_map: str | None,
 ) -> int:
-    """Read SOURCE (any known format) and write it to DEST.
+    """Read SOURCE (any known format) and write it to DEST; with --explain, show how a cabling list is read.
 
     What the writer had to change so that its readers can load the file, and records of SOURCE that could not be read,
     are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts (.lft),
@@ -25,18 +38,55 @@ def command(
     """
     import softib
 
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
-    notes = fabric.save(dest, to)
+    if explain:
+        return _explain(source, dest, as_json)
+    if fabric is not None:
+        return _match(source, dest, fabric)
+    if dest is None:
+        raise click.UsageError("DEST is missing: the file to write")
+    loaded = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
+    notes = loaded.save(dest, to)
     if as_json:
-        wrote = {"switches": fabric.switches, "cas": fabric.hosts, "links": fabric.cables}
-        print_document("convert", dest=dest, read_as=fabric.format, wrote=wrote, notes=notes,
-                       problems=problems_of(fabric.problems))  # fmt: skip
+        wrote = {"switches": loaded.switches, "cas": loaded.adapters, "links": loaded.cables}
+        print_document("convert", dest=dest, read_as=loaded.format, wrote=wrote, notes=notes,
+                       problems=problems_of(loaded.problems))  # fmt: skip
         return 0
-    print_problems(fabric.problems)
+    print_problems(loaded.problems)
     for note in notes:
         print_notice(note)
     click.echo(
-        f"{dest}: {fabric.switches} switches, {fabric.hosts} channel adapters, {fabric.cables} cables "
-        f"(read as {fabric.format}; {len(notes)} changes, {len(fabric.problems)} records with problems)"
+        f"{dest}: {loaded.switches} switches, {loaded.adapters} channel adapters, {loaded.cables} cables "
+        f"(read as {loaded.format}; {_count(len(notes), 'change')}, {_count(len(loaded.problems), 'record')} with problems)"
     )
     return 0
+
+
+def _explain(source: str, dest: str | None, as_json: bool) -> int:
+    """What the headings of a cabling list were taken for; DEST gets its cables as a point-to-point sheet. 1 where no row is a cable."""
+    import softib
+
+    read = softib.cabling_list(source)
+    if dest is not None:
+        read.save(dest)
+    if as_json:
+        print_document("convert-explain", **read.to_json())
+    else:
+        print_problems(read.problems)
+        click.echo(read.explain())
+    return 0 if read.cables else 1
+
+
+def _match(source: str, dest: str | None, fabric: str) -> int:
+    """The names of FABRIC's nodes as the list has them, for a person to look at."""
+    import softib
+
+    proposal = softib.cabling_list(source).match(fabric)
+    click.echo("\n".join(proposal.lines()))
+    if dest is not None:
+        proposal.write(dest)
+        click.echo(shown(f"{dest}: look at it, then: softib check {fabric} --plan {source} --node-name-map {dest}"))
+    return 0
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"

@@ -32,23 +32,32 @@ from softib.cli.output import Compiling, print_notice
 )
 @click.option("--history", metavar="DIR", help="Keep every interval as Parquet in this directory.")
 @click.option(
-    "--keep-days", type=click.FloatRange(0.0), default=30.0, show_default=True, help="Of the history; 0: for ever."
+    "--keep-days",
+    type=click.FloatRange(0.0),
+    default=30.0,
+    show_default=True,
+    help="Of the history, and of what is down; 0: for ever.",
 )
+@click.option("--expect", metavar="FILE", help="A plan or a discovery: its devices and cables must be there.")
 @click.option(
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
 )
 @click.option("--fabric", metavar="FILE", help="The fabric whose ports files of counters alone name.")
 def command(
-    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, once: bool, fabric: str | None,
+    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, expect: str | None, once: bool, fabric: str | None,
 ) -> int:  # fmt: skip
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
     SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape gets the last one, and what nobody answered in it is
     absent. With --once also one or two files that others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …). docs/monitoring.md lists every metric.
 
+    What was seen and is down stays (softib_device_up, softib_link_up, softib_port_state), also when the exporter is restarted, until it comes back or
+    'softib exporter forget SOURCE [NAME...]' removes it: everything that is down, or the devices and ports named.
+
     \b
     softib exporter pod                        # a fabric of 'softib up'
     softib exporter umad:mlx5_0 --every 30     # hardware
+    softib exporter forget pod leaf-2          # it was taken out for good
     softib exporter old.db_csv new.db_csv --once > /var/lib/node_exporter/ib.prom
     """
     import os
@@ -56,6 +65,12 @@ def command(
     import softib
 
     softib.on_compiling(Compiling())
+    if sources[0] == "forget":
+        if len(sources) == 1:
+            raise softib.InputError("forget: name the SOURCE of the exporter: softib exporter forget SOURCE [NAME...]")
+        ports = softib.Exporter.forget(*sources[1:])
+        click.echo(f"forgot {', '.join(ports)}" if ports else "nothing is down")
+        return 0
     if once and all(os.path.isfile(s) for s in sources):
         click.echo(softib.Exporter.text_of(*sources, names=names, fabric=fabric), nl=False)
         return 0
@@ -67,6 +82,8 @@ def command(
         in_flight=in_flight, notice=print_notice,
     )  # fmt: skip
     with exporter:
+        if expect is not None:
+            exporter.expect(expect)
         if once:
             click.echo(exporter.once(), nl=False)
             return 0

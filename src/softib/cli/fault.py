@@ -17,12 +17,17 @@ _RATES = {
     "ber": "ber", "attenuation": "db", "weak-laser": "db", "hot-module": "celsius", "slow-port": "gbps", "flow-control": "share",
 }  # fmt: skip
 """Kind → the option that its RATE is."""
+_DONE = {
+    "ber": ("bit error rate {:g}", "no bit errors"), "attenuation": ("{:g} dB of light lost", "no light lost"), "weak-laser": ("its laser sends {:g} dB less", "its laser is well"),
+    "hot-module": ("its module has {:g} °C", "its module has 0 °C"), "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
+    "flow-control": ("leaves out {:.0%} of its flow-control packets", "sends all flow-control packets"),
+}  # fmt: skip
+"""Kind → what was done, with RATE and where that is 0."""
 
 
 @click.command()
 @click.argument("kind", type=click.Choice(_KINDS))
-@click.argument("where", metavar="[NODE[PORT]]", required=False, shell_complete=completing.nodes)
-@click.argument("rate", metavar="[RATE]", type=float, required=False)
+@click.argument("locations", metavar="[NODE[PORT]]... [RATE]", nargs=-1, shell_complete=completing.nodes)
 @click.option("--period", "period_s", type=float, metavar="S", help="flap: seconds between two falls (default 2).")
 @click.option("--down", "down_s", type=float, metavar="S", help="flap: seconds each lasts (default: half a period).")
 @click.option("--count", type=int, metavar="N", help="flap: how many (default: until clear or link-up).")
@@ -37,7 +42,7 @@ _RATES = {
     "--fabric", metavar="N", shell_complete=completing.fabrics, help="The running fabric (default: the only one)."
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
-def command(kind: str, where: str | None, rate: float | None, fabric: str | None, as_json: bool, **options: Any) -> int:
+def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: bool, **options: Any) -> int:
     """Break or mend a running fabric. Both ends of a link change; switches send trap 128.
 
     \b
@@ -55,39 +60,72 @@ def command(kind: str, where: str | None, rate: float | None, fabric: str | None
     list                             what there is
     clear [NODE[PORT]|NODE]          mends it, or everything
 
+    Several places are changed at once, by name or pattern: 'leaf-3[*]', 'leaf-*[1-4,9]', 'spine-?'.
+
     Example: softib fault flap 'leaf-3[40]' --period 1 --count 10
     """
     import softib
     from softib.errors import InputError
 
+    where, rate = _locations(kind, locations)
     if rate is not None:
         name = _RATES.get(kind)
         if name is None:
             raise InputError(f"fault {kind} takes no RATE ({rate:g}); {', '.join(_RATES)} do")
         options[name] = rate
-    if kind == "list" and where is not None:
+    if kind == "list" and where:
         raise InputError("fault list takes no place; it lists all faults")
     given = {k: v for k, v in options.items() if v is not None}
-    reply = softib.RunningFabric(fabric).fault(kind, where, **given)
+    reply = softib.RunningFabric(fabric).fault(kind, where[0] if len(where) == 1 else where or None, **given)
     if as_json:
         print_document("fault", **reply)
         return 0
-    for line in _lines(kind, reply):
+    for line in _lines(kind, reply, given):
         click.echo(shown(line), err=kind != "list")
     return 0
 
 
-def _lines(kind: str, reply: dict[str, Any]) -> list[str]:
+def _locations(kind: str, locations: tuple[str, ...]) -> tuple[list[str], float | None]:
+    """The places, and the RATE behind them: the last word where it is a number (and not the only one)."""
+    from softib.errors import InputError
+
+    try:
+        rate = float(locations[-1]) if len(locations) > 1 else None
+    except ValueError:
+        rate = None
+        if kind in _RATES and "[" not in locations[-1]:
+            raise InputError(f"{locations[-1]!r} is no number; fault {kind} takes NODE[PORT]... RATE") from None
+    return list(locations if rate is None else locations[:-1]), rate
+
+
+def _lines(kind: str, reply: dict[str, Any], given: dict[str, Any]) -> list[str]:
     """The reply as text."""
     if kind in ("list", "clear"):
         faults = reply["faults" if kind == "list" else "cleared"]
         word = "" if kind == "list" else "softib: cleared "
         return [f"{word}{_fault(f)}" for f in faults] or ["softib: no faults"]
+    if "locations" in reply:
+        return [line for one in reply["locations"] for line in _lines(kind, one, given)]
     if "sys_guid" in reply:
         return [f"softib: {reply['node']}: SystemImageGUID {reply['sys_guid']}"]
     if "node" in reply:
         return [f"softib: {reply['node']}: {'power is on' if reply['power'] else 'no power'}"]
-    return [f"softib: {' – '.join(reply['ports'])}: {reply['state']}"]
+    return [f"softib: {' ↔ '.join(reply['ports'])}: {_done(kind, given)}; state {reply['state']}"]
+
+
+def _done(kind: str, given: dict[str, Any]) -> str:
+    """What was done to the link."""
+    rate = given.get(_RATES.get(kind, ""), 0)
+    if kind in _DONE:
+        text = _DONE[kind][0 if rate else 1]
+        return text.format(rate)
+    if kind == "flap":
+        often = f", {given['count']} times" if "count" in given else " until clear"
+        return f"goes down every {given.get('period_s', 2):g} s{often}"
+    if kind == "downgrade":
+        most = [f"{given['width']}x" if "width" in given else "", str(given.get("speed", ""))]
+        return f"trains again at {' '.join(m for m in most if m)} at most"
+    return {"link-down": "no signal on the cable", "link-up": "signal on the cable again"}[kind]
 
 
 def _fault(fault: dict[str, Any]) -> str:

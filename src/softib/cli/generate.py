@@ -8,7 +8,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from softib.cli.output import print_document
-from softib.plain_values import whole_number
 
 if TYPE_CHECKING:
     from softib import Kind, Parameter
@@ -105,5 +104,5 @@ def _value(parameter: Parameter, word: str) -> Any:
     if parameter.form == "yes/no":
         return {"yes": True, "true": True, "no": False, "false": False}.get(word.lower(), word)
     parts = word.strip("[] ").replace("x", ",").split(",")
-    numbers = [p if (n := whole_number(p.strip().removeprefix("-"))) is None else -n if "-" in p else n for p in parts]
+    numbers = [int(p) if p.strip().removeprefix("-").isdecimal() and len(p) < 19 else p for p in parts]
     return numbers[0] if len(numbers) == 1 and parameter.form != "list" else numbers

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 @click.argument("a", shell_complete=completing.nodes)
 @click.argument("b", shell_complete=completing.nodes)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
-@table_options
 @source_options
 @guid_file_options
+@table_options
 def command(
     source: str, a: str, b: str, as_json: bool, engine: str | None, lfts: str | None, ibnl: tuple[str, ...], node_name_map: str | None,
     guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and why it is this one.
 
-    A and B are nodes or ports (leaf-3[40], leaf-3:40 or leaf-3/40). The tables are those of a running fabric, of a dump (--lfts), or
+    A and B are nodes or ports (host-1[2], host-1:2 or host-1/2); packets to a switch end at its port 0. The tables are those of a running fabric, of a dump (--lfts), or
     those that an engine makes. Exit 1 where no path leads there.
     """
     import softib

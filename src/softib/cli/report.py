@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     help="Compare every cable with this plan (a cabling list, a fabric.yaml, or any fabric file). Several lists (--plan A "
     "--plan B) make one plan.",
 )
-@table_options
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the random traffic patterns."
 )
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 @guid_file_options
+@table_options
 def command(
     source: str, html: str | None, plans: tuple[str, ...], engine: str | None, lfts: str | None, seed: int,
     traffic: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,

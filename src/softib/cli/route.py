@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
-@table_options
 @click.option("--dump", metavar="F", type=click.Path(), help="Write the tables in the form of dump_lfts.")
 @click.option(
     "--guid-files", "write_to", metavar="DIR", type=click.Path(),
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
 @guid_file_options
+@table_options
 def command(
     source: str, engine: str | None, lfts: str | None, dump: str | None, as_json: bool, ibnl: tuple[str, ...],
     node_name_map: str | None, guid_files: dict[str, str | None], write_to: str | None,

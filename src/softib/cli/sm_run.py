@@ -93,13 +93,13 @@ def command(
 
 
 def _go(
-    managers: UmadManager | UmadManagers, once: bool, dry_run: bool, take_over: bool, strict: bool, tells: bool,
+    managers: UmadManager | UmadManagers, once: bool, dry_run: bool, take_over: bool, strict: bool, reports: bool,
     log: tuple[str | None, str, int],
 ) -> list[PlannedChanges]:  # fmt: skip
     """Let them manage until they are done; what they would change after a dry run."""
     import softib
 
-    line = Line(managers, sys.stderr.isatty(), tells and not once and not dry_run)
+    line = Line(managers, sys.stderr.isatty(), reports and not once and not dry_run)
     path, level, max_mb = log
     managers.log_to(path, level=level, max_mb=max_mb, to_stderr=not line.live and not once and not dry_run)
     softib.on_compiling(Compiling())
@@ -147,19 +147,19 @@ def _guid(text: str) -> int:
 
 
 class Line:
-    """The live line on a terminal: phase, nodes found, MADs and MADs a second. Where it ``tells``, the tables of each manager go to stdout as soon
+    """The live line on a terminal: phase, nodes found, MADs and MADs a second. Where it ``reports``, the tables of each manager go to stdout as soon
     as they are others."""
 
-    def __init__(self, managers: UmadManager | UmadManagers, live: bool, tells: bool):
-        self.managers, self.tells = managers, tells
-        self.told: dict[str, list[str]] = {}
+    def __init__(self, managers: UmadManager | UmadManagers, live: bool, reports: bool):
+        self.managers, self.reports = managers, reports
+        self.reported: dict[str, list[str]] = {}
         self.live, self.next_s, self.last = live, 0.0, (0, time.monotonic())
         self.shown = False
 
     def __call__(self, stepped: UmadManager) -> None:
         """After a step."""
-        if self.tells and (lines := _about_tables(stepped)) and lines != self.told.get(stepped.port):
-            self.told[stepped.port] = lines
+        if self.reports and (lines := _about_tables(stepped)) and lines != self.reported.get(stepped.port):
+            self.reported[stepped.port] = lines
             self.clear()
             _show_tables(stepped)
         now = time.monotonic()

@@ -37,7 +37,8 @@ def usage_text(error: click.ClickException) -> str:
         hint = f"did you mean {', '.join(similar)}?" if similar else f"there are {', '.join(names)}"
         return f"no command {unknown[1]!r} of {context.command_path}; {hint}"
     message = message.removeprefix("Got ")
-    return message[:1].lower() + message[1:].removesuffix(".")
+    first = message[:1] if message[1:2].isupper() else message[:1].lower()  # GUID, LID
+    return first + message[1:].removesuffix(".")
 
 
 def _help(context: click.Context | None) -> str:

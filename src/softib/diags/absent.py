@@ -27,13 +27,15 @@ DENSE = 0.7
 """Share of a row's numbers that must be carried."""
 MIN_ROW = 4
 """Members of a row of numbers."""
+SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
+"""Members of a shorter one, and free ports at the place of its missing member that make up for it."""
 ALL_FREE = 0.8
 """Share of a missing node's peer ports that must be free."""
 MIN_SWITCH_PORTS = 2
 """Free ports at the place of a switch: one alone may be any cable."""
 MIN_PEERS = 4
 """Switches of a kind, and …"""
-MAX_GONE, MIN_WITNESSES = 0.25, 6
+MAX_MISSING, MIN_WITNESSES = 0.25, 6
 """Share of the port numbers in use up to which several missing peers are believed (more are how the site is built); switches of a kind that
 are needed for two."""
 MIN_USED = 6
@@ -67,7 +69,7 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
     names = set(view.names)
     found: dict[str, Absent] = {}
     for made in [*labels.classes, *_host_classes(view)]:
-        if len(made.nodes) < MIN_ROW or view.is_sharp[made.nodes[0]]:
+        if len(made.nodes) < SHORT_ROW or view.is_sharp[made.nodes[0]]:
             continue
         for before, after, step, gap in _gaps(made):
             name = _name_between(view.names[before], view.names[after], step, gap)
@@ -79,6 +81,8 @@ def missing_names(view: FabricView, labels: Labels, rank: np.ndarray) -> list[Ab
             absent = Absent(name, before, after)
             _free_between(view, rank, absent, step, gap)
             least = MIN_SWITCH_PORTS if view.is_switch[before] else 1
+            if len(made.nodes) < MIN_ROW:
+                least = MIN_PORTS_OF_SHORT_ROW
             if len(absent.ports) < max(least, ALL_FREE * absent.port_count):
                 continue
             if known:  # another adapter of a host whose adapters share its name
@@ -131,7 +135,7 @@ def _gaps(made: NodeClass) -> Iterator[tuple[int, int, int, int]]:
         low, high = np.full(len(size), np.iinfo(np.int64).max), np.zeros(len(size), np.int64)
         np.minimum.at(low, line, x)
         np.maximum.at(high, line, x)
-        good = (size >= MIN_ROW) & (size >= DENSE * (high - low + 1))
+        good = (size >= SHORT_ROW) & (size >= DENSE * (high - low + 1))
         before, after = order[:-1], order[1:]
         step = x[after] - x[before]
         gap = (line[before] == line[after]) & (step > 1) & (step <= MAX_GAP + 1) & good[line[before]]
@@ -180,13 +184,13 @@ def _free_between(view: FabricView, rank: np.ndarray, absent: Absent, k: int, ga
             if span % gap == 0 and span != 0:
                 between.append(p + span // gap * k)
     for edge, node, steps in ((edges[0], before, k), (edges[1], after, k - gap)):
-        far = (after, True) if node == before else (before, False)
-        turns = not view.is_host[node] or _at_the_end(view, *far)
+        opposite = (after, True) if node == before else (before, False)
+        row_continues = not view.is_host[node] or _at_the_end(view, *opposite)
         for p in f.port_peer[list(f.ports_of(node))].tolist():
             if p >= 0 and _counts(view, node, p) and (not below or rank[f.port_node[p]] < rank[node]):
                 place = p + steps * _cables(view, node, int(f.port_node[p]))
                 # Where the row of names does not go from one end of a leaf to the next, only a port that leaves use for hosts is a place.
-                if turns or (0 <= place < f.sizes.ports and view.host_numbers[f.port_num[place]] >= 0.5):
+                if row_continues or (0 <= place < f.sizes.ports and view.host_numbers[f.port_num[place]] >= 0.5):
                     edge.append(place)
     if between or (view.is_host[before] and _host(view, before) == _host(view, after)):
         _note(view, absent, between)
@@ -272,7 +276,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
     node = f.port_node[rows]
     width = int(f.node_nports.max()) + 1
     kinds = _kinds_by_peers(view, rank, node, f.port_node[f.port_peer[rows]])
-    gone: dict[tuple[int, ...], list[list[int]]] = {}
+    by_numbers: dict[tuple[int, ...], list[list[int]]] = {}
     for kind in np.unique(kinds[node]).tolist():
         members = np.flatnonzero(kinds == kind)
         if len(members) < MIN_PEERS:
@@ -294,17 +298,17 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         numbers_free = [int(f.port_num[ports[0]]) for ports in free]
         missing = len(free) / a_pair
         several = 2 if len(members) >= MIN_WITNESSES else 1
-        if missing != int(missing) or not 1 <= missing <= max(several, MAX_GONE * len(numbers) / a_pair):
+        if missing != int(missing) or not 1 <= missing <= max(several, MAX_MISSING * len(numbers) / a_pair):
             continue
         groups = _peers_of(numbers_free, _offsets(view, of_kind), a_pair)
         rows_of = dict(zip(numbers_free, free, strict=True))
-        if len(groups) > 1 and tuple(numbers_free) in gone:
-            gone[tuple(numbers_free)] = []  # several kinds leave out the same ones: that is how the site is built
+        if len(groups) > 1 and tuple(numbers_free) in by_numbers:
+            by_numbers[tuple(numbers_free)] = []  # several kinds leave out the same ones: that is how the site is built
             continue
-        gone.setdefault(tuple(numbers_free), []).extend(
+        by_numbers.setdefault(tuple(numbers_free), []).extend(
             [p for n in sorted(group) for p in rows_of[n]] for group in groups
         )
-    return [flat for found in gone.values() for flat in found if not explained & set(flat)]
+    return [flat for found in by_numbers.values() for flat in found if not explained & set(flat)]
 
 
 def _offsets(view: FabricView, rows: np.ndarray) -> tuple[int, ...]:

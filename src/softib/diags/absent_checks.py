@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from softib.diags.absent import Absent, free_rows, missing_names
+from softib.diags.director_slots import with_slots
 from softib.diags.finding import Finding, Severity
 from softib.diags.host_descriptions import MIN_HOSTS, SAME
-from softib.diags.host_units import empty_places
+from softib.diags.host_units import vacancies
 from softib.diags.rails import system_of
 from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.rules import mode
@@ -30,7 +31,7 @@ MISSING_ADAPTER = code(
 
 
 _NUMBER = re.compile(r"\d+")
-NEAR = 64
+IN_SEQUENCE = 5
 """Numbers of names that differ by no more are in a row, whose gaps the names tell."""
 _LETTER = re.compile(r"[A-Za-z0-9]")
 
@@ -43,10 +44,14 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         return
     absent = missing_names(view, c.pattern.labels, c.structure.rank)
     explained = {p for pair in c.suspects.missing for p in pair}
-    switches = [a for a in absent if view.is_switch[a.before]]
+    switches, slots = with_slots(view, [a for a in absent if view.is_switch[a.before]])
+    explained.update(p for a in slots.ports for p in a)
     for a in switches:
         explained.update(a.ports)
         yield _switch(c, a)
+    for names, ports, system in slots.empty:
+        yield finding(ABSENT_SWITCH, map(view.location, ports), f"{system}: {len(names)} slots between others are empty, or their boards without power: "
+                      f"{few(names)}", {"names": names, "slots": len(names)}, severity=Severity.INFO)  # fmt: skip
     known = np.flatnonzero(
         (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
     )  # a node that is there belongs in them
@@ -84,7 +89,7 @@ def _between(c: Context, a: Absent) -> str:
 
 
 def _switch(c: Context, a: Absent) -> Finding:
-    free = f"{len(a.ports)} of {a.port_count} ports between theirs are free"
+    free = f"{len(a.ports)} of {a.port_count} ports between theirs have no link"
     return finding(ABSENT_SWITCH, map(c.view.location, a.ports), f"{a.name} is absent: {_between(c, a)}, {free}",
                    {"name": a.name, "before": c.view.display_names[a.before], "after": c.view.display_names[a.after], "free": len(a.ports),
                     "places": a.port_count})  # fmt: skip
@@ -111,14 +116,14 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
     view = c.view
     for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
         several: list[Each] = []
-        for place in empty_places(view, c.structure.rank):
-            if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.beside)):
+        for place in vacancies(view, c.structure.rank):
+            if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.neighbours)):
                 continue
-            beside = " and ".join(view.display_names[n] for n in place.beside)
+            neighbours = " and ".join(view.display_names[n] for n in place.neighbours)
             ports = few(str(view.location(p)) for p in place.ports)
             what = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
-            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {beside}: {ports}",
-                            {"beside": [view.display_names[n] for n in place.beside]}))  # fmt: skip
+            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {neighbours}: {ports}",
+                            {"neighbours": [view.display_names[n] for n in place.neighbours]}))  # fmt: skip
         yield from each_or_one(
             ABSENT_HOST,
             several,
@@ -128,13 +133,13 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
         )
 
 
-def _in_a_row(c: Context, beside: tuple[int, ...]) -> bool:
+def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
     """The names on both sides are numbered near each other: then a missing host leaves a gap in their numbers."""
-    numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in beside]
+    numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in neighbours]
     return (
-        len(beside) == 2
+        len(neighbours) == 2
         and len(numbers[0]) == len(numbers[1])
-        and all(abs(a - b) <= NEAR for a, b in zip(*numbers, strict=True))
+        and all(abs(a - b) <= IN_SEQUENCE for a, b in zip(*numbers, strict=True))
     )
 
 

@@ -49,6 +49,10 @@ class Finding:
     evidence: dict[str, Any] = field(default_factory=dict)
     advice: str = ""
 
+    def __repr__(self) -> str:
+        where = ", ".join(map(str, self.where[:2])) + (", …" if len(self.where) > 2 else "")
+        return f"<Finding {self.severity.name.lower()} {self.code}{' at ' if where else ''}{where}>"
+
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
         return {

@@ -34,7 +34,7 @@ CLEAR = 0.9
 MAX_ORDERS = 24
 """Different orders of one class of names; more are no order."""
 ROUNDS = 3
-TURNS = (1, -1, 2, -2)
+SHIFTS = (1, -1, 2, -2)
 """Ports by which the hosts of a leaf may be turned."""
 
 _NUMBER = re.compile(r"\d+")
@@ -105,7 +105,7 @@ def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
                 row = dict(sorted((p, code) for p, code in by_leaf[at].items() if p in offsets))
                 if len(row) != len(by_leaf[at]) or len(row) < 2 * MIN_PORTS or _turned(row, offsets, 0):
                     continue
-                by = next((k for k in TURNS if _turned(row, offsets, k)), 0)
+                by = next((k for k in SHIFTS if _turned(row, offsets, k)), 0)
                 if by:
                     leaf_node = int(leaves[at])
                     yield TurnedLeaf(leaf_node, tuple(int(view.fabric.port(leaf_node, p)) for p in row), by, follow, of)

@@ -18,7 +18,7 @@ from softib.diags.rules import mode
 from softib.diags.view import FabricView
 from softib.routing.parts import components
 
-__all__ = ["EmptyPlace", "TurnedRail", "empty_places", "turned_rails"]
+__all__ = ["TurnedRail", "Vacancy", "turned_rails", "vacancies"]
 
 ALIKE = 0.9
 """Share of the port numbers of a unit that must each hold one host on all of its leaves; share of leaves that must use a number."""
@@ -34,15 +34,15 @@ FEW_OF_UNIT = 0.1
 """The same of a unit, where several leaves agree."""
 MIN_RAILS = 3
 """Leaves of a unit of which the others outvote one."""
-TURNS = (1, -1, 2, -2)
+SHIFTS = (1, -1, 2, -2)
 
 
 @dataclass(frozen=True)
-class EmptyPlace:
+class Vacancy:
     """Free leaf ports (rows) where hosts like those on both sides have theirs. ``sure``: several adapters agree."""
 
     ports: tuple[int, ...]
-    beside: tuple[int, ...]
+    neighbours: tuple[int, ...]
     sure: bool
 
 
@@ -89,10 +89,10 @@ def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
     )
 
 
-def empty_places(view: FabricView, rank: np.ndarray) -> list[EmptyPlace]:
+def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
     """Places of hosts that are not there. Near-linear in host ports."""
     held, grids, lone = _grids(view)
-    out: list[EmptyPlace] = []
+    out: list[Vacancy] = []
     for grid in grids:
         found = _in_unit(view, held, grid)
         if found is None:
@@ -114,7 +114,7 @@ def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
             continue
         for column in np.flatnonzero(right < 1 - ALIKE).tolist():
             held = grid.at[grid.used, column]
-            by = next((k for k in TURNS if (np.roll(usual, k) == held).mean() >= ALIKE), 0)
+            by = next((k for k in SHIFTS if (np.roll(usual, k) == held).mean() >= ALIKE), 0)
             if by:
                 ports = tuple((grid.rows[column] + grid.used).tolist())
                 yield TurnedRail(int(grid.leaves[column]), ports, by, len(grid.leaves) - 1)
@@ -128,7 +128,7 @@ def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:
     return components(nodes, a, b)
 
 
-def _in_unit(view: FabricView, held: dict[int, int], grid: _Grid) -> list[EmptyPlace] | None:
+def _in_unit(view: FabricView, held: dict[int, int], grid: _Grid) -> list[Vacancy] | None:
     """Empty places of a unit whose port numbers each hold one host on all leaves; None where they do not."""
     cable, at, there, used = view.fabric.port_cable, grid.at, grid.there, grid.used
     whole = [n for n in used.tolist() if there[n].sum() >= 2 and len(set(at[n][there[n]].tolist())) == 1]
@@ -139,14 +139,14 @@ def _in_unit(view: FabricView, held: dict[int, int], grid: _Grid) -> list[EmptyP
     free = [n for n in free if {n - 1, n + 1} & full and _between(n, full)]
     if len(free) > max(1, FEW_OF_UNIT * len(whole)):
         return []
-    return [EmptyPlace(tuple((grid.rows + n).tolist()), _beside(view, int(grid.rows[0]), n, held), True) for n in free]
+    return [Vacancy(tuple((grid.rows + n).tolist()), _neighbours(view, int(grid.rows[0]), n, held), True) for n in free]
 
 
 def _between(number: int, full: set[int]) -> bool:
     return any(n in full for n in range(number - 3, number)) and any(n in full for n in range(number + 1, number + 4))
 
 
-def _beside(view: FabricView, base: int, number: int, held: dict[int, int]) -> tuple[int, ...]:
+def _neighbours(view: FabricView, base: int, number: int, held: dict[int, int]) -> tuple[int, ...]:
     """The adapters next to a free port, before and behind."""
     f = view.fabric
     ports = [
@@ -156,7 +156,7 @@ def _beside(view: FabricView, base: int, number: int, held: dict[int, int]) -> t
     return tuple(int(f.port_node[f.port_peer[p]]) for p in ports if p >= 0)
 
 
-def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> Iterator[EmptyPlace]:
+def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> Iterator[Vacancy]:
     """Numbers that hardly any leaf of a kind (as many hosts as most) leaves free."""
     f = view.fabric
     if len(leaves) < MIN_LEAVES:
@@ -179,4 +179,4 @@ def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> It
         port = int(f.node_base[leaf]) + number
         if number > f.node_nports[leaf] or f.port_cable[port] >= 0 or not used[kind[i], [number - 1, number + 1]].all():
             continue
-        yield EmptyPlace((port,), _beside(view, int(f.node_base[leaf]), number, held), False)
+        yield Vacancy((port,), _neighbours(view, int(f.node_base[leaf]), number, held), False)

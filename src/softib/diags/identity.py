@@ -225,9 +225,10 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
     order = counted[np.argsort(view.component[counted], kind="stable")]
     parts = np.split(order, np.cumsum(size)[:-1])
     smaller = [(r, p) for r, p in zip(roots.tolist(), parts, strict=True) if r != main]
-    empty = [p for _, p in smaller if len(p) == 1 and f.is_switch[p[0]]]
-    if len(empty) > MANY and "unlinked" not in view.records:
-        smaller = [(r, p) for r, p in smaller if len(p) > 1]
+    if not len(view.cable):
+        yield finding(ISOLATED_PART, map(view.node_location, counted.tolist()), f"no link joins any of the {len(counted)} nodes",
+                      {"nodes": len(counted)})  # fmt: skip
+        return
     nodes = sum(len(p) for _, p in smaller)
     yield from each_or_one(ISOLATED_PART, [_isolated(view, part, int(size.max())) for _, part in smaller],
                            f"{len(smaller)} parts, {nodes} nodes in all, have no link to the largest part", {"nodes": nodes}, count="parts")  # fmt: skip

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.rails import system_of
 from softib.diags.view import FabricView
 from softib.fabric.natural_order import natural_rank
 
@@ -61,9 +60,9 @@ class _Hosts:
         self.leaves, first = np.unique(f.port_node[self.port], return_index=True)
         self.rows = np.split(np.arange(len(self.port)), first[1:])
         place = natural_rank(view.names)
-        system = system_of(view)[self.host]
+        number = f.port_num[self.port]
         self.ranks = {
-            int(leaf): dict(zip(system[r].tolist(), place[self.host[r]].tolist(), strict=True))
+            int(leaf): dict(zip(number[r].tolist(), place[self.host[r]].tolist(), strict=True))
             for leaf, r in zip(self.leaves, self.rows, strict=True)
         }
         self.place = np.array([float(np.median(place[self.host[r]])) for r in self.rows])
@@ -77,12 +76,12 @@ class _Hosts:
         )
 
     def apart(self, a: int, b: int, rising: bool) -> bool:
-        """The hosts of leaf ``a`` are in front of (``rising``) or behind those of ``b``: the adapters of the hosts that both have, else
-        nearly all hosts."""
+        """The hosts of leaf ``a`` are in front of (``rising``) or behind those of ``b``, port by port; where few ports are in use on both,
+        nearly all of one leaf."""
         x, y = self.ranks[a], self.ranks[b]
         both = sorted(x.keys() & y.keys())
         if 2 * len(both) >= min(len(x), len(y)):
-            return sum((x[h] < y[h]) == rising for h in both) >= CLEAR * len(both)
+            return sum((x[p] < y[p]) == rising for p in both) >= CLEAR * len(both)
         low, high = (x, y) if rising else (y, x)
         return bool(np.quantile(list(low.values()), CLEAR) < np.quantile(list(high.values()), 1 - CLEAR))
 

@@ -46,7 +46,7 @@ COMMON = 0.1
 """Share of a group from which a rate is one of its common ones: a mixed class has several."""
 RARE, RARE_LINKS = 0.05, 2
 """Share of a group, and number of links, up to which a rate is an exception; more links at one rate are a class of their own."""
-FAR_BELOW = 0.25
+FRACTION_OF_FAULT = 0.25
 """Share of what both ends can do at which no variant of a part or cable is made to run."""
 AT_A_SWITCH = 4
 """From so many slow links of one rate at one switch on, one finding for all of them."""
@@ -203,7 +203,7 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
     known = (can > 0) & (wide > 0)
     below = known & ((speed < can) | (lanes < wide))
-    far = known & (links.gbps[at] <= FAR_BELOW * data_gbps(can, wide))
+    deficient = known & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
     here, kind = groups[0], groups[-1]
     # All hosts of a leaf at one rate: a choice too.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
@@ -221,16 +221,16 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
         if kind.majority[at[0]] and known.all():
             usual = links.gbps[at] == kind.usual_gbps[at]
             crowd |= usual & below
-        single |= far & ~crowd
+        single |= deficient & ~crowd
     rate = speed * 16 + lanes
     for several in _at_one_switch(links, rows, rate, np.flatnonzero(single)):
-        told = [
+        findings = [
             _single(links, int(rows[i]), next((g for g in groups if g.odd[at[i]]), kind), int(at[i])) for i in several
         ]
-        yield told[0] if len(told) == 1 else _of_a_switch(links, rows, several, told)
+        yield findings[0] if len(findings) == 1 else _of_a_switch(links, rows, several, findings)
     for one in np.unique(rate[crowd]).tolist():
         chosen = crowd & (rate == one)
-        yield _crowd(links, at, chosen, Severity.WARNING if far[chosen].all() else None)
+        yield _crowd(links, at, chosen, Severity.WARNING if deficient[chosen].all() else None)
 
 
 def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np.ndarray) -> Iterator[list[int]]:
@@ -250,18 +250,18 @@ def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np
     yield from ([i] for i in left.tolist())
 
 
-def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], told: list[Finding]) -> Finding:
+def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: list[Finding]) -> Finding:
     """Links of one switch that are slow alike, as one finding."""
     view, mine = links.view, rows[several]
     ends = np.concatenate([view.node_a[mine], view.node_b[mine]])
     switch = mode(ends[view.is_switch[ends]])[0]
     kind = np.concatenate([view.node_a[rows], view.node_b[rows]])
     of = int((kind == switch).sum())
-    where = [place for f in told for place in f.where]
-    first = told[0]
+    where = [place for f in findings for place in f.where]
+    first = findings[0]
     _, _, rest = first.message.partition(": runs at ")
-    return finding(first.code, where, f"{view.display_names[switch]}: {len(told)} of its {of} links of a kind, {view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
-                   f"the first, run at {rest}", {**first.evidence, "links": len(told), "of": of})  # fmt: skip
+    return finding(first.code, where, f"{view.display_names[switch]}: {len(findings)} of its {of} links of a kind, {view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
+                   f"the first, run at {rest}", {**first.evidence, "links": len(findings), "of": of})  # fmt: skip
 
 
 def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity | None) -> Finding:

@@ -78,8 +78,8 @@ def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list
 
 
 def _with(lead: Finding, also: Finding) -> Finding:
-    told = {"code": also.code, "message": also.message, "evidence": also.evidence}
-    return replace(lead, evidence={**lead.evidence, "also": [*lead.evidence.get("also", ()), told]})
+    record = {"code": also.code, "message": also.message, "evidence": also.evidence}
+    return replace(lead, evidence={**lead.evidence, "also": [*lead.evidence.get("also", ()), record]})
 
 
 def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:

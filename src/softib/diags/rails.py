@@ -17,6 +17,8 @@ __all__ = ["OddAdapter", "Rails", "find_rails", "odd_adapters", "system_of"]
 
 MOST = 0.9
 """Share of hosts, and of adapters of a leaf, that must follow the rail."""
+_UNIT = re.compile(r"(?<![A-Za-z])(?:SU|SCU|scalable[-_ ]?unit)[-_ ]?(?P<unit>\d+)", re.IGNORECASE)
+"""How leaves are called after their scalable unit."""
 MIN_UNIT = 3
 """Hosts with the same leaves that make a unit."""
 MAX_LONE = 0.1
@@ -102,7 +104,15 @@ def find_rails(view: FabricView) -> Rails:
     of_node[leaves] = votes.argmax(axis=1)
     of_node[node[rows]] = rail
     cable = order[rows].reshape(hosts, count)
-    return Rails(count, -(-len(leaves) // count), of_node, host_port[cable], switch_port[cable])
+    return Rails(count, _units(view, leaves, count), of_node, host_port[cable], switch_port[cable])
+
+
+def _units(view: FabricView, leaves: np.ndarray, rails: int) -> int:
+    """Scalable units: as the names of the leaves number them (``su2-leaf-5``), else a leaf a rail."""
+    named = [_UNIT.search(view.names[n]) for n in leaves.tolist()]
+    if all(named):
+        return len({m["unit"].lstrip("0") for m in named if m})
+    return -(-len(leaves) // rails)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,12 @@ __all__ = ["ranks"]
 
 FEW_HOSTS = 0.34
 """A switch with fewer hosts than this share of the median host switch is no leaf (a UFM server on a spine)."""
+WRONG, FEW_WRONG = 2, 0.15
+"""Cables of a switch, and share of them, that may be wrong."""
 MOSTLY = 0.7
 """Share of a class of switches that must be leaves for the others to be leaves too."""
+HALF = 0.5
+"""Share of the leaves that must use a port number for it to be one for hosts, or for uplinks."""
 SPARE = 0.15
 """Share of leaves, or of a class of names, up to which switches without hosts may be leaves in reserve."""
 
@@ -49,6 +53,7 @@ def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
     distance = np.where(view.is_host, 0, rank).astype(np.int8)
     _lower_spare_chips(view, labels, rank, a, b)
     _lower_spurs(rank, hosts, a, b)
+    _raise_drawn(rank, a, b)
     rank[view.is_host] = 0
     return rank.astype(np.int8), distance
 
@@ -84,6 +89,16 @@ def _lower_spurs(rank: np.ndarray, hosts: np.ndarray, a: np.ndarray, b: np.ndarr
     if top < last:
         above = rank > top
         rank[above] = np.maximum(1, 2 * top - rank[above])
+
+
+def _raise_drawn(rank: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
+    """Switches that one or two wrong cables to a lower tier have drawn into the tier of their own neighbours, a rank up again."""
+    ends, peers = np.concatenate([a, b]), np.concatenate([b, a])
+    cables, within, below = (
+        np.bincount(ends, x, minlength=len(rank))
+        for x in (rank[ends] > 0, rank[ends] == rank[peers], rank[ends] > rank[peers])
+    )
+    rank[(rank >= 2) & (2 * within > cables) & (below <= np.minimum(WRONG, FEW_WRONG * cables))] += 1
 
 
 def _joined(rank: np.ndarray, top: int, a: np.ndarray, b: np.ndarray) -> bool:
@@ -130,4 +145,34 @@ def _cabled_like_leaves(view: FabricView, labels: Labels, leaf: np.ndarray) -> n
         if found[made.nodes].mean() > SPARE and len(made.nodes) > 1:
             found[made.nodes] = False
     found &= ~view.is_sharp & view.is_switch
-    return found if found.sum() <= max(1, SPARE * leaf.sum()) else np.zeros(len(row), bool)
+    if found.sum() > max(1, SPARE * leaf.sum()):
+        found[:] = False
+    return found | _by_uplink_numbers(view, labels, leaf, owner, peer, ports)
+
+
+def _by_uplink_numbers(
+    view: FabricView, labels: Labels, leaf: np.ndarray, owner: np.ndarray, peer: np.ndarray, ports: np.ndarray
+) -> np.ndarray:
+    """bool[nodes]: switches without hosts below the switches that leaves are below, all of whose cables are in the numbers that
+    leaves keep for uplinks, where these are others than their hosts' numbers. However many: nobody cables the top of a tree so."""
+    f = view.fabric
+    none = np.zeros(len(leaf), bool)
+    _, _, host_ports = view.to_hosts
+    host_ports = host_ports[leaf[f.port_node[host_ports]]]
+    with_hosts = len(np.unique(f.port_node[host_ports]))
+    up = ports[leaf[owner]]
+    if with_hosts < 2 or not len(up):
+        return none
+    for_hosts, for_uplinks = (np.bincount(f.port_num[x], minlength=256) >= HALF * with_hosts for x in (host_ports, up))
+    usual = np.median(np.bincount(owner, minlength=len(leaf))[np.unique(f.port_node[host_ports])])
+    if not for_hosts.any() or not for_uplinks.any() or (for_hosts & for_uplinks).any():
+        return none
+    above = none.copy()
+    above[peer[leaf[owner]]] = True
+    cables = np.bincount(owner, minlength=len(leaf))
+    astray = np.bincount(owner, ~for_uplinks[f.port_num[ports]] | ~above[peer] | leaf[peer], minlength=len(leaf))
+    found = ~leaf & ~above & view.is_switch & (astray == 0) & (cables >= HALF * usual)
+    for made in labels.classes:
+        if len(made.nodes) > 1 and not leaf[made.nodes].any():
+            found[made.nodes] = False  # called otherwise than any leaf
+    return found

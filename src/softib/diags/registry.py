@@ -85,11 +85,13 @@ def each_or_one(
     """A finding for each of ``several``; of more than ``most`` one that is ``what`` (a text with their number) and names the
     first. It holds every place, and the message and evidence of each in ``evidence["each"]``."""
     if len(several) <= most:
-        for where, message, own in several:
-            yield finding(name, where, message, own, severity=severity)
+        for where, message, detail in several:
+            yield finding(name, where, message, detail, severity=severity)
         return
-    where = list(dict.fromkeys(place for places, _, _ in several for place in places))
-    each = [{"where": [str(p) for p in places], "message": message, **own} for places, message, own in several]
+    where = list(dict.fromkeys(place for locations, _, _ in several for place in locations))
+    each = [
+        {"where": [str(p) for p in locations], "message": message, **detail} for locations, message, detail in several
+    ]
     yield finding(name, where, f"{what}; first: {several[0][1]}", {**(evidence or {}), count: len(several), "each": each},
                   severity=severity)  # fmt: skip
 

@@ -9,15 +9,20 @@ import numpy as np
 
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
+from softib.routing.parts import components
+from softib.routing.reach import cas_of
 
 UNREACHABLE_PAIRS = code(
     "unreachable-pairs", Severity.ERROR, "packets of some pairs of ports do not arrive",
     "route again; where the fabric is in parts, link them first")  # fmt: skip
+CUT_OFF_SWITCHES = code(
+    "unreachable-from-switches", Severity.ERROR, "packets that start on a switch do not arrive: hosts miss its counters and traps",
+    "route again; the default engines, and OpenSM's minhop, give every switch a path to every host that cables join")  # fmt: skip
 CREDIT_LOOP = code(
     "credit-loop", Severity.ERROR, "links wait for each other's buffers in a cycle: the fabric can deadlock",
     "use an engine that avoids cycles (updn, ftree, or one with virtual lanes)")  # fmt: skip
 SWITCH_LOOP = code(
-    "credit-loop-switches", Severity.INFO, "links wait for each other in a cycle only because of packets to switches' own LIDs",
+    "credit-loop-switches", Severity.INFO, "links wait for each other in a cycle only because of packets to and from switches themselves",
     "nothing for jobs: traffic between adapters cannot deadlock; keep polls of switch counters on SLs and VLs of their own")  # fmt: skip
 UNEVEN_ROUTES = code(
     "uneven-routes", Severity.WARNING, "a link carries far more paths than the others of its tier",
@@ -51,7 +56,7 @@ def unreachable(c: Context) -> Iterator[Finding]:
     examples: list[str] = []
     where: list[Location] = []
     for failure in c.proof.failures:
-        if failure.kind != "switch→switch" and len(examples) < MANY:
+        if failure.kind.startswith("CA") and len(examples) < MANY:
             node = _switch_node(c, failure.switch)
             where.append(c.view.node_location(node))
             examples.append(f"{c.view.display_names[node]} to {_end_name(c, failure)}: {failure.what}")
@@ -60,6 +65,36 @@ def unreachable(c: Context) -> Iterator[Finding]:
     yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
                   f"{c.proof.unreachable} of {total} pairs do not arrive{first}",
                   {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples})  # fmt: skip
+
+
+@check_function
+def unreachable_from_switches(c: Context) -> Iterator[Finding]:
+    """switch→CA pairs that cables join and tables do not, unless CAs miss each other, too (:func:`unreachable` says that); information where only
+    switch→switch pairs are left out."""
+    if c.proof is None or c.graph is None:
+        return
+    graph = c.graph
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
+    lids = 1 << graph.end_lmc.astype(np.int64)
+    apart = part[:, None] != part[graph.end_switch]
+    cas_apart = (apart & ~graph.end_is_switch) @ lids
+    if c.proof.ca_ca.lost > int(cas_of(graph) @ cas_apart):
+        return
+    to_cas = np.maximum(c.proof.cut_off - cas_apart, 0)
+    between = c.proof.switch_switch.lost - int(((apart & graph.end_is_switch) @ lids).sum())
+    rows = np.flatnonzero(to_cas)
+    if not len(rows) and between <= 0:
+        return
+    names = {c.view.display_names[_switch_node(c, int(row))]: int(to_cas[row]) for row in rows}
+    evidence = {"pairs": int(to_cas.sum()), "switch_pairs": max(between, 0), "addresses_missed": names}
+    if len(rows):
+        worst = rows[np.argsort(-to_cas[rows], kind="stable")]
+        where = [c.view.node_location(_switch_node(c, int(row))) for row in worst]
+        yield finding(CUT_OFF_SWITCHES, where[:MANY],
+                      f"{len(rows)} {'switch has' if len(rows) == 1 else 'switches have'} no path to some hosts; {where[0]} misses {int(to_cas[worst[0]])} addresses", evidence)  # fmt: skip
+    else:
+        yield finding(CUT_OFF_SWITCHES, [], f"{between} pairs of switches have no path to each other; every switch reaches every host",
+                      evidence, severity=Severity.INFO, advice="nothing where the subnet manager runs on a host")  # fmt: skip
 
 
 def _end_name(c: Context, failure: Any) -> str:
@@ -82,9 +117,9 @@ def credit_loops(c: Context) -> Iterator[Finding]:
                           "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree")  # fmt: skip
         else:
             yield finding(CREDIT_LOOP, where, what, evidence)
-    elif c.proof.switch_loop is not None:
+    elif c.proof.switch_loop is not None and not c.proof.among_switches:
         where, shown, evidence = _cycle(c, c.proof.switch_loop)
-        yield finding(SWITCH_LOOP, where, f"credit loop of {len(where)} channels with packets to switches: {shown}", evidence)  # fmt: skip
+        yield finding(SWITCH_LOOP, where, f"credit loop of {len(where)} channels with packets to and from switches: {shown}", evidence)  # fmt: skip
 
 
 def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:

@@ -4,7 +4,7 @@ Recognition goes by links and hosts first; names only help to find the coordinat
 dragonfly. What fits no kind well is called ``irregular``: no pattern is claimed, and none is checked.
 
 Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus``, ``mesh``, ``hyperx``, ``ring``,
-``single-switch``, ``irregular``, ``no-switches``.
+``single-switch``, ``irregular``, ``unlinked`` (switches without any link), ``no-switches``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ __all__ = ["Structure", "recognise", "recognise_view", "summary"]
 
 SIDEWAYS = 0.02
 """Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
+FEW_SIDEWAYS, SMALL = 2, 24
+"""So many may be wrong in any tree of this many links and more."""
 
 
 @dataclass
@@ -75,7 +77,7 @@ def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
     shape = _shape(view, labels, rank, sideways)
     rails = find_rails(view) if shape.kind == "fat-tree" else Rails.none(len(view.names))
     kind = "rail-optimized" if rails.count >= 2 else shape.kind
-    leaf = np.flatnonzero(rank == 1) if shape.kind != "no-switches" else np.zeros(0, np.int64)
+    leaf = np.flatnonzero(rank == 1) if shape.kind not in ("no-switches", "unlinked") else np.zeros(0, np.int64)
     down, up = _capacities(view, rank, tree=shape.kind in ("fat-tree", "dragonfly+"))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = down[leaf] / up[leaf]
@@ -93,9 +95,10 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
     none = grids.Shape.of("irregular", len(view.names))
     if not len(linked):
         used = np.unique(view.fabric.port_node[view.to_hosts[2]])
-        none.kind = "single-switch" if len(used) == 1 else "no-switches" if not len(used) else "irregular"
+        lone = "unlinked" if view.is_switch.any() else "no-switches"
+        none.kind = "single-switch" if len(used) == 1 else lone if not len(used) else "irregular"
         return none
-    if rank.max() >= 2 and len(sideways) <= SIDEWAYS * len(links):
+    if rank.max() >= 2 and len(sideways) <= max(SIDEWAYS * len(links), FEW_SIDEWAYS * (len(links) >= SMALL)):
         none.kind = "fat-tree"
         if len(sideways):
             none.notes.append(f"{len(sideways)} of {len(links)} links between switches stay within one tier")

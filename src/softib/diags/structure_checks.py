@@ -14,6 +14,7 @@ from softib.diags.rails import system_of
 from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.swaps import Misplaced
 from softib.diags.tiers import tier_name
+from softib.diags.uneven_tiers import UnevenTier, uneven_as_a_whole
 from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
 
@@ -27,7 +28,7 @@ MISPLACED_CABLE = code(
     "misplaced-cable", Severity.WARNING, "a cable leads elsewhere than its peers of the same port and kind",
     "compare with the cabling plan; move the plug")  # fmt: skip
 SAME_TIER_CABLE = code(
-    "same-tier-cable", Severity.WARNING, "a cable joins two switches of one tier of a tree",
+    "same-tier-cable", Severity.WARNING, "a cable of a tree joins two switches of one tier, or passes a tier over",
     "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it")  # fmt: skip
 MISSING_CABLE = code(
     "missing-cable", Severity.WARNING, "two free ports that the pattern joins",
@@ -35,6 +36,9 @@ MISSING_CABLE = code(
 MISSING_UPLINKS = code(
     "missing-uplinks", Severity.WARNING, "a switch has fewer uplinks than the others of its tier",
     "look for a missing cable or a port that is down")  # fmt: skip
+UNEVEN_UPLINKS = code(
+    "uneven-uplinks", Severity.WARNING, "many switches of a tier lack uplinks or spread them unevenly, too many for one to be the exception",
+    "compare with the cabling plan; traffic between them gets what the thinnest bundle carries")  # fmt: skip
 UNEVEN_SPINES = code(
     "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
     "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
@@ -147,23 +151,31 @@ def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
 
 @check_function
 def same_tier_cables(c: Context) -> Iterator[Finding]:
-    """In trees: cables that stay within a tier, where no other check has accused them."""
+    """In trees: cables that stay within a tier or pass one over, where no other check has accused them."""
     if c.structure.kind not in ("fat-tree", "rail-optimized"):
         return
-    view, rank, done = c.view, c.structure.rank, c.seen.get("cables", set())
+    view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())
     links = view.between_switches
+    a, b = view.node_a[links], view.node_b[links]
+    sideways, high = rank[a] == rank[b], np.maximum(rank[a], rank[b])
+    low = np.where(rank[a] < rank[b], a, b)
+    nodes = len(view.names)
+    # A switch all of whose uplinks pass a tier over hangs there by design (a management leaf on a core).
+    past, regular = (np.bincount(low[x], minlength=nodes) for x in (high - rank[low] >= 2, high - rank[low] == 1))
     several: list[Each] = []
-    for row in links[rank[view.node_a[links]] == rank[view.node_b[links]]].tolist():
-        a, b = int(view.port_a[row]), int(view.port_b[row])
-        if not {a, b} & done:
-            tier = tier_name(int(rank[view.node_a[row]]))
-            several.append(
-                (
-                    [view.location(a), view.location(b)],
-                    f"{view.link_name(a, b)}: a cable between two {tier} switches",
-                    {"tier": tier},
-                )
-            )
+    for i in np.flatnonzero(
+        (sideways & (rank[a] > 0)) | ((high - rank[low] >= 2) & (regular[low] > past[low]) & (rank[low] > 0))
+    ).tolist():
+        p, q = int(view.port_a[links[i]]), int(view.port_b[links[i]])
+        if {p, q} & done:
+            continue
+        tier = tier_name(int(min(rank[a[i]], rank[b[i]])))
+        what = (
+            f"a cable between two {tier} switches"
+            if sideways[i]
+            else f"a cable from a {tier} switch past the tier above it"
+        )
+        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {what}", {"tier": tier}))
     yield from each_or_one(SAME_TIER_CABLE, several, f"{len(several)} cables stay within a tier", count="cables")
 
 
@@ -177,6 +189,24 @@ def uneven_tiers(c: Context) -> Iterator[Finding]:
     blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, reported already
     odds = uneven(view, c.structure.rank, _known_repairs(c))
     yield from (_uneven(view, o) for o in odds if o.switch not in blind and not blind & set(o.fewer))
+    yield from (_as_a_whole(view, u) for u in uneven_as_a_whole(view, c.structure.rank, _known_repairs(c)))
+
+
+def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
+    names = view.display_names
+    few_links = [n for n, _ in u.fewer]
+    parts = (
+        [f"{len(few_links)} have fewer ({few((f'{names[n]} {links}' for n, links in u.fewer), 3)})"] if u.fewer else []
+    )
+    parts += [f"{len(u.astray)} spread them unevenly ({few((names[n] for n in u.astray), 3)})"] if u.astray else []
+    tier = tier_name(u.tier)
+    return finding(
+        UNEVEN_UPLINKS, map(view.node_location, [*few_links, *u.astray]),
+        f"{len(few_links) + len(u.astray)} of {u.of} {tier} switches are uneven: {u.usual} uplinks to {u.parents} switches are the most frequent "
+        f"({u.right} switches); {', '.join(parts)}",
+        {"of": u.of, "usual": u.usual, "right": u.right, "parents": u.parents, "fewer": {names[n]: links for n, links in u.fewer},
+         "uneven": [names[n] for n in u.astray]},
+    )  # fmt: skip
 
 
 def _known_repairs(c: Context) -> Repairs:

@@ -72,18 +72,18 @@ def leaves_out_of_order(c: Context) -> Iterator[Finding]:
 def _shifted(c: Context) -> Iterator[Finding]:
     """Each leaf whose hosts sit further than elsewhere, by the first thing that tells it."""
     view, rank, f = c.view, c.structure.rank, c.view.fabric
-    told: dict[int, tuple[tuple[int, ...], int, str]] = {}
+    shifts: dict[int, tuple[tuple[int, ...], int, str]] = {}
     for s in shifted_leaves(view, rank):
         first, last = (int(f.port_num[p]) for p in (s.ports[0], s.ports[-1]))
-        told.setdefault(s.leaf, (s.ports, s.by, f"its {len(s.ports)} hosts are in ports {first} to {last}, those of {s.of} other leaves in "
+        shifts.setdefault(s.leaf, (s.ports, s.by, f"its {len(s.ports)} hosts are in ports {first} to {last}, those of {s.of} other leaves in "
                                  f"{first - s.by} to {last - s.by}"))  # fmt: skip
     for r in turned_rails(view):
-        told.setdefault(r.leaf, (r.ports, r.by, f"each of its {len(r.ports)} hosts is {_ports(r.by)} from where the {r.others} other leaves of its "
+        shifts.setdefault(r.leaf, (r.ports, r.by, f"each of its {len(r.ports)} hosts is {_ports(r.by)} from where the {r.others} other leaves of its "
                                  "unit have it"))  # fmt: skip
     for t in turned_leaves(view):
-        told.setdefault(t.leaf, (t.ports, t.by, f"its {len(t.ports)} hosts are in order once each is moved back by {_ports(t.by)}, as "
+        shifts.setdefault(t.leaf, (t.ports, t.by, f"its {len(t.ports)} hosts are in order once each is moved back by {_ports(t.by)}, as "
                                  f"{t.follow} of {t.of} such hosts are"))  # fmt: skip
-    for leaf, (ports, by, text) in told.items():
+    for leaf, (ports, by, text) in shifts.items():
         yield finding(
             SHIFTED_HOSTS,
             map(view.location, ports),

@@ -9,7 +9,7 @@ majority is, nothing is said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from softib.diags.rules import mode
 from softib.diags.view import FabricView
 
-__all__ = ["Uneven", "uneven"]
+__all__ = ["Repairs", "Uneven", "tier_rows", "uneven", "without_majority"]
 
 MIN_KIND = 3
 """Switches with equal rows that make a kind."""
@@ -27,6 +27,8 @@ MANY_FREE = 4
 """More free ports than these name no port."""
 HANDFUL = 2
 """… but for so many."""
+MOSTLY = 0.5
+"""Share of the leaves with hosts from which one without any is in reserve."""
 FEW_HOSTS = 0.5
 """Share of the usual number of hosts below which a leaf that is cabled otherwise serves another purpose."""
 
@@ -80,6 +82,11 @@ Row = dict[int, int]
 
 def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> list[Uneven]:
     """Switches whose links to the tier above differ from those of their kind, once ``repairs`` are made."""
+    return [u for _, rows in tier_rows(view, rank, repairs) for u in _uneven_tier(view, rows)]
+
+
+def tier_rows(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> Iterator[tuple[int, dict[int, Row]]]:
+    """(tier, the links of each of its switches to the next tier), once ``repairs`` are made."""
     links = view.between_switches
     a, b = view.node_a[links], view.node_b[links]
     weight = np.ones(len(links), np.int64)
@@ -90,12 +97,43 @@ def uneven(view: FabricView, rank: np.ndarray, repairs: Repairs = Repairs()) -> 
             weight = np.concatenate([weight, np.full(len(more), sign)])
     up = rank[a] < rank[b]
     low, high = np.where(up, a, b), np.where(up, b, a)
-    out: list[Uneven] = []
+    with_hosts = np.bincount(view.fabric.port_node[view.to_hosts[2]], minlength=len(view.names)) > 0
     for r in range(1, int(rank.max(initial=0))):
         tier = (rank[low] == r) & (rank[high] == r + 1)
         tier &= ~np.isin(high, _spurs(view, high[tier]))
-        out += _uneven_tier(view, low[tier], high[tier], weight[tier])
-    return out
+        if r == 1 and tier.any() and with_hosts[np.unique(low[tier])].mean() > MOSTLY:
+            tier &= with_hosts[low]  # a leaf in reserve is cabled as far as somebody has come
+        if tier.any():
+            yield r, _rows(len(view.names), low[tier], high[tier], weight[tier])
+
+
+def _rows(nodes: int, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> dict[int, Row]:
+    rows: dict[int, Row] = {}
+    cell, at = np.unique(low.astype(np.int64) * nodes + high, return_inverse=True)
+    count = np.bincount(at.reshape(-1), weight).astype(np.int64)
+    for switch, parent, n in zip((cell // nodes).tolist(), (cell % nodes).tolist(), count.tolist(), strict=True):
+        if n > 0:
+            rows.setdefault(switch, {})[parent] = n
+    return rows
+
+
+Kinds = list[tuple[Row, list[int]]]
+"""Rows that several switches share, and these switches."""
+
+
+def kinds_of(rows: dict[int, Row]) -> tuple[Kinds, list[int]]:
+    """(the kinds of the switches of a tier, the switches of no kind)."""
+    kinds: dict[frozenset[tuple[int, int]], list[int]] = {}
+    for switch, row in rows.items():
+        kinds.setdefault(frozenset(row.items()), []).append(switch)
+    usual = [(dict(key), members) for key, members in kinds.items() if len(members) >= MIN_KIND]
+    return usual, [s for members in kinds.values() if len(members) < MIN_KIND for s in members]
+
+
+def without_majority(rows: dict[int, Row]) -> bool:
+    """True where so many switches are of no kind that none of them is an exception."""
+    usual, odd = kinds_of(rows)
+    return not usual or len(odd) > max(HANDFUL, MAX_ODD * len(rows))
 
 
 def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
@@ -105,23 +143,9 @@ def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
     return switch[hosts & (links < SPUR * np.median(links))] if len(switch) else switch
 
 
-def _uneven_tier(view: FabricView, low: np.ndarray, high: np.ndarray, weight: np.ndarray) -> list[Uneven]:
-    rows: dict[int, Row] = {}
-    if not len(low):
-        return []
-    cell, at = np.unique(low.astype(np.int64) * len(view.names) + high, return_inverse=True)
-    count = np.bincount(at.reshape(-1), weight).astype(np.int64)
-    for switch, parent, n in zip(
-        (cell // len(view.names)).tolist(), (cell % len(view.names)).tolist(), count.tolist(), strict=True
-    ):
-        if n > 0:
-            rows.setdefault(switch, {})[parent] = n
-    kinds: dict[frozenset[tuple[int, int]], list[int]] = {}
-    for switch, row in rows.items():
-        kinds.setdefault(frozenset(row.items()), []).append(switch)
-    usual = [(dict(key), members) for key, members in kinds.items() if len(members) >= MIN_KIND]
-    odd = [s for members in kinds.values() if len(members) < MIN_KIND for s in members]
-    if not usual or len(odd) > max(HANDFUL, MAX_ODD * len(rows)):
+def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
+    usual, odd = kinds_of(rows)
+    if without_majority(rows):
         return []
     by_parent: dict[int, list[int]] = {}
     for k, (row, _) in enumerate(usual):

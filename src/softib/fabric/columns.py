@@ -94,6 +94,13 @@ COLUMNS: tuple[Column, ...] = (
     _C("node_temperature", np.int16, ("nodes",), "hardware", "degrees Celsius of the chip", NO_TEMPERATURE),
     _C("node_firmware", np.uint32, ("nodes", 3), "hardware", "major, minor, sub-minor; 0.0.0 = not known"),
     _C("node_psid", np.uint8, ("nodes", 16), "hardware", "Parameter Set ID of the board, ASCII; zeros = not known"),
+    _C(
+        "node_strict",
+        np.uint8,
+        ("nodes",),
+        "hardware",
+        "1: firmware shows extended speeds to those alone who say that they know them",
+    ),
     _C("node_desc", np.uint8, ("nodes", 64), "mad", "NodeDescription, wire image"),
     _C("switch_of_node", np.int32, ("nodes",), "hardware", "row of the switch arrays, -1 for a CA", -1),
     # -- ports --

@@ -76,6 +76,7 @@ class Fabric:
     node_temperature: np.ndarray
     node_firmware: np.ndarray
     node_psid: np.ndarray
+    node_strict: np.ndarray
     node_desc: np.ndarray
     switch_of_node: np.ndarray
     port_node: np.ndarray

@@ -100,6 +100,19 @@ class NodeFinder:
             return self.port_on(self.adapter(place))
         return self.port_on(self.adapter(split[0]), split[1])
 
+    def end(self, place: str) -> int:
+        """Port row at which packets to ``place`` end: as :meth:`port`, and port 0 of a switch whichever of its ports is named. Raises as that."""
+        split = split_port(place)
+        if split is None or place in self._names() or place in self._hosts:
+            return self.port(place)
+        node = self.adapter(split[0])
+        if not self.fabric.is_switch[node]:
+            return self.port(place)
+        last = int(self.fabric.node_nports[node])
+        if split[1] > last:
+            raise InputError(f"{self.fabric.node_name(node)} has no port {split[1]}; it has ports 0 to {last}")
+        return self.port_on(node)
+
     def port_on(self, node: int, portnum: int | None = None) -> int:
         """As :func:`softib.fabric.default_port.port_on`."""
         return port_on(self.fabric, node, portnum)

@@ -95,7 +95,8 @@ class Operations:
         views = self.daemon.umads.views
         view = views.show(node, port, portnum is not None) if host is None or portnum else views.of_host(host)
         env["SOFTIB_UMAD"], env["SOFTIB_VIEW"] = str(self.daemon.umads.path), str(view.folder)
-        env["SOFTIB_ADDRESS"] = " ".join(self.daemon.cm.addresses.of_view(view))
+        addresses = list(self.daemon.cm.addresses.of_view(view))
+        env["SOFTIB_ADDRESS"], env["SOFTIB_ADDRESSES"] = "".join(addresses[:1]), " ".join(addresses)
         if self.daemon.settings.pace:
             env["SOFTIB_PACE"] = "1"
         ours = (

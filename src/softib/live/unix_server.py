@@ -27,8 +27,8 @@ __all__ = [
     "SendQueue",
     "SeqpacketServer",
     "UnixServer",
+    "ancillary_of",
     "descriptors",
-    "descriptors_beside",
     "peer_pidfd",
     "receive",
     "receive_fds",
@@ -60,7 +60,7 @@ def peer_pidfd(sock: socket.socket) -> int:
         return -1
 
 
-def descriptors_beside(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
+def ancillary_of(fds: Sequence[int]) -> list[tuple[int, int, array.array[int]]]:
     """What ``sendmsg`` takes to pass ``fds`` on beside a message."""
     return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
 
@@ -129,7 +129,7 @@ class SendQueue:
             if fd is None:
                 self.sock.send(message, SEND)
             else:  # socket.send_fds of Python 3.11 leaves the flags out, and would wait
-                self.sock.sendmsg([message], descriptors_beside([fd]), SEND)
+                self.sock.sendmsg([message], ancillary_of([fd]), SEND)
         except BlockingIOError:
             return False
         except OSError:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.diags.observations import Observations, ObservedPorts
-from softib.errors import InputError, UnknownFormat
+from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.fabric.formats.base import Problem
 from softib.fabric.formats.counters_text import read_counters
@@ -23,6 +23,7 @@ from softib.fabric.model import Fabric
 from softib.monitor.db_csv_readings import put_counter, read_db_csv
 from softib.monitor.fabric_ports import optics, ports_of, rows_of
 from softib.monitor.increase import Interval, between
+from softib.monitor.left_out import LeftOut, left_out
 from softib.monitor.reading import Reading
 from softib.monitor.series import merged_ports, observations_of
 from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
@@ -153,6 +154,7 @@ def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
             put_counter(reading, name, np.array([at]), np.array([value], np.uint64))
         for name, real in s.levels.items():
             reading.level.setdefault(name, np.full(len(reading), np.nan))[at] = real
+            reading.answered[at] = True
         reading.time_ns[at] = time_ns or s.time_ns or os.stat(file).st_mtime_ns
     if not reading.answered.any():
         raise InputError(f"{file}: no counters of a port of this fabric in it")
@@ -164,9 +166,35 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
     for column in (f.counters, f.detail_counters):
         for name in column.dtype.names or ():
             column[name] = UNREAD
-    problems = read_counters(Path(file), f)
+    out = left_out(file)
+    try:
+        problems = read_counters(Path(file), f)
+    except UnreadableFile:
+        if out is None:  # else a tool that found no port above its threshold
+            raise
+        problems = []
     _from_fabric(f, rows, reading)
-    return problems
+    return problems + (_bounded(file, f, rows, reading, out) if out else [])
+
+
+def _bounded(file: str, f: Fabric, rows: np.ndarray, reading: Reading, out: LeftOut) -> list[Problem]:
+    """What ibqueryerrors did not print is at most its threshold, of the ports that it looked at."""
+    cabled = int((f.port_cable[rows] >= 0).sum())
+    whole = out.checked >= cabled
+    for name, most in out.most.items():
+        missing = ~reading.have.get(name, np.zeros(len(reading), bool))
+        missing &= (f.port_cable[rows] >= 0) if whole else reading.answered
+        reading.put_at_most(name, np.flatnonzero(missing), most)
+    if whole:
+        reading.answered |= f.port_cable[rows] >= 0
+        return []
+    return [
+        Problem(
+            file,
+            0,
+            f"ibqueryerrors looked at {out.checked} of {cabled} cabled ports; what those that it does not list count is not known",
+        )
+    ]
 
 
 def _from_fabric(f: Fabric, rows: np.ndarray, reading: Reading) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError
@@ -13,19 +15,38 @@ from softib.live.umad_sm.wire import MadWire
 if TYPE_CHECKING:
     from softib.live.instances import Instance
 
-__all__ = ["Opened", "is_live", "open_source"]
+__all__ = ["PREFIX", "Opened", "is_live", "memory_of", "open_source"]
 
 PREFIX = "umad:"
 
 
 @dataclass
 class Opened:
-    """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None: nobody to ask)."""
+    """An open wire into a subnet; ``status`` asks the daemon of a running fabric how it is (None: nobody to ask). ``memory``: where its exporter keeps what it saw (None: nowhere)."""
 
     wire: MadWire
     name: str
     status: Callable[[], dict[str, Any]] | None
     close: Callable[[], None]
+    memory: Path | None = None
+
+
+def memory_of(source: str) -> Path:
+    """The file in which the exporter of ``source`` keeps what it saw: with a running fabric it goes, of hardware it is in ``$STATE_DIRECTORY``, ``$XDG_STATE_HOME/softib`` or ``~/.local/state/softib``.
+
+    Raises :class:`InputError` for what is neither."""
+    if source.startswith(PREFIX):
+        state = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
+        folder = (
+            Path(state)
+            if state
+            else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "softib"
+        )
+        return folder / f"seen-{source.removeprefix(PREFIX).replace('/', '-') or 'default'}.json"
+    instance = _instance(source)
+    if instance is None:
+        raise InputError(f"{source}: no running fabric of that name; give one of 'softib status', or umad:DEVICE")
+    return instance.folder / "seen_ports.json"
 
 
 def is_live(source: str) -> bool:
@@ -43,15 +64,15 @@ def open_source(source: str) -> Opened:
         from softib.live.umad_client.port import UmadPort
 
         port = UmadPort(find_device(source.removeprefix(PREFIX) or None), classes)
-        return Opened(port, source, None, port.close)
+        return Opened(port, source, None, port.close, memory_of(source))
+    memory = memory_of(source)
     instance = _instance(source)
-    if instance is None:
-        raise InputError(f"{source}: no running fabric of that name; give one of 'softib status', or umad:DEVICE")
+    assert instance is not None
     from softib.live.control.client import ask
     from softib.live.umad_client.fabric_port import FabricPort
 
     fabric_port = FabricPort(instance, None, classes)
-    return Opened(fabric_port, source, lambda: ask(instance, "status"), fabric_port.close)
+    return Opened(fabric_port, source, lambda: ask(instance, "status"), fabric_port.close, memory)
 
 
 def _instance(source: str) -> Instance | None:

@@ -40,6 +40,8 @@ SMALL = 10_000
 """Ports up to which a round reads everything."""
 APART = 10
 """On larger fabrics: PortInfo of a tenth of the ports a round, and FEC counters in two rounds of ten (an interval needs two in a row)."""
+HURRIED_S = 60.0
+"""The subnet is looked at this often while something is down: what comes back is seen soon."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 
@@ -78,6 +80,8 @@ class Poller:
         self._last: Reading | None = None
         self._silent = SilentDevices()
         self._stale = False
+        self.hurried = False
+        """Something is known to be down that the last discovery did not find."""
         self.discover()
 
     # -- what there is --
@@ -126,7 +130,8 @@ class Poller:
 
     def round(self) -> Round:
         """Read everything once. What nobody answered is not there; nothing of an earlier round stands in for it."""
-        if self._stale or self.now_ns() - self._discovered_ns > self.pace.rediscover_s * 1e9:
+        every_s = min(HURRIED_S, self.pace.rediscover_s) if self.hurried else self.pace.rediscover_s
+        if self._stale or self.now_ns() - self._discovered_ns > every_s * 1e9:
             self.discover()
         began, sent = time.monotonic(), self.gets.sent
         t = self.targets
@@ -228,7 +233,7 @@ class Poller:
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:
             self._info[rows[tags]] = mad[:, DATA_AT : DATA_AT + PortInfo.size]
 
-        batch = smp_gets(SmpAttr.PORT_INFO, t.dlid[rows], t.ports.portnum[rows])
+        batch = smp_gets(SmpAttr.PORT_INFO, t.dlid[rows], t.modifier[rows])
         self._ask(batch, t.device[rows], heard)
         unknown = ~r.answered
         lanes, lane_gbps = lanes_of(self._info)

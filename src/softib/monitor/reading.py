@@ -22,6 +22,7 @@ class Reading:
 
     ``time_ns`` int64[n]: when its counters were read; ``answered`` bool[n]: they were, and by the right device. ``value``: counter → uint64[n]; ``have``:
     counter → bool[n], read in this round, and not below 0; ``stuck``: counter → bool[n], it stands at the largest value of a field narrower than 64 bits, where it stops (IBA 16.1.3.5).
+    ``at_most``: counter → bool[n], it reads this or less (a tool that prints what is above a threshold).
     ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n, 12], what FEC mended on each lane (None: nobody was asked).
     """
 
@@ -32,6 +33,7 @@ class Reading:
     value: dict[str, np.ndarray] = field(default_factory=dict)
     have: dict[str, np.ndarray] = field(default_factory=dict)
     stuck: dict[str, np.ndarray] = field(default_factory=dict)
+    at_most: dict[str, np.ndarray] = field(default_factory=dict)
     level: dict[str, np.ndarray] = field(default_factory=dict)
     lanes: np.ndarray | None = None
 
@@ -55,6 +57,12 @@ class Reading:
         self.value[name][rows] = values
         self.have[name][rows] = np.asarray(values, np.uint64) < BELOW_ZERO
         self.stuck[name][rows] = values >= np.uint64(largest) if largest < 2**64 - 1 else False
+
+    def put_at_most(self, name: str, rows: np.ndarray, most: int) -> None:
+        """Counter ``name`` of ``rows`` reads ``most`` or less."""
+        self.put(name, rows, np.full(len(rows), most, np.uint64), 2**64 - 1)
+        if most:
+            self.at_most.setdefault(name, np.zeros(len(self), bool))[rows] = True
 
     def take(self, attribute: Attribute, names: tuple[str, ...], rows: np.ndarray, mad: np.ndarray) -> None:
         """The counters ``names`` of ``attribute`` from answers ``mad`` (uint8[k, 256]) of ports ``rows``."""

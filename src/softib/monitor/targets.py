@@ -68,7 +68,7 @@ class Targets:
 
     ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: which node each is of (``device_guid`` uint64[d], ascending); ``end`` int32[n]: the end port whose LID reaches
     its agent; ``end_lid`` uint16[m], ``end_device`` int32[m], ``end_portnum`` uint8[m] (0: port 0 of a switch); ``info`` uint8[n, 64]: PortInfo as the discovery
-    read it.
+    read it; ``modifier`` uint32[n]: the AttributeModifier of PortInfo of each port.
     """
 
     ports: ObservedPorts
@@ -79,6 +79,7 @@ class Targets:
     end_device: np.ndarray
     end_portnum: np.ndarray
     info: np.ndarray
+    modifier: np.ndarray
 
     def __len__(self) -> int:
         return len(self.ports)
@@ -119,7 +120,7 @@ def targets_of(db: Database) -> Targets:
     end_device = np.searchsorted(device_guid, guid[agents]).astype(np.int32)
     return Targets(
         ports, device.astype(np.int32).reshape(-1), end.astype(np.int32).reshape(-1), device_guid, lid[agents].astype(np.uint16), end_device,
-        db.port_num[agents].copy(), info,
+        db.port_num[agents].copy(), info, db.port_modifier(rows).astype(np.uint32),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,11 +45,15 @@ KP4_CORRECTS = 15.0
 LEVELS = {
     "Total_Raw_BER": "pre_fec_ber",
     "Raw_BER": "pre_fec_ber",
+    "Effective_BER": "effective_ber",
+    "Symbol_BER": "symbol_ber",
     "Module_Temperature": "module_temperature_c",
     "Chip_Temp": "temperature_c",
 }
 """Name there → level of :class:`~softib.diags.observations.Observations`."""
-_GUID, _PORT, _TIME = ("node_guid", "Node_GUID"), ("port_num", "Port_Number"), ("timestamp",)
+_GUID, _PORT, _TIME = ("node_guid", "Node_GUID"), ("port_num", "Port_Number", "Port"), ("timestamp",)
+_SPELLED = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in (*COUNTERS, *LEVELS, *_GUID, *_PORT, *_TIME)}
+"""Column names as tools spell them: ``Node GUID`` and ``NodeGUID``, ``raw_ber`` and ``Raw BER``."""
 _LARGEST = 2**64 - 1
 
 
@@ -70,7 +75,11 @@ def is_telemetry(file: str) -> bool:
     except UnreadableFile:
         return False
     first = start.split("\n", 1)[0]
-    as_csv = any(n in first.split(",") for n in _GUID) and any(n in first.split(",") for n in _PORT)
+    names = first.split(",")
+    as_csv = any(n in names for n in _GUID) and any(n in names for n in _PORT)
+    names = _spelled(names)  # of names that others use too, one more must be telemetry's
+    more = any(n in COUNTERS or n in LEVELS for n in names)
+    as_csv |= more and any(n in names for n in _GUID) and any(n in names for n in _PORT)
     return as_csv or (start[:1] in ("{", "[") and '"values"' in start and '"node_guid"' in start)
 
 
@@ -90,7 +99,9 @@ def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
 def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
     text = text.lstrip("\ufeff")
     if text.lstrip()[:1] not in ("{", "["):
-        yield from csv.DictReader(io.StringIO(text))
+        rows = csv.reader(io.StringIO(text))
+        names = _spelled(next(rows, []))
+        yield from (dict(zip(names, row, strict=False)) for row in rows if row)
         return
     try:
         got = load_json(text)
@@ -101,6 +112,11 @@ def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
         if not isinstance(values, list):
             raise UnreadableFile(f"{file}: no UFM telemetry: a message has no list of values")
         yield from (v if isinstance(v, dict) else {} for v in values)
+
+
+def _spelled(names: list[str]) -> list[str]:
+    """The names of a header as the tables here have them."""
+    return [_SPELLED.get(re.sub(r"[^a-z0-9]", "", n.lower()), n) for n in names]
 
 
 def _sample(row: Mapping[str, Any]) -> Sample | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from markupsafe import escape
 
 from softib.render.bundles import load_class
 
-__all__ = ["heat_map", "hop_bars", "load_curves"]
+__all__ = ["bars", "heat_map", "hop_bars", "load_curves"]
 
 CURVE_POINTS = 160
+NAME_LETTERS = 22
 W, H, LEFT, RIGHT, BOTTOM, TOP = 560.0, 250.0, 40.0, 20.0, 34.0, 12.0
 
 
@@ -86,4 +89,25 @@ def hop_bars(hops: dict[int, int]) -> str:
         parts.append(
             f'<text class="axis" x="{70 + wide:.1f}" y="{i * high + 16}">{pairs:,} pairs ({100 * pairs / total:.1f} %)</text>'
         )
+    return "".join([*parts, "</svg>"])
+
+
+def bars(rows: Sequence[tuple[str, float | None, str]], label: str) -> str:
+    """A row each of name, value (None: no bar) and the text beside its bar."""
+    most = max((value or 0.0 for _, value, _ in rows), default=0.0) or 1.0
+    high, left, right = 24, 150.0, 150.0
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {W:.0f} {high * len(rows) + 4}" role="img" aria-label="{escape(label)}">'
+    ]
+    for i, (name, value, text) in enumerate(rows):
+        wide = (W - left - right) * (value or 0.0) / most
+        shown = name if len(name) <= NAME_LETTERS else f"{name[: NAME_LETTERS - 1]}…"
+        parts.append(
+            f'<text class="axis" x="0" y="{i * high + 16}"><title>{escape(name)}</title>{escape(shown)}</text>'
+        )
+        if value is not None:
+            parts.append(
+                f'<rect class="bar" x="{left:.0f}" y="{i * high + 4}" width="{max(wide, 1):.1f}" height="16" rx="3"/>'
+            )
+        parts.append(f'<text class="axis" x="{left + wide + 6:.1f}" y="{i * high + 16}">{escape(text)}</text>')
     return "".join([*parts, "</svg>"])

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
+from softib.foreign_text import shown_lines
+from softib.render.charts import bars
 from softib.render.phrases import time_text
 from softib.render.terminal import text
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["HEAD", "cells", "page", "print_comparison"]
+__all__ = ["HEAD", "cells", "completion_bars", "page", "print_comparison"]
 
 HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "price", "per price", "")
 WIDTHS = (14, 7, 12, 8, 12, 12, 10)
 """Of the columns before the prices, which stand below where lines are short."""
 ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
-BAR = 300
-"""Pixels of the longest bar."""
-STYLE = (
-    "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:64em;color:#222}td,th{padding:.2em .8em;text-align:right}"
-    "td:first-child,th:first-child,td:last-child{text-align:left}rect{fill:#4477aa}.doubt{color:#a55}"
-)
 
 
 def cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -80,23 +77,22 @@ def _jobs(c: dict[str, Any], console: Console) -> None:
         console.print(text(f"job {name}: {found}"))
 
 
+def completion_bars(rows: list[dict[str, Any]]) -> str:
+    """Time of the workload on each network, as bars."""
+    shown = [(cells(row)[0], row["completion_us"], cells(row)[2] or cells(row)[-1]) for row in rows]
+    return bars(shown, "completion by network")
+
+
 def page(c: dict[str, Any]) -> str:
-    """The page of :meth:`softib.Comparison.to_json`: the table, and a bar for each completion. No scripts, nothing from elsewhere."""
-    title = html.escape(f"{c['workload']} on {c['fabric'] or c['source']}")
-    most = max((row["completion_us"] or 0.0 for row in c["networks"]), default=0.0) or 1.0
-    rows = []
-    for row in c["networks"]:
-        *figures, why = cells(row)
-        bar = f'<svg width="{BAR}" height="12"><rect width="{BAR * (row["completion_us"] or 0.0) / most:.1f}" height="12"/></svg>'
-        tds = "".join(f"<td>{html.escape(cell)}</td>" for cell in figures)
-        rows.append(
-            f"<tr>{tds}<td>{bar}</td></tr>"
-            + (f'<tr><td colspan="{len(HEAD)}" class="doubt">{html.escape(why)}</td></tr>' if why else "")
-        )
-    head = "".join(f"<th>{html.escape(h)}</th>" for h in HEAD)
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in c["notes"])
-    made = html.escape(f"{c['layer']} layer, tables: {c['engine']}, seed {c['seed']}; as it is: {c['as_it_is']}")
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style><h1>{title}</h1><p>{made}</p>'
-        f"<table><tr>{head}</tr>{''.join(rows)}</table>{notes}</html>\n"
-    )
+    """The page of :meth:`softib.Comparison.to_json`: the table without empty columns, and a bar for each completion. No scripts, nothing from elsewhere."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("softib.render"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    table = [cells(row) for row in c["networks"]]
+    columns = [k for k in range(1, len(HEAD) - 1) if any(row[k] for row in table)]
+    rows = [(row[0], [(HEAD[k], row[k]) for k in columns], row[-1]) for row in table]
+    return shown_lines(environment.get_template("comparison.html.j2").render(
+        c=c, title=f"{c['workload']} on {c['fabric'] or c['source']}", head=[HEAD[k] for k in columns], rows=rows, bars=Markup(completion_bars(c["networks"])),
+    ))  # fmt: skip

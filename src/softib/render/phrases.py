@@ -95,6 +95,8 @@ def tiles(report: Report) -> list[Tile]:
         note = TABLES_OF.get(r.engine) or f"routed by {r.tables or r.engine}"
         if absent:
             note = f"of the ports that have a LID; {absent:,} cabled host ports have none; {note}"
+        if r.switch_unreachable:
+            note = f"and {r.switch_unreachable:,} from switches; {note}"
         out.append(Tile("Pairs without a path", f"{lost:,}", note, "bad" if lost or absent else "good"))
         out.append(Tile("Credit loops", "none" if r.deadlock_free else "yes",
                         "" if r.deadlock_free else "deadlock is possible", "good" if r.deadlock_free else "bad",

@@ -5,8 +5,11 @@ Texts of files are shown as text: Rich's markup and control characters in a Node
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from softib.analysis.model import Report, RoutingPart
 from softib.diags.finding import Severity
@@ -35,6 +38,9 @@ __all__ = ["console", "print_check", "print_findings", "print_route", "print_rou
 
 STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 TONE = {"good": "green", "warn": "yellow", "bad": "bold red", "": "bold"}
+UNWRAPPED = 10_000
+"""Columns of a file or a pipe."""
+_PADDING = re.compile(r" +$", re.MULTILINE)
 SHOWN_FINDINGS = 40
 PER_CODE = 8
 """A code with more findings than this is shown by its first ones and a count."""
@@ -125,10 +131,26 @@ def print_route(found: Routed, console: Console) -> None:
 
 
 def console() -> Console:
-    """stdout as it is now, as wide as its terminal."""
+    """stdout as it is now, as wide as its terminal (or as COLUMNS says); lines of a file or pipe are not wrapped."""
     from rich.console import Console
 
-    return Console()
+    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+        return Console()
+    return Console(file=cast(TextIO, _Unpadded(sys.stdout)), width=UNWRAPPED)
+
+
+class _Unpadded:
+    """A file that gets lines without the spaces at their ends that fill columns."""
+
+    def __init__(self, out: TextIO):
+        self._out = out
+
+    def write(self, value: str) -> int:
+        self._out.write(_PADDING.sub("", value))
+        return len(value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._out, name)
 
 
 def text(value: str, style: str = "") -> Text:
@@ -174,7 +196,7 @@ def _facts(title: str, facts: list[tuple[str, str]], console: Console) -> None:
 def print_findings(report: Report, console: Console, every: bool = False) -> None:
     """The findings, worst first; many of one code are cut short with their number, unless ``every`` one is wanted."""
     by = report.by_severity()
-    count = ", ".join(f"{n:,} {s.name.lower()}" for s, n in by.items() if n)
+    count = ", ".join(f"{n:,} {s.name.lower()}{'s' * (n != 1 and s is not Severity.INFO)}" for s, n in by.items() if n)
     console.print(text("Findings", "bold"), text(f"  {count}" if count else "  none", "dim"))
     if report.findings:
         table = _table("severity", "code", "finding")
@@ -216,9 +238,9 @@ def _whole(f: Finding) -> list[str]:
 def print_routing(r: RoutingPart, console: Console) -> None:
     """Proof and quality of forwarding tables."""
     facts = [("tables", f"{r.engine_text}; {r.origin}"), ("pairs without a path", f"{r.unreachable:,}"),
-             ("pairs in circles", f"{r.loops:,}"), ("credit loop", "none" if r.deadlock_free else "yes")]  # fmt: skip
+             ("pairs in a forwarding loop", f"{r.loops:,}"), ("credit loop", "none" if r.deadlock_free else "yes")]  # fmt: skip
     if r.switch_unreachable:
-        facts.append(("switch to switch without a path", f"{r.switch_unreachable:,} (legal for up/down engines)"))
+        facts.append(("pairs from a switch without a path", f"{r.switch_unreachable:,}"))
     if r.credit_loop:
         facts.append(("the cycle", " → ".join(f"{node}[{port}] VL {vl}" for node, port, vl in r.credit_loop)))
     if r.hops:

@@ -13,13 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.routing.credit_loops import allowed_dependencies, lists_of
+from softib.routing.cycle_kernels import core
 from softib.routing.graph import SwitchGraph
+from softib.routing.reach import destinations
 
 __all__ = ["AdaptivePorts", "adaptive_ports", "could_deadlock"]
 
 UNREACHED = np.int16(16384)
 LIDS_AT_ONCE = 4096
-MOST_BENDS = 4096
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,14 @@ class AdaptivePorts:
     mask_of: np.ndarray
 
 
-def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray) -> list[AdaptivePorts]:
-    """The choices of every switch. ``ranks`` int[switches]: 0 = top."""
+def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray, among: np.ndarray | None = None) -> list[AdaptivePorts]:
+    """The choices of every switch, or of the switches ``among`` (rows). ``ranks`` int[switches]: 0 = top."""
     n = graph.n_switches
     targets = np.unique(graph.end_switch)
     position = _positions(graph, ranks)
     down, whole = _distances(graph, position, targets)
     found = []
-    for s in range(n):
+    for s in range(n) if among is None else among.tolist():
         edges = slice(int(graph.first[s]), int(graph.first[s + 1]))
         peer, port = graph.peer[edges], graph.out_port[edges].astype(np.int64)
         below = position[peer] > position[s]
@@ -98,42 +100,52 @@ def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) ->
 def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
     """Could routes of ``lft`` and adaptive choices wait for each other in a cycle?
 
-    Without a turn from a down to an up the order of ``ranks`` forbids every cycle. So a cycle has such bends of ``lft`` (ftree makes
-    one where a leaf has lost its cable to a top switch), joined by ways up*/down*. Every way there is counts as one that is used: the
-    answer errs on the safe side only.
+    Without a turn from a down to an up the order of ``ranks`` forbids every cycle. So a cycle has such bends of ``lft`` (detours of switches' own packets, or ftree
+    where a leaf has lost its cable to a top switch), each with all ports among which the switch where it turns may choose. Every other turn that the order allows
+    counts as one that is made, but for those back to the switch that a packet came from: the answer errs on the safe side only.
     """
     position = _positions(graph, ranks)
     bends = _bends(graph, position, lft)
     if not len(bends):
         return False
-    if len(bends) > MOST_BENDS:
-        return True
-    before, after = bends[:, 0], bends[:, 2]
-    targets, column = np.unique(before, return_inverse=True)
-    whole = _distances(graph, position, targets)[1]
-    leads = whole[after][:, column.reshape(-1)] < UNREACHED  # from the end of a turn to the beginning of another
-    alive = np.ones(len(bends), bool)
-    while alive.any():  # what leads nowhere, or is led to from nowhere, is on no cycle
-        kept = alive & leads[:, alive].any(axis=1) & leads[alive].any(axis=0)
-        if (kept == alive).all():
-            return True
-        alive = kept
-    return False
+    owner = graph.link_switch
+    needs = allowed_dependencies(graph, position[graph.peer] > position[owner])
+    switch_of = np.zeros(graph.max_lid + 1, np.int64)
+    lids, ends = destinations(graph)
+    switch_of[lids] = graph.end_switch[ends]
+    turning = np.unique(bends[:, 1])
+    for b, choice in zip(turning.tolist(), adaptive_ports(graph, ranks, turning), strict=True):
+        here = bends[bends[:, 1] == b]
+        static = lft[b, here[:, 2]].astype(np.int64)
+        group = choice.mask_of[switch_of[here[:, 2]]]
+        local = graph.out_port[graph.first[b] : graph.first[b + 1]].astype(np.int64)
+        into = np.flatnonzero(graph.peer == b)
+        for a, which, port in np.unique(
+            np.stack([here[:, 0], group, np.where(group < 0, static, 0)], axis=1), axis=0
+        ).tolist():
+            taken = local == port
+            if which >= 0:
+                mask = choice.masks[which]
+                taken = (mask[local >> 6] >> (local & 63).astype(np.uint64) & np.uint64(1)).astype(bool)
+            bits = np.zeros(needs.shape[1] * 64, np.uint8)
+            bits[np.flatnonzero(taken)] = 1
+            needs[into[owner[into] == a]] |= np.packbits(bits, bitorder="little").view("<u8").astype(np.uint64)
+    start, targets = lists_of(graph, needs)
+    return bool(core(start, targets, np.zeros(len(needs), np.bool_)) > 0)
 
 
 def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndarray:
-    """int64[n, 3]: switches a, b, c where a route of ``lft`` goes down from a to b and then up to c."""
+    """int64[n, 3]: switches a and b and a LID whose route by ``lft`` goes down from a to b and then up."""
     n = graph.n_switches
     peer_of = np.full((n, 256), -1, np.int32)
     owner = graph.link_switch
     peer_of[owner, graph.out_port] = graph.peer
-    rows, found = np.arange(n)[:, None], []
+    rows, found = np.arange(n)[:, None], [np.zeros((0, 3), np.int64)]
     for first in range(0, min(lft.shape[1], graph.max_lid + 1), LIDS_AT_ONCE):
         egress = lft[:, first : min(first + LIDS_AT_ONCE, graph.max_lid + 1)]
         after = np.where(egress == LFT_NO_ROUTE, -1, peer_of[rows, egress])
         falls = (after >= 0) & (position[np.maximum(after, 0)] > position[:, None])
         rises = (after >= 0) & ~falls
         a, lid = np.nonzero(falls & rises[np.maximum(after, 0), np.arange(egress.shape[1])[None, :]])
-        b = after[a, lid]
-        found.append(np.unique(np.stack([a, b, after[b, lid]], axis=1), axis=0))
-    return np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 3), np.int64)
+        found.append(np.stack([a, after[a, lid], first + lid], axis=1))
+    return np.concatenate(found)

@@ -8,27 +8,29 @@ or not: a forwarding loop is a credit loop too.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from softib.ragged import spread
 from softib.routing.cycle_kernels import any_cycle, bits_to_lists, core, shorten
 from softib.routing.graph import SwitchGraph
 from softib.routing.reach import destinations, links_of, port_map, routes_of
-from softib.routing.verify_kernels import VlMaps, depend, depend_vl
+from softib.routing.verify_kernels import Routes, VlMaps, depend, depend_vl
 
 __all__ = [
     "NO_PATH",
     "Channel",
-    "can_loop",
+    "allowed_dependencies",
     "channels_of",
     "credit_dependencies",
+    "dependencies_of",
     "find_cycle",
     "has_credit_loop",
     "lists_of",
+    "needs_of",
     "sl2vl_table",
     "waiting_channels",
-    "waits_of",
 ]
 
 Channel = tuple[int, int, int]
@@ -39,49 +41,50 @@ NO_PATH = 255
 SEARCH_BUDGET = 30_000_000
 
 
-class Waits(NamedTuple):
-    """Which channel waits for which: channel ``c`` (link × ``vls`` + VL) for ``targets[start[c]:start[c + 1]]``; ``used`` bool[channels]."""
-
-    start: np.ndarray
-    targets: np.ndarray
-    used: np.ndarray
-    vls: int
-
-
 def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
     """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the quick half of a proof."""
-    found = _on_one_vl(graph, port_map(graph), lft, *destinations(graph))
-    return core(found.start, found.targets, np.zeros(len(found.start) - 1, np.bool_)) > 0
+    start, targets = lists_of(graph, credit_dependencies(graph, lft))
+    return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
 
 
-def can_loop(graph: SwitchGraph, lft: np.ndarray, down: np.ndarray, ends: np.ndarray) -> bool:
-    """:func:`has_credit_loop` of tables whose paths, but for those to ``ends`` (rows), never take a link up after one ``down`` (bool[links]).
-
-    Looks at the paths to ``ends`` alone, beside all turns that the rule allows. Only where these close a cycle it looks at all paths.
-    """
-    lids, all_ends = destinations(graph)
-    some = np.isin(all_ends, ends)
-    needs, used = _allowed_dependencies(graph, down), np.zeros(len(graph.peer), np.bool_)
-    lft = np.ascontiguousarray(lft, np.uint8)
-    depend(links_of(graph), routes_of(graph, lft, lids[some], all_ends[some]), used, needs)
-    start, targets = _lists(graph, needs, 1)
-    return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0 and has_credit_loop(graph, lft)
-
-
-def _allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
-    """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down."""
+def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
+    """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down (bool[links]), nor back to the switch they came from."""
     owner = graph.link_switch
     local = np.arange(len(graph.peer)) - graph.first[owner]
     word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
     any_link, down_link = (np.zeros((graph.n_switches, _bitset_size(graph, 1)), np.uint64) for _ in range(2))
     np.bitwise_or.at(any_link, (owner, word), bit)
     np.bitwise_or.at(down_link, (owner[down], word[down]), bit[down])
-    return np.where(down[:, None], down_link[graph.peer], any_link[graph.peer])
+    needs: np.ndarray = np.where(down[:, None], down_link[graph.peer], any_link[graph.peer])
+    by_cable = np.lexsort((owner, graph.peer))  # links into a switch by the one that they come from
+    pair = graph.peer.astype(np.int64) * graph.n_switches + owner
+    ahead = owner * graph.n_switches + graph.peer
+    first = np.searchsorted(pair[by_cable], ahead, side="left")
+    count = np.searchsorted(pair[by_cable], ahead, side="right") - first
+    out, nth = spread(count)
+    into = by_cable[first[out] + nth]  # into: x → s, out: s → x
+    np.bitwise_and.at(needs, (into, word[out]), ~bit[out])
+    return needs
 
 
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
     """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row is the b-th link of the switch it leads to."""
     return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
+
+
+def dependencies_of(
+    graph: SwitchGraph, lft: np.ndarray, ends: np.ndarray | None = None, switches: bool = False
+) -> np.ndarray:
+    """:func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``: of those that begin on any switch, not on those with CAs alone."""
+    lids, at = destinations(graph)
+    keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
+    routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
+    return _depend(graph, _from_all(graph, routes) if switches else routes)[1]
+
+
+def _from_all(graph: SwitchGraph, routes: Any) -> Any:
+    """``routes`` with a source on every switch."""
+    return Routes(routes.lft, routes.at, routes.dest_lid, routes.dest_end, np.ones(graph.n_switches, np.int64))
 
 
 def _depend(graph: SwitchGraph, routes: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -93,42 +96,42 @@ def _depend(graph: SwitchGraph, routes: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def waiting_channels(
-    graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    path_sl: np.ndarray | None,
+    sl2vl: np.ndarray | None,
+    data_vls: int,
+    switches: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start, targets)``; arguments as of :func:`verify`."""
+    """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start, targets)``; arguments as of :func:`verify`, and of
+    :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
-    found = waits_of(graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped)
-    return found.start, found.targets
+    _, needs, vls = needs_of(
+        graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped, switches
+    )
+    return lists_of(graph, needs, vls)
 
 
-def waits_of(
+def needs_of(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray,
-    path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray,
-) -> Waits:  # fmt: skip
+    path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray, switches: bool = False,
+) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``: :func:`port_map`; the others as of
-    :func:`~softib.routing.verify.verify`.
+    :func:`~softib.routing.verify.verify`. Returns channels in use bool[channels], their dependencies uint64[channels, words], and VLs.
 
-    ``dropped`` int64[2, switches + 2] out counts by hops the pairs (to CAs, to switches) that a VL not below ``data_vls`` drops.
+    ``switches``: packets that start on a switch count, too. It answers on the SL of the request, and asks on the SL of its row of ``path_sl``.
+    ``dropped`` int64[2, switches + 2] out counts by hops the pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
     """
+    routes = routes_of(graph, lft, lids, ends, at)
     if path_sl is None and sl2vl is None:
-        return _on_one_vl(graph, at, lft, lids, ends)
+        return *_depend(graph, _from_all(graph, routes) if switches else routes), 1
     table = sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
-    maps = _sources(graph, path_sl, table)
-    depend_vl(links_of(graph), routes_of(graph, lft, lids, ends, at), maps, data_vls, used, needs, dropped)
-    return Waits(*_lists(graph, needs, data_vls), used, data_vls)
-
-
-def _on_one_vl(graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> Waits:
-    used, needs = _depend(graph, routes_of(graph, lft, lids, ends, at))
-    return Waits(*_lists(graph, needs, 1), used, 1)
-
-
-def lists_of(graph: SwitchGraph, needs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The lists ``(start, targets)`` of :func:`credit_dependencies`, as :func:`find_cycle` takes them."""
-    return _lists(graph, needs, 1)
+    maps = _sources(graph, path_sl, table, switches)
+    depend_vl(links_of(graph), routes, maps, data_vls, used, needs, dropped)
+    return used, needs, data_vls
 
 
 def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
@@ -153,8 +156,9 @@ def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel
     return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
 
 
-def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray) -> Any:
-    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs."""
+def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, switches: bool) -> Any:
+    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs; and ``switches``, which
+    count as no CA."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
     rows = len(sls)
@@ -167,8 +171,17 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray) 
     groups, group, count = np.unique(key, axis=1, return_inverse=True, return_counts=True)
     group_of_end = np.full(n_ends, -1, np.int32)
     group_of_end[cas] = group.ravel()
+    if switches:
+        port0 = np.flatnonzero(graph.end_is_switch)
+        at = graph.end_switch[port0].astype(np.int64)
+        asks = np.stack([at, np.zeros_like(at), of_end[port0]])
+        answers = np.stack([at, np.zeros_like(at), rows + np.arange(len(port0))])
+        if path_sl is not None:
+            sls = np.concatenate([sls, sls[:, port0][of_end].T])
+        groups = np.concatenate([groups, asks, answers[:, : len(sls) - rows]], axis=1)
+        count = np.concatenate([count, np.zeros(groups.shape[1] - len(count), count.dtype)])
     switch, port, row = groups.astype(np.int32)
-    return VlMaps(switch, port, row, count.astype(np.int64), group_of_end, sls, sl2vl)
+    return VlMaps(switch, port, row, count.astype(np.int64), group_of_end, np.ascontiguousarray(sls), sl2vl)
 
 
 def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:
@@ -191,7 +204,9 @@ def _bitset_size(graph: SwitchGraph, vls: int) -> int:
     return max(1, (most * vls + 63) // 64)
 
 
-def _lists(graph: SwitchGraph, needs: np.ndarray, vls: int) -> tuple[np.ndarray, np.ndarray]:
+def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as lists: channel ``c`` (link × ``vls`` + VL) waits for
+    ``targets[start[c]:start[c + 1]]``."""
     start = np.zeros(len(needs) + 1, np.int64)
     base = graph.first[graph.peer]
     total = bits_to_lists(needs, base, vls, start, np.empty(0, np.int32))

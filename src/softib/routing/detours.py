@@ -1,8 +1,12 @@
-"""Ways between CAs that the rule "no up after down" leaves apart, where that makes no credit loop.
+"""Paths that the rule "no up after down" leaves out, where they close no credit loop.
 
-A CA on one top switch (storage, a SHARP aggregation node) has no legal way to one on another: it would go down and up
-again. Such destinations get the missing entries from up*/down* tables with one leaf as root, where all tops are
-connected; the entries of the tree stay. The two orders together could make a cycle, so the result is proved.
+A CA on one top switch (storage, a SHARP aggregation node) has no legal path to one on another: it would go down and up again. A
+switch needs such a path, too: a core switch that lost its cable to a pod answers the pod's hosts (counters, traps) over
+another core, and a switch that runs a subnet manager polls the switches beside it.
+
+The entries of the tree stay. Each gap takes a link to a neighbour that has an entry, if no cycle of waiting channels arises from
+that. Turns at one leaf, and at the switches above it, are tried first: a tree has room for these, and they join all its switches.
+The packets of a switch itself count as those of CAs do, since they take the same buffers.
 """
 
 from __future__ import annotations
@@ -10,49 +14,134 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.credit_loops import can_loop
+from softib.routing.credit_loops import allowed_dependencies, dependencies_of, lists_of
+from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
 from softib.routing.graph import SwitchGraph
-from softib.routing.lft_kernels import least_loaded
-from softib.routing.roots import pick_roots, rank_switches, top_down
-from softib.routing.tables import (
-    Distances,
-    cas_per_switch,
-    destination_groups,
-    destinations_table,
-    legal_hops_table,
-    min_hops,
-    ordered_hops,
-)
+from softib.routing.layers import channels, vl_state
+from softib.routing.order_kernels import put_all, topological_order
+from softib.routing.parts import components
+from softib.routing.reach import destinations, links_of, routes_of
+from softib.routing.roots import pick_roots, rank_switches
+from softib.routing.tables import Distances, cas_per_switch
 
-__all__ = ["connect"]
+__all__ = ["connect", "fill", "refilled", "without_switch_loops"]
+
+ROOTS = 8
+"""Trees whose turns are tried first, one after the other, where gaps stay."""
+MOST_TRIED = 1 << 21
+"""Entries of tables for which more than one is tried."""
 
 
-def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str]) -> np.ndarray | None:
-    """``lft`` with every CA connected to everything in its part, or None if that would make a credit loop.
+def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str], whole: bool = False) -> bool:
+    """Fill the gaps of ``lft`` (uint8[n_switches, LIDs], in place), which follows the legal distances ``d``. Returns whether every CA's packets arrive then.
 
-    ``d`` are the legal distances that ``lft`` follows; ``notes`` gets a line when something was missing.
+    ``notes`` gets a line where packets of CAs take detours, and where gaps are left. ``whole``: False where any gap stays, and not all are filled then.
     """
-    hops = min_hops(graph).hops
-    leaves = np.flatnonzero(cas_per_switch(graph))
-    missing = (d.hops[leaves] == 255) & (hops[leaves] != 255)
-    if not missing.any():
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
+    gaps = (d.hops == 255) & (part[:, None] == part)
+    if not gaps.any():
+        return True
+    to = gaps.any(axis=0)[graph.end_switch]
+    before = lft.copy() if lft.size <= MOST_TRIED else lft
+    left, of_cas = fill(graph, lft, allowed_dependencies(graph, d.down), to, whole)
+    exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
+    for nth in range(
+        ROOTS
+    ):  # the turns that paths really make leave more room than all that the rule allows, and other roots other room
+        if exact is None or not left:
+            break
+        other = before.copy()
+        found = fill(graph, other, exact, to, whole, nth)
+        if (found[1], found[0]) < (of_cas, left):
+            left, of_cas = found
+            lft[:] = other
+    count = np.count_nonzero(gaps[cas_per_switch(graph) > 0])
+    if left and whole:
+        notes.append("some pairs of switches have no path without a credit loop")
+        return False
+    if left:
+        notes.append(
+            f"{left} pairs of a switch and a LID have no path without a credit loop, {of_cas} of them from switches with CAs"
+        )
+    if count and not of_cas:
+        notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")
+    return not of_cas
+
+
+def fill(
+    graph: SwitchGraph, lft: np.ndarray, needs: np.ndarray, to: np.ndarray, whole: bool = False, nth: int = 0
+) -> tuple[int, int]:
+    """Give the switches that have no entry one to the ends ``to`` (bool[ends]), in place, that closes no cycle with the dependencies ``needs``
+    (as of :func:`~softib.routing.credit_loops.credit_dependencies`), which have none.
+
+    Returns (pairs of a switch and a LID that are left, those of them from switches with CAs); ``whole``: stop at the first.
+    """
+    start, waited_for = lists_of(graph, needs)
+    order = np.empty(len(graph.peer), np.int32)
+    if topological_order(start, waited_for, order) < len(order):
+        raise ValueError("the dependencies have a cycle")
+    c, state = channels(graph), vl_state(graph, order)
+    put_all(c, state, start, waited_for)
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
+    add_dependencies_along(c, state, *_tree(graph, nth))
+    lids, ends = destinations(graph)
+    rows = np.flatnonzero(to[ends])
+    plane = np.full(graph.n_switches, graph.n_switches)  # the first neighbour without CAs
+    inner = np.flatnonzero(cas_per_switch(graph)[graph.peer] == 0)
+    np.minimum.at(plane, graph.link_switch[inner], graph.peer[inner])
+    at = graph.end_switch[ends[rows]]
+    rows = rows[
+        np.lexsort((at, plane[at], graph.end_is_switch[ends[rows]]))
+    ]  # CAs first, then switches of a plane together
+    routes = routes_of(graph, lft, lids[rows], ends[rows])
+    left = np.zeros(2, np.int64)
+    fill_gaps(c, state, links_of(graph), routes, graph.out_port, part, np.zeros(len(graph.peer), np.int64), whole, left)
+    return int(left[0]), int(left[1])
+
+
+def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
+    """A breadth-first tree of each part from its switch with most CAs, or (``nth`` of :data:`ROOTS`) of one part from another switch with CAs: switches from there
+    on (int32[n]), links bool[links], both directions."""
+    owner, leaves = graph.link_switch, np.flatnonzero(cas_per_switch(graph))
+    roots = (
+        pick_roots(graph) if not nth or not len(leaves) else leaves[nth * len(leaves) // ROOTS :][:1].astype(np.int32)
+    )
+    depth = rank_switches(graph, roots)
+    up = np.flatnonzero((depth[graph.peer] < depth[owner]) & (depth[graph.peer] >= 0))
+    _, which = np.unique(owner[up], return_index=True)
+    tree = np.zeros(len(graph.peer), np.bool_)
+    tree[up[which]] = tree[graph.reverse[up[which]]] = True
+    return np.lexsort((graph.switch_guid, depth)).astype(np.int32), tree
+
+
+def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
+    """Tables of which no packet, those of switches included, makes a credit loop on one VL: ``lft``, or its entries on paths between CAs (and to switches, where
+    that makes none) and others where they are not. None where that leaves a gap."""
+    if not _loops(graph, dependencies_of(graph, lft, switches=True)):
         return lft
-    roots = pick_roots(graph, hops, np.ones(graph.n_switches, np.bool_))
-    other = ordered_hops(graph, top_down(graph, rank_switches(graph, roots)))
-    switch, first, ends, counted = destination_groups(graph)
-    wanted = missing.any(axis=0)[switch]
-    size = np.diff(first)
-    full = lft.copy()
-    few = np.concatenate([[0], np.cumsum(size[wanted])]).astype(np.int32)
-    dests = destinations_table(graph, switch[wanted], few, ends[np.repeat(wanted, size)], counted[wanted])
-    least_loaded(legal_hops_table(graph, other), dests, True, full)
-    for offset in range(1, 1 << int(graph.end_lmc.max())):
-        more = np.flatnonzero(graph.end_lmc >= offset.bit_length())
-        base = graph.end_lid[more].astype(np.int64)
-        full[:, base + offset] = np.where(full[:, base + offset] == LFT_NO_ROUTE, full[:, base], full[:, base + offset])
-    count = np.count_nonzero(missing)
-    if can_loop(graph, full, d.down, dests.end):
-        notes.append(f"{count} (CA switch, switch) pairs have no path without a credit loop")
+    everywhere = np.ones(len(graph.end_lid), np.bool_)
+    for kept in (everywhere, ~graph.end_is_switch):
+        full = refilled(graph, lft, everywhere, kept)
+        if full is not None:
+            return full
+    return None
+
+
+def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarray) -> np.ndarray | None:
+    """``lft`` with other entries for the ends ``to`` (bool[ends]), those that packets of CAs to the ends ``kept`` (some of these) meet aside. None where one
+    switch finds none without a cycle on one VL, or the paths that are kept have one."""
+    needs = dependencies_of(graph, lft, kept)
+    if _loops(graph, needs):
         return None
-    notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")
-    return full
+    lids, at = destinations(graph)
+    full = lft.copy()
+    full[:, lids[to[at]]] = LFT_NO_ROUTE
+    copy_paths(links_of(graph), routes_of(graph, lft, lids[kept[at]], at[kept[at]]), full)
+    mine = to[at]
+    full[graph.end_switch[at[mine]], lids[mine]] = graph.end_port[at[mine]]
+    return None if fill(graph, full, needs, to, whole=True)[0] else full
+
+
+def _loops(graph: SwitchGraph, needs: np.ndarray) -> bool:
+    start, targets = lists_of(graph, needs)
+    return topological_order(start, targets, np.empty(len(needs), np.int32)) < len(needs)

@@ -2,9 +2,10 @@
 Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
 
 Paths between CAs are laid on as few VLs as it takes: each on the first without a cycle, or, where that takes more than there are, all on VL 0,
-from where those over the weakest dependency of each cycle move to the next VL (:mod:`softib.routing.layers`). SL = VL. Paths from CAs to switches' own LIDs (GMPs of management) take the first of these VLs
-where they close no cycle, else VL 0: OpenSM does not order them at all. Only where one VL carries all paths between CAs, those
-that fit in no more get a second. Where one VL is
+from where those over the weakest dependency of each cycle move to the next VL (:mod:`softib.routing.layers`). SL = VL. A request from a CA to a switch's own LID
+and the answer (GMPs of management) take the first of these VLs where both close no cycle: OpenSM does not order them at all. Where one VL carries all paths
+between CAs, the entries that only packets to and from switches meet are chosen so that it carries these, too; where that leaves a gap, they may have a second VL.
+Where one VL is
 enough (trees), ``path_sl`` is None. An SL belongs to a pair of ports, so where several VLs are needed all LIDs of a port (LMC)
 share its paths.
 """
@@ -13,11 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.routing.credit_loops import has_credit_loop
+from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import NO_LAYER, add_switches, place_paths
+from softib.routing.layers import NO_LAYER, place_paths, placed
 from softib.routing.sssp import tables
 from softib.routing.tables import share_paths
 
@@ -27,8 +28,9 @@ __all__ = ["route"]
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too few."""
     lft = tables(graph)
-    if not has_credit_loop(graph, lft):
-        return Routing("dfsssp", lft, notes=["the shortest paths have no credit loop on one VL"])
+    free = without_switch_loops(graph, lft)
+    if free is not None:
+        return Routing("dfsssp", free, notes=["the shortest paths have no credit loop on one VL"])
     notes = []
     if graph.end_lmc.any():
         notes.append("all LIDs of a port share its paths, since an SL belongs to a pair of ports")
@@ -38,13 +40,6 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if found.used > options.data_vls:
         why = f"paths need more than the {options.data_vls} data VL(s) there are"
         return by_minhop(graph, options, "dfsssp", why)
-    switches = np.flatnonzero(graph.end_is_switch)
-    to_switches, used = add_switches(graph, lft, cas, found, switches)
-    if used > options.data_vls:
-        return Routing(
-            "dfsssp", lft, notes=[*notes, "1 VL; packets to switches' own LIDs alone can make a credit loop"]
-        )
     path_sl = np.zeros((graph.n_switches, len(graph.end_lid)), np.uint8)
-    path_sl[np.ix_(found.source, cas)] = found.layer
-    path_sl[np.ix_(found.source, switches)] = to_switches
-    return Routing("dfsssp", lft, np.where(path_sl == NO_LAYER, 0, path_sl), vls=used, notes=[*notes, f"{used} VLs"])
+    path_sl[np.ix_(found.source, cas)] = np.where(found.layer == NO_LAYER, 0, found.layer)
+    return placed(graph, Routing("dfsssp", lft, path_sl, vls=found.used, notes=notes), options.data_vls)

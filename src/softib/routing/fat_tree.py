@@ -46,8 +46,6 @@ def compute_node_order(graph: SwitchGraph, options: RouteOptions | None = None) 
 def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tree:
     """See ``graph`` as a fat tree; raises :class:`NotATree` with OpenSM's reasons."""
     is_ca = ~graph.end_is_switch
-    if graph.end_lmc.any():
-        raise NotATree("LMC > 0 is not supported by fat-tree routing")
     if graph.n_switches < 2 or np.count_nonzero(is_ca) < 2:
         raise NotATree(f"{graph.n_switches} switch(es) and {np.count_nonzero(is_ca)} CA port(s) make no tree")
     is_compute = graph.end_is_compute.copy()

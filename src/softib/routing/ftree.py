@@ -46,6 +46,17 @@ __all__ = ["imperfect", "route"]
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, where ``graph`` is none."""
+    if not graph.end_lmc.any():
+        return _by_base_lids(graph, options)
+    routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
+    if routing.engine != "ftree":
+        return replace(minhop.route(graph, options), notes=routing.notes)
+    _add_lids(graph, routing.lft)
+    return routing
+
+
+def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """As :func:`route` for LMC 0."""
     notes: list[str] = []
     try:
         return _route(graph, options, notes)
@@ -69,6 +80,23 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     routing = minhop.route(graph, options)
     routing.notes += [*notes, f"ftree: {reason}; routed by minhop, as OpenSM does"]
     return routing
+
+
+def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
+    """Later LIDs of each port (LMC) go the way of the base LIDs of the next ports of its switch, one further for each: all ports' n-th LIDs
+    meet as little contention as their base LIDs do, and those of one port take different links up."""
+    place = np.lexsort((graph.end_port, graph.end_is_compute, graph.end_is_switch, graph.end_switch))
+    kind = np.stack([graph.end_switch, graph.end_is_switch, graph.end_is_compute])[:, place]
+    begins = np.flatnonzero(np.append(True, (kind[:, 1:] != kind[:, :-1]).any(axis=0)))
+    size = np.diff(np.append(begins, len(place)))
+    first, count = np.repeat(begins, size), np.repeat(size, size)
+    base = graph.end_lid.astype(np.int64)
+    for offset in range(1, 1 << int(graph.end_lmc.max())):
+        like = place[first + (np.arange(len(place)) - first + offset) % count]
+        more = graph.end_lmc[place] >= offset.bit_length()
+        ends = place[more]
+        lft[:, base[ends] + offset] = lft[:, base[like[more]]]
+        lft[graph.end_switch[ends], base[ends] + offset] = graph.end_port[ends]
 
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
@@ -134,10 +162,9 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
     del table
     d = ordered_hops(graph, tree.order)
     least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), True, lft)
-    full = connect(graph, d, lft, notes)
-    if full is None and whole:
+    if not connect(graph, d, lft, notes) and whole:
         raise NotATree(f"no tree for all compute nodes: {notes.pop()}")
-    return lft if full is None else full
+    return lft
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.routing.detours import without_switch_loops
 from softib.routing.dor import first_links
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import NO_LAYER, Layers, add_switches, merged, place_paths
+from softib.routing.layers import NO_LAYER, Layers, merged, place_paths, placed
 from softib.routing.quality import most_flows_of_bisections
 from softib.routing.sssp_kernels import NOT_TAKEN, spread_paths
 from softib.routing.switch_paths import links_table, tables
@@ -32,7 +33,6 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too few."""
     ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
     first = ends[cas[graph.end_switch[ends]] > 0]
-    rest = ends[cas[graph.end_switch[ends]] == 0]
     canon = merged(graph)
     tried: list[tuple[Layers, np.ndarray]] = []
     for paths in (_balanced, _by_port):
@@ -44,16 +44,11 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if found.used > options.data_vls:
         why = f"paths need more than the {options.data_vls} data VL(s) there are"
         return by_minhop(graph, options, "lash", why)
-    to_rest, used = add_switches(graph, lft, first, found, rest, canon)
-    if used == 1:
-        return Routing("lash", lft, notes=["1 VL"])
-    if used > options.data_vls:
-        return by_minhop(graph, options, "lash", f"paths need more than the {options.data_vls} data VL(s) there are")
+    if found.used == 1 and (free := without_switch_loops(graph, lft)) is not None:
+        return Routing("lash", free, notes=["1 VL"])
     by_switch = np.zeros((graph.n_switches, graph.n_switches), np.uint8)
-    by_switch[np.ix_(found.source, graph.end_switch[first])] = found.layer
-    by_switch[np.ix_(found.source, graph.end_switch[rest])] = to_rest
-    by_switch[by_switch == NO_LAYER] = 0
-    return Routing("lash", lft, by_switch[:, graph.end_switch], vls=used, notes=[f"{used} VLs"])
+    by_switch[np.ix_(found.source, graph.end_switch[first])] = np.where(found.layer == NO_LAYER, 0, found.layer)
+    return placed(graph, Routing("lash", lft, by_switch[:, graph.end_switch], vls=found.used), options.data_vls)
 
 
 def _better(graph: SwitchGraph, tried: list[tuple[Layers, np.ndarray]]) -> tuple[Layers, np.ndarray]:

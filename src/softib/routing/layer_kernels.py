@@ -8,13 +8,16 @@ uint8[sources, destinations], 255 = no path. ``routes`` holds ``lft`` and ``at``
 import numpy as np
 
 from softib.jit import kernel, table
-from softib.routing.order_kernels import add_from_the_end
+from softib.routing.order_kernels import BLOCKED, CYCLE, add_dependency, add_from_the_end, take
 
 UNTRIED, PLACED, FAILED, NO_PATH = 0, 1, 2, 3
 """What became of the dependencies from a switch to the destination."""
 
 Paths = table("Paths", "lft at source lid target")
 """What is laid on layers; see the module."""
+SwitchPaths = table("SwitchPaths", "lft at peer peer_port sl2vl own end_first end lid lmc")
+"""For paths to and from switches: tables, what a port leads to, links (int32[links], not by VL), ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16];
+``own`` int32[n]: the end of each switch (-1: it has no LID); ends ``end[end_first[s]:end_first[s + 1]]`` on each switch; LID and LMC of each end."""
 
 
 @kernel
@@ -184,3 +187,80 @@ def _move(c, paths, layer, number, count, a, b, path):
                 x, y = path[k], path[k + 1]
                 count[c.dep_first[x] + y - c.first[c.peer[x]]] -= 1
     return moved
+
+
+@kernel
+def place_pairs(c, vl_state, net, vls, sls, cas, path_sl):
+    """SLs of requests from every switch (and its CAs, ``cas`` int64[n]) to every other switch, into ``path_sl`` uint8[n, ends] (in and out): first so that the requests
+    close no cycle, then, where that is possible, the answers neither.
+
+    Channels of ``c`` are ``link * vls + vl``. Returns the pairs that find none of the SLs 0 … ``sls`` - 1 for both.
+    """
+    n = cas.shape[0]
+    waits = np.empty((2, 1024), np.int64)
+    left = 0
+    for answers in range(2):
+        for s in range(n):
+            end = net.own[s]
+            if end < 0:
+                continue
+            for a in range(n):
+                if a == s or net.end_first[a] == net.end_first[a + 1]:
+                    continue
+                found = -1
+                for k in range(-1, sls):
+                    sl = np.int64(path_sl[a, end]) if k < 0 else np.int64(k)
+                    if sl >= sls or (k >= 0 and sl == path_sl[a, end]):
+                        continue
+                    ok, waits, count = _add_path(c, vl_state, net, a, s, end, sl, vls, waits, 0)
+                    for i in range(net.end_first[a], net.end_first[a + 1]):
+                        if ok and answers:
+                            ok, waits, count = _add_path(c, vl_state, net, s, a, net.end[i], sl, vls, waits, count)
+                    if ok:
+                        found = sl
+                        break
+                    for i in range(count):
+                        take(c, vl_state, waits[0, i], waits[1, i], 0)
+                if found >= 0:
+                    path_sl[a, end] = found
+                left += answers and found < 0
+                if cas[s] == 0 and answers:
+                    for i in range(net.end_first[a], net.end_first[a + 1]):
+                        if net.end[i] != net.own[a]:
+                            path_sl[s, net.end[i]] = path_sl[a, end]
+    return left
+
+
+@kernel
+def _add_path(c, vl_state, net, source, target, end, sl, vls, waits, count):
+    """Add what packets of ``sl`` from switch ``source`` to all LIDs of ``end`` on ``target`` wait for. Returns (did it close no cycle, ``waits``, new ``count``): the
+    dependencies that are new are ``waits[:, :count]``."""
+    for lid in range(net.lid[end], net.lid[end] + (1 << net.lmc[end])):
+        s, came, before = source, np.int64(0), np.int64(-1)
+        for _ in range(net.at.shape[0]):
+            if s == target:
+                break
+            port = net.lft[s, lid]
+            e = net.at[s, port]
+            if e < 0:
+                break
+            vl = net.sl2vl[s % net.sl2vl.shape[0], came % net.sl2vl.shape[1], port % net.sl2vl.shape[2], sl]
+            if vl >= vls:
+                return False, waits, count
+            here = np.int64(e) * vls + vl
+            if before >= 0:
+                dep = add_dependency(c, vl_state, before, here)
+                if dep == CYCLE:
+                    if count == 0:
+                        k = here - c.first[c.peer[before]]
+                        vl_state.present[c.dep_first[before] + k] = BLOCKED
+                    return False, waits, count
+                if dep >= 0:
+                    if count == waits.shape[1]:
+                        more = np.empty((2, 2 * count), np.int64)
+                        more[:, :count] = waits
+                        waits = more
+                    waits[0, count], waits[1, count] = before, here
+                    count += 1
+            before, s, came = here, net.peer[e], np.int64(net.peer_port[e])
+    return True, waits, count

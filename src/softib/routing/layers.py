@@ -5,18 +5,31 @@ What dfsssp and lash share: the tables stay as they are, only the SL of a path, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from softib.routing.credit_loops import sl2vl_table, waiting_channels
+from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.layer_kernels import Paths, break_cycles, count_dependencies, first_fit
-from softib.routing.order_kernels import Channels, VlState
+from softib.routing.layer_kernels import Paths, SwitchPaths, break_cycles, count_dependencies, first_fit, place_pairs
+from softib.routing.order_kernels import Channels, VlState, put_all, topological_order
 from softib.routing.reach import port_map
 from softib.routing.tables import cas_per_switch
 
-__all__ = ["NO_LAYER", "Layers", "add_switches", "channels", "merged", "place_paths", "vl_state"]
+__all__ = [
+    "NO_LAYER",
+    "Layers",
+    "channels",
+    "merged",
+    "on_vls",
+    "place_paths",
+    "place_switches",
+    "placed",
+    "unplaced",
+    "vl_state",
+]
 
 NO_LAYER = 255
 
@@ -24,12 +37,11 @@ NO_LAYER = 255
 @dataclass(frozen=True)
 class Layers:
     """``layer`` uint8[sources, destinations] of the paths from switches ``source`` int32 to ``dest`` columns, :data:`NO_LAYER`
-    where there is none; ``used`` layers; ``states``: what was added to each of them, empty where nobody kept it."""
+    where there is none; ``used`` layers."""
 
     layer: np.ndarray
     source: np.ndarray
     used: int
-    states: tuple[Any, ...] = ()
 
 
 def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
@@ -108,38 +120,74 @@ def _by_path(graph: SwitchGraph, c: Any, paths: Any, most: int) -> Layers:
     waiting = NO_LAYER - 1
     layer = np.full((len(paths.source), len(paths.lid)), waiting, np.uint8)
     path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
-    states: list[Any] = []
-    left = 1
-    while left and len(states) <= most:
-        states.append(vl_state(graph))
-        left = first_fit(c, states[-1], paths, len(states) - 1, waiting, layer, path, fresh)
-    return Layers(layer, paths.source, len(states), tuple(states))
-
-
-def add_switches(
-    graph: SwitchGraph,
-    lft: np.ndarray,
-    dests: np.ndarray,
-    found: Layers,
-    more: np.ndarray,
-    canon: np.ndarray | None = None,
-) -> tuple[np.ndarray, int]:
-    """Layers uint8[sources, more] for paths to the end ports ``more`` (switches' own), and how many layers are used then.
-
-    Each path takes the first layer that ``found`` uses for ``dests`` on which it closes no cycle, and layer 0 where it does on
-    all; where only one was used, a second takes those.
-    """
-    c, at = channels(graph, canon), port_map(graph)
-    known = Paths(lft, at, found.source, graph.end_lid[dests].astype(np.int32), graph.end_switch[dests])
-    other = Paths(lft, at, found.source, graph.end_lid[more].astype(np.int32), graph.end_switch[more])
-    waiting = NO_LAYER - 1
-    layer = np.full((len(found.source), len(more)), waiting, np.uint8)
-    path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
-    left = used = 0
-    while used < found.used or (used < 2 and left):
-        vl = found.states[used] if used < len(found.states) else vl_state(graph)
-        if used < found.used and not found.states:
-            first_fit(c, vl, known, used, used, found.layer, path, fresh)
-        left = first_fit(c, vl, other, used, waiting, layer, path, fresh)
+    used, left = 0, 1
+    while left and used <= most:
+        left = first_fit(c, vl_state(graph), paths, used, waiting, layer, path, fresh)
         used += 1
-    return np.where(layer == waiting, 0, layer), used
+    return Layers(layer, paths.source, used)
+
+
+def placed(graph: SwitchGraph, routing: Routing, data_vls: int) -> Routing:
+    """``routing``, whose SLs are the VLs that order paths between CAs, with SLs for those to and from switches, and a note. Where one VL carries all paths between
+    CAs, these may have a second."""
+    assert routing.path_sl is not None
+    vls = min(max(routing.vls, 2), data_vls)
+    path_sl, left = place_switches(graph, routing.lft, routing.path_sl, vls)
+    used = max(routing.vls, int(path_sl.max(initial=0)) + 1)
+    notes = [*routing.notes, f"{used} VLs" if used > 1 else "1 VL", *unplaced(left)]
+    return replace(routing, path_sl=path_sl if used > 1 else None, vls=used, notes=notes)
+
+
+def unplaced(left: int) -> list[str]:
+    """The note about ``left`` of :func:`place_switches`."""
+    return [f"requests and answers between {left:,} pairs of switches can make a credit loop"] if left else []
+
+
+def place_switches(
+    graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray, vls: int, sl2vl: np.ndarray | None = None, sls: int = 0
+) -> tuple[np.ndarray, int]:
+    """SLs uint8[n_switches, ends] of all paths, those to and from switches included, and how many pairs of switches find none without a cycle.
+
+    ``path_sl`` as of :class:`~softib.routing.engine.Routing`: what it says of paths between CAs stays. A request from a CA (or switch) to a switch has the first of
+    ``sls`` SLs (default: of ``vls``) on which it closes no cycle of channels on the VLs 0 … ``vls`` - 1, nor the answer to all ends beside the sender, which has
+    the request's SL; where there is none, one on which the request closes none. A switch without CAs asks on the SL on which it answers.
+    """
+    start, targets = waiting_channels(graph, lft, path_sl, sl2vl, vls, switches=True)
+    if topological_order(start, targets, np.empty(len(start) - 1, np.int32)) == len(start) - 1:
+        return path_sl, 0
+    full = np.array(np.broadcast_to(path_sl, (graph.n_switches, path_sl.shape[1])))
+    port0 = np.full(graph.n_switches, -1, np.int32)
+    port0[graph.end_switch[graph.end_is_switch]] = np.flatnonzero(graph.end_is_switch)
+    between = np.where(graph.end_is_switch, NO_LAYER, full)
+    start, targets = waiting_channels(graph, lft, between, sl2vl, vls)
+    order = np.empty(len(start) - 1, np.int32)
+    if topological_order(start, targets, order) < len(order):
+        return path_sl, 0
+    c, state = channels(wide := on_vls(graph, vls)), vl_state(wide, order)
+    put_all(c, state, start, targets)
+    by_switch = np.argsort(graph.end_switch, kind="stable").astype(np.int32)
+    first = np.searchsorted(graph.end_switch[by_switch], np.arange(graph.n_switches + 1)).astype(np.int32)
+    lids, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
+    net = SwitchPaths(
+        lft,
+        port_map(graph),
+        graph.peer,
+        graph.peer_port,
+        sl2vl_table(graph, sl2vl, vls),
+        port0,
+        first,
+        by_switch,
+        lids,
+        lmc,
+    )
+    left = place_pairs(c, state, net, vls, sls or vls, cas_per_switch(graph), full)
+    return full, left
+
+
+def on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
+    """``graph`` with a link for each VL of a link: row ``link * vls + vl``."""
+    if vls == 1:
+        return graph
+    more = np.arange(vls, dtype=np.int32)
+    return replace(graph, first=graph.first * vls, peer=np.repeat(graph.peer, vls),
+                   reverse=(graph.reverse[:, None] * vls + more).ravel().astype(np.int32))  # fmt: skip

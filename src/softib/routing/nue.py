@@ -8,7 +8,7 @@ the destination alone. Paths to switches' own LIDs are treated as any others (Op
 
 The VLs: ``nue_max_num_vls``, at most ``data_vls``. Destinations on neighbouring switches share a VL, since their paths do. The
 tree is a breadth-first one from the switch nearest to all CAs, and reaches no farther than the switches with CAs, since only packets
-between CAs need a way out; where a switch's own LID cannot be reached so, all is done again with a tree of all switches.
+between CAs need a way out. What that leaves out is filled as :mod:`softib.routing.detours` does; where a gap stays, all is done again with a tree of all switches.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.bfs_kernels import distance_to_cas
+from softib.routing.credit_loops import dependencies_of
+from softib.routing.detours import fill, refilled
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import channels, vl_state
+from softib.routing.layers import channels, place_switches, unplaced, vl_state
 from softib.routing.nue_kernels import Tree, add_tree, route_part
 from softib.routing.parts import components
 from softib.routing.roots import rank_switches
@@ -64,10 +66,19 @@ def _routed(
         found = route_part(
             c, table, _tree_state(graph), (tree, graph.out_port), dests, (counted, wanted), cas, weight, lft
         )
+        mine = np.isin(np.arange(len(graph.end_lid)), ends)
         by_tree, lost = by_tree + found[0], lost + found[1]
-    used = len(np.unique(sls))
+        if fill(graph, lft, dependencies_of(graph, lft, mine, switches=True), mine)[0]:
+            full = refilled(graph, lft, mine, mine)
+            lost += full is None
+            lft = lft if full is None else full
+    shared, numbers = np.unique(sls, return_inverse=True)  # a share may have no destination
+    used, sls = len(shared), numbers.reshape(sls.shape).astype(np.uint8)
     notes = [f"{used} VL(s); {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"]
-    return Routing("nue", lft, sls if used > 1 else None, vls=used, notes=notes, tree=tree), lost
+    if used <= 1:
+        return Routing("nue", lft, notes=notes, tree=tree), lost
+    path_sl, left = place_switches(graph, lft, sls, used)
+    return Routing("nue", lft, path_sl, vls=used, notes=[*notes, *unplaced(left)], tree=tree), lost
 
 
 def _tree_state(graph: SwitchGraph) -> Any:

@@ -117,34 +117,39 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
     tree, out_port = links
     counted, sources = needs
     by_tree, lost = 0, 0
+    most = 0
     for d in range(dests.shape[0]):
-        target = dests[d, 0]
-        for lid in range(dests[d, 1], dests[d, 1] + (1 << dests[d, 2])):
-            dist[target] = 0
-            order[0] = target
+        most = max(most, 1 << dests[d, 2])
+    for step in range(most * dests.shape[0]):  # all base LIDs first, then all second ones: each set is spread by itself
+        offset, d = step // dests.shape[0], step % dests.shape[0]
+        if offset >= 1 << dests[d, 2]:
+            continue
+        target, lid = dests[d, 0], dests[d, 1] + offset
+        dist[target] = 0
+        order[0] = target
+        for s in range(n):
+            taken[s] = -1
+        settled, added = search(c, vl_state, target, weight, 1, t)
+        if _sources(order, settled, cas) < sources[d]:
+            for i in range(added):
+                take_number(c, vl_state, fresh[i])
             for s in range(n):
-                taken[s] = -1
-            settled, added = search(c, vl_state, target, weight, 1, t)
-            if _sources(order, settled, cas) < sources[d]:
-                for i in range(added):
-                    take_number(c, vl_state, fresh[i])
-                for s in range(n):
-                    taken[s], stamp[s] = -1, -1
-                settled = along_tree(c, tree, weight, target, taken, order, dist)
-                settled, added = search(c, vl_state, target, weight, settled, t)
-                by_tree += 1
-                lost += _sources(order, settled, cas) < sources[d]
-            lft[target, lid] = dests[d, 3]
-            for k in range(1, settled):
-                lft[order[k], lid] = out_port[taken[order[k]]]
-            if not counted[d]:
-                continue
-            for k in range(settled):
-                flow[order[k]] = cas[order[k]]
-            for k in range(settled - 1, 0, -1):
-                s = order[k]
-                weight[taken[s]] += flow[s]
-                flow[c.peer[taken[s]]] += flow[s]
+                taken[s], stamp[s] = -1, -1
+            settled = along_tree(c, tree, weight, target, taken, order, dist)
+            settled, added = search(c, vl_state, target, weight, settled, t)
+            by_tree += 1
+            lost += _sources(order, settled, cas) < sources[d]
+        lft[target, lid] = dests[d, 3]
+        for k in range(1, settled):
+            lft[order[k], lid] = out_port[taken[order[k]]]
+        if not counted[d]:
+            continue
+        for k in range(settled):
+            flow[order[k]] = cas[order[k]]
+        for k in range(settled - 1, 0, -1):
+            s = order[k]
+            weight[taken[s]] += flow[s]
+            flow[c.peer[taken[s]]] += flow[s]
     return by_tree, lost
 
 

@@ -221,3 +221,39 @@ def add_from_the_end(c, vl_state, path, length, fresh):
             fresh[count] = i
             count += 1
     return -1
+
+
+@kernel
+def topological_order(start, targets, order):
+    """Channels into ``order`` int32[channels] so that each comes before those it waits for; how many: fewer where there is a cycle.
+
+    ``start``, ``targets``: lists as of :func:`~softib.routing.cycle_kernels.bits_to_lists`.
+    """
+    n = start.shape[0] - 1
+    waiting = np.zeros(n, np.int32)
+    for t in targets:
+        waiting[t] += 1
+    tail = 0
+    for c in range(n):
+        if waiting[c] == 0:
+            order[tail] = c
+            tail += 1
+    head = 0
+    while head < tail:
+        c = order[head]
+        head += 1
+        for i in range(start[c], start[c + 1]):
+            t = targets[i]
+            waiting[t] -= 1
+            if waiting[t] == 0:
+                order[tail] = t
+                tail += 1
+    return tail
+
+
+@kernel
+def put_all(c, vl_state, start, targets):
+    """Let every channel wait for its ``targets``, which the order of ``vl_state`` agrees with."""
+    for a in range(start.shape[0] - 1):
+        for i in range(start[a], start[a + 1]):
+            put(c, vl_state, a, targets[i])

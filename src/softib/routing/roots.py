@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.routing.bfs_kernels import distance_to_cas, rank_from, spines
 from softib.routing.graph import SwitchGraph
+from softib.routing.parts import components
 from softib.routing.tables import Distances, cas_per_switch, compute_per_switch
 
 __all__ = [
@@ -64,14 +65,12 @@ def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
     return height
 
 
-def pick_roots(graph: SwitchGraph, hops: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """In each connected part that ``parts`` bool[n] marks: the switch with most CAs, ties to the smaller GUID."""
-    left, roots = parts.copy(), []
-    for s in np.lexsort((graph.switch_guid, -compute_per_switch(graph))):
-        if left[s]:
-            roots.append(s)
-            left &= hops[s] == 255
-    return np.array(sorted(roots), np.int32)
+def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarray:
+    """In each connected part (of those that ``among`` bool[n] marks): the switch with most CAs, ties to the smaller GUID."""
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
+    by = np.lexsort((graph.switch_guid, -compute_per_switch(graph)))
+    by = by if among is None else by[among[by]]
+    return np.sort(by[np.unique(part[by], return_index=True)[1]]).astype(np.int32)
 
 
 def rank_switches(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:

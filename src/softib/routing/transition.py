@@ -20,14 +20,14 @@ without them the new tables' dependencies are all there is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from softib.routing.credit_loops import find_cycle
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import channels, vl_state
+from softib.routing.layers import channels, on_vls, vl_state
 from softib.routing.reach import destinations, port_map
 from softib.routing.transition_kernels import Marks, Net, SlMasks, Tables, all_at_once, lists, one_stage, start_counts
 
@@ -84,7 +84,7 @@ class _Change:
         self.old, self.new = np.ascontiguousarray(old), np.ascontiguousarray(new)
         sls = int(np.bitwise_or.reduce(use.after, axis=None))
         table, self.vls = _vls(use.sl2vl, sls)
-        self.channels, self.state = channels(wide := _on_vls(graph, self.vls)), vl_state(wide)
+        self.channels, self.state = channels(wide := on_vls(graph, self.vls)), vl_state(wide)
         lids, ends = destinations(graph)
         # Engines that break cycles by SLs are bound to packets between CAs, as softib.routing.verify has it.
         keep = (lids < new.shape[1]) & (~graph.end_is_switch[ends] | (sls.bit_count() < 2))
@@ -201,12 +201,3 @@ def _vls(sl2vl: np.ndarray, sls: int) -> tuple[np.ndarray, int]:
     used = table[..., [k for k in range(16) if sls >> k & 1]]
     used = used[used != DROPPED]
     return np.ascontiguousarray(np.where(table == DROPPED, NO_VL, table)).astype(np.uint8), int(used.max(initial=0)) + 1
-
-
-def _on_vls(graph: SwitchGraph, vls: int) -> SwitchGraph:
-    """``graph`` with a link for each VL of a link: row ``link * vls + vl``."""
-    if vls == 1:
-        return graph
-    more = np.arange(vls, dtype=np.int32)
-    return replace(graph, first=graph.first * vls, peer=np.repeat(graph.peer, vls),
-                   reverse=(graph.reverse[:, None] * vls + more).ravel().astype(np.int32))  # fmt: skip

@@ -48,34 +48,27 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     notes = beyond_max_hops(graph, hops)
     roots = given_roots(graph, options.root_guids, notes)
     if len(roots):
-        ranks = _complete(graph, roots, hops, notes)
+        ranks = _complete(graph, roots, notes)
         d = ordered_hops(graph, top_down(graph, ranks))
         lost = lost_pairs(graph, d, hops)
         if lost:
             notes.append(f"the given roots leave {lost} (CA switch, switch) pairs without a legal way")
-        return _routing(graph, "updn", ranks, tables(graph, d), notes)
+        lft = tables(graph, d)
+        connect(graph, d, lft, notes)
+        return _routing(graph, "updn", ranks, lft, notes)
     found = find_spines(graph, hops)
     if not len(found):
         notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
     notes.append(f"{len(found)} root(s) found by the distances to the CAs: {names(graph, found)}")
-    ranks = _complete(graph, found, hops, notes)
-    d = ordered_hops(graph, top_down(graph, ranks))
-    if not lost_pairs(graph, d, hops):
-        return _routing(graph, "updn", ranks, tables(graph, d), notes)
+    ranks = _complete(graph, found, notes)
     return _best(graph, "updn", hops, [("the roots found", ranks), *_from_cas(graph)], notes)
 
 
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables by up*/down* where up leads away from the CAs: for CAs nearer to the roots than some switches are."""
     hops = min_hops(graph).hops
-    notes = beyond_max_hops(graph, hops)
-    guesses = _from_cas(graph)
-    for _, ranks in guesses:
-        d = ordered_hops(graph, top_down(graph, ranks))
-        if not lost_pairs(graph, d, hops):
-            return _routing(graph, "dnup", ranks, tables(graph, d), notes)
-    return _best(graph, "dnup", hops, guesses, notes)
+    return _best(graph, "dnup", hops, _from_cas(graph), beyond_max_hops(graph, hops))
 
 
 def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
@@ -88,17 +81,20 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
-    """Of the guesses at the ranks (completed by detours) and one leaf as root: the least paths on the worst link."""
+    """The first guess at the ranks that gives every CA a legal way to everything; else, of the guesses (completed by detours) and one leaf as root, the least paths
+    on the worst link."""
     options = []
     for what, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))
         lines: list[str] = []
-        full = connect(graph, d, tables(graph, d), lines)
+        lft = tables(graph, d)
+        if connect(graph, d, lft, lines, whole=True):
+            if not lost_pairs(graph, d, hops):
+                return _routing(graph, engine, ranks, lft, notes)
+            options.append((balance(graph, lft).most, what, ranks, lft))
         notes += [f"ranks from {what}: {line}" for line in lines]
-        if full is not None:
-            options.append((balance(graph, full).most, what, ranks, full))
     leaf: list[str] = []
-    ranks = _complete(graph, np.empty(0, np.int32), hops, leaf)
+    ranks = _complete(graph, np.empty(0, np.int32), leaf)
     lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
     options.append((balance(graph, lft).most, "one leaf", ranks, lft))
     _, what, ranks, lft = min(options, key=lambda o: o[0])
@@ -110,12 +106,12 @@ def _best(
     return _routing(graph, engine, ranks, lft, notes)
 
 
-def _complete(graph: SwitchGraph, roots: np.ndarray, hops: np.ndarray, notes: list[str]) -> np.ndarray:
+def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.ndarray:
     """Ranks from ``roots``, with a root of its own for each part of the fabric that has none."""
     ranks = rank_switches(graph, roots)
     bare = ranks < 0
     if bare.any():
-        extra = pick_roots(graph, hops, bare)
+        extra = pick_roots(graph, bare)
         parts = f"{len(extra)} part(s) of the fabric hold no root: " if len(roots) else ""
         notes.append(f"{parts}took {names(graph, extra)} as root, the switch with most CAs")
         ranks = rank_switches(graph, np.union1d(roots, extra).astype(np.int32))

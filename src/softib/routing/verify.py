@@ -1,8 +1,8 @@
 """Proves forwarding tables: does every packet arrive, how far is it, and can buffers wait for each other in a circle?
 
 Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of all end ports but
-the source's own. Routes that start on a switch are listed apart (only its own management traffic takes them):
-up*/down* engines may leave some pairs of switches without a legal path. What a credit loop is: :mod:`softib.routing.credit_loops`.
+the source's own. Routes that start on a switch are listed apart: only its own management traffic takes them (answers about
+counters, traps, a subnet manager on it). What a credit loop is: :mod:`softib.routing.credit_loops`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.routing.credit_loops import NO_PATH, Channel, Waits, channels_of, find_cycle, waits_of
+from softib.routing.credit_loops import NO_PATH, Channel, channels_of, find_cycle, lists_of, needs_of
 from softib.routing.graph import SwitchGraph
 from softib.routing.reach import destinations, links_of, port_map, routes_of
 from softib.routing.verify_kernels import walk_all
@@ -58,10 +58,11 @@ class Proof:
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA ones alone. Hops are
     egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
     CA to its own switch. ``credit_loop`` is None or a cycle of channels, each waiting for the next and the last for
-    the first. ``switch_loop`` is one that takes packets from CAs to switches' own LIDs (management), where those between CAs
-    make none and have several SLs: engines that spread paths over VLs, such as nue, order only the latter.
+    the first. ``switch_loop`` is one that takes packets that switches send, where those of CAs make none; where paths have several SLs, also packets to
+    switches' own LIDs: engines that spread paths over VLs order those between CAs first. A switch answers on the SL of the request, and asks on its row of SLs.
+    ``among_switches``: it takes packets between two switches, which only a subnet manager on a switch sends or receives.
     ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are). ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
-    ``failures`` are the first few of each kind.
+    ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: LIDs of CAs that packets of each switch itself do not get to.
     """
 
     ca_ca: Pairs
@@ -77,11 +78,18 @@ class Proof:
     failures: list[Failure] = field(default_factory=list)
     switch_loop: list[Channel] | None = None
     assumed: str = ""
+    among_switches: bool = False
+    cut_off: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
 
     @property
     def unreachable(self) -> int:
         """CA→CA and CA→switch pairs that do not arrive."""
         return self.ca_ca.lost + self.ca_switch.lost
+
+    @property
+    def switch_unreachable(self) -> int:
+        """switch→CA and switch→switch pairs that do not arrive: polls, answers and traps of these switches are lost."""
+        return self.switch_ca.lost + self.switch_switch.lost
 
     @property
     def deadlock_free(self) -> bool:
@@ -114,20 +122,26 @@ def verify(
     lft = np.ascontiguousarray(lft, np.uint8)
     at = port_map(graph)
     lids, ends = destinations(graph)
-    counts, hist, failures = _walk(graph, at, lft, lids, ends)
+    counts, hist, failures, cut_off = _walk(graph, at, lft, lids, ends)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
 
-    def waits(of: np.ndarray, lost: np.ndarray) -> Waits:
-        return waits_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost)
+    def needs(of: np.ndarray, switches: bool) -> tuple[np.ndarray, np.ndarray, int]:
+        return needs_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost, switches)
 
-    start, targets, used, vls = waits(np.ones(len(lids), np.bool_), dropped)
+    everywhere, to_cas, lost = np.ones(len(lids), np.bool_), ~graph.end_is_switch[ends], dropped
+    used, waits, vls = needs(everywhere, True)
+    start, targets = lists_of(graph, waits, vls)
     loop = switch_loop = None
+    among_switches = False
     if (cycle := find_cycle(start, targets)) is not None:
-        between: np.ndarray | None = cycle
-        if _orders_by_sl(path_sl):
-            between = find_cycle(*waits(~graph.end_is_switch[ends], np.zeros_like(dropped))[:2])
+        lost = np.zeros_like(dropped)
+        of_cas = needs(everywhere, False)[1]
+        ordered = needs(to_cas, False)[1] if _orders_by_sl(path_sl) else of_cas
+        between = find_cycle(*lists_of(graph, ordered, vls))
         if between is None:
-            switch_loop = channels_of(graph, cycle, vls)
+            polled = find_cycle(*lists_of(graph, of_cas | needs(to_cas, True)[1], vls))
+            switch_loop = channels_of(graph, cycle if polled is None else polled, vls)
+            among_switches = polled is None
         else:
             loop = channels_of(graph, between, vls)
     hist[:2] -= dropped
@@ -135,7 +149,7 @@ def verify(
     return Proof(
         _pairs(counts[0], int(lost[0])), _pairs(counts[1], int(lost[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
         _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
-        int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop,
+        int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop, among_switches=among_switches, cut_off=cut_off,
     )  # fmt: skip
 
 
@@ -147,12 +161,13 @@ def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
 
 def _walk(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, list[Failure]]:
+) -> tuple[np.ndarray, np.ndarray, list[Failure], np.ndarray]:
     n = graph.n_switches
     counts, hist = np.zeros((4, 5), np.int64), np.zeros((4, n + 2), np.int64)
-    rows = np.zeros((4 * EXAMPLES, 5), np.int32)
-    used = walk_all(links_of(graph), routes_of(graph, lft, lids, ends, at), counts, hist, rows)
-    return counts, hist, [Failure(KINDS[k], int(s), int(e), int(d), STATES[w]) for k, s, e, d, w in rows[:used]]
+    rows, cut_off = np.zeros((4 * EXAMPLES, 5), np.int32), np.zeros(n, np.int64)
+    used = walk_all(links_of(graph), routes_of(graph, lft, lids, ends, at), counts, hist, rows, cut_off)
+    failures = [Failure(KINDS[k], int(s), int(e), int(d), STATES[w]) for k, s, e, d, w in rows[:used]]
+    return counts, hist, failures, cut_off
 
 
 def _pairs(counts: np.ndarray, dropped: int) -> Pairs:

@@ -15,7 +15,7 @@ Routes = table("Routes", "lft at dest_lid dest_end cas")
 """Forwarding tables uint8[n, LIDs], what each port leads to, every destination LID and its end, and ``cas`` int64[n]: CA
 ports on each switch."""
 VlMaps = table("VlMaps", "switch port row count group_of_end path_sl sl2vl")
-"""Sources in groups whose packets share SLs and VLs: ``count`` CA ports that send into port ``port`` of ``switch`` with the
+"""Sources in groups whose packets share SLs and VLs: ``count`` CA ports (0: the switch itself) that send into port ``port`` of ``switch`` with the
 SLs of ``row`` of ``path_sl`` (uint8[rows, ends] or [1, 1]; 255: nobody sends there); ``group_of_end`` int32[ends], -1 for a
 switch's own port; ``sl2vl`` uint8[n or 1, in or 1, out or 1, 16]."""
 
@@ -65,8 +65,10 @@ def resolve(s, ports, at, peer, end, state, dist, stack):
 
 
 @kernel
-def walk_all(links, routes, counts, hist, failures):
+def walk_all(links, routes, counts, hist, failures, cut_off):
     """Every source to every destination LID. Returns the number of rows of ``failures`` in use.
+
+    ``cut_off`` int64[n] counts the LIDs of CAs that packets of each switch itself do not get to.
 
     counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch,
     3 switch→CA) and state; hist int64[4, n + 2]: arrived pairs by hops; failures int32[m, 5]: (kind, switch, end, lid,
@@ -104,7 +106,9 @@ def walk_all(links, routes, counts, hist, failures):
                     counts[kind, what] += pairs
                     if what == ARRIVES:
                         hist[kind, dist[s]] += pairs
-                    elif pairs and room[kind]:
+                        continue
+                    cut_off[s] += kind == 3
+                    if pairs and room[kind]:
                         room[kind] -= 1
                         used = _note(failures, used, kind, s, end, dest_lid[k], what)
     return used
@@ -217,7 +221,7 @@ def depend_vl(links, routes, maps, vls, used, needs, dropped):
             ports = tile[k - start]
             for a in range(maps.switch.shape[0]):
                 pairs = maps.count[a] - (maps.group_of_end[end] == a)
-                if pairs == 0:
+                if pairs == 0 and maps.count[a]:
                     continue
                 sl = path_sl[maps.row[a], end % path_sl.shape[1]]
                 if sl == NO_PATH:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from softib.foreign_text import NAME, shown
-from softib.iba.constants import NodeType
+from softib.iba.constants import SM_SUPPORTS_EXTENDED_SPEEDS, CapMask, NodeType
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.mad.smp_requests import Routes
 from softib.sm.vport_table import VPortTable
@@ -63,7 +63,8 @@ class Database:
         """Row of the port that the subnet manager sends from."""
         self._node = {k: _column(v, 64) for k, v in _NODE_COLUMNS.items()}
         self._port = {k: _column(v, 1024) for k, v in _PORT_COLUMNS.items()}
-        self._node_of_guid: dict[int, int] = {}
+        self._by_guid = np.zeros(0, np.int32)
+        """Nodes in the order of their GUIDs; of fewer nodes than there are: to be sorted again."""
         self.vports = VPortTable()
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -78,12 +79,18 @@ class Database:
 
     def nodes_of(self, guids: np.ndarray) -> np.ndarray:
         """Node of each NodeGUID, -1 where it is new. int32[n]"""
-        look = self._node_of_guid.get
-        return np.fromiter((look(g, -1) for g in guids.tolist()), np.int32, len(guids))
+        guids = np.asarray(guids, np.uint64)  # of another type, the search would compare rounded numbers
+        if not self.n_nodes:
+            return np.full(len(guids), -1, np.int32)
+        if len(self._by_guid) != self.n_nodes:
+            self._by_guid = np.argsort(self.node_guid, kind="stable").astype(np.int32)
+        at = np.searchsorted(self.node_guid, guids, sorter=self._by_guid)
+        node = self._by_guid[np.minimum(at, self.n_nodes - 1)]
+        return np.where(self.node_guid[node] == guids, node, -1).astype(np.int32)
 
     def node_of(self, guid: int) -> int:
         """Node of one NodeGUID, -1 where there is none."""
-        return self._node_of_guid.get(guid, -1)
+        return int(self.nodes_of(np.array([guid], np.uint64))[0])
 
     def add_nodes(self, info: np.ndarray, route: np.ndarray) -> np.ndarray:
         """Enter nodes by their NodeInfo (uint8[n, 64], GUIDs distinct and new) and the route that leads there."""
@@ -118,7 +125,6 @@ class Database:
         on_switch = np.repeat(is_switch, rows)
         self._port["port_route"][ports] = np.where(on_switch, np.repeat(route, rows), -1)
         self._port["port_guid"][ports] = np.where(on_switch, np.repeat(NodeInfo.port_guid.get(info), rows), 0)
-        self._node_of_guid.update(zip(guid.tolist(), nodes.tolist(), strict=True))
         return nodes
 
     def refresh_nodes(self, nodes: np.ndarray, info: np.ndarray) -> None:
@@ -137,7 +143,6 @@ class Database:
         out.n_nodes, out.n_ports, out.sm_port = self.n_nodes, self.n_ports, self.sm_port
         out._node = {k: column[: self.n_nodes].copy() for k, column in self._node.items()}
         out._port = {k: column[: self.n_ports].copy() for k, column in self._port.items()}
-        out._node_of_guid = dict(self._node_of_guid)
         out.vports = self.vports.copy()
         named = np.concatenate([out._node["node_route"], out._port["port_route"]])
         used, row = np.unique(named, return_inverse=True)
@@ -163,7 +168,7 @@ class Database:
         peer = self._port["port_peer"]
         self._port["port_peer"] = np.where(peer >= 0, port_row[peer], -1).astype(np.int32)
         self.sm_port = int(port_row[self.sm_port]) if self.sm_port >= 0 else -1
-        self._node_of_guid = {int(g): n for n, g in enumerate(self.node_guid.tolist())}
+        self._by_guid = self._by_guid[:0]
         return node_row, port_row
 
     # -- what managers ask --
@@ -195,6 +200,15 @@ class Database:
     def port_state(self) -> np.ndarray:
         """PortState of each port as last heard, 0 where nothing was heard."""
         return PortInfo.port_state.get(self.port_info)
+
+    def port_modifier(self, ports: np.ndarray) -> np.ndarray:
+        """AttributeModifier of PortInfo of ``ports``: the portnum, and SMSupportExtendedSpeeds where the device has these components (a switch says so
+        in port 0's CapabilityMask)."""
+        says = np.where(self.external[ports], self.node_base[self.port_node[ports]], ports)
+        extended = self.has_port_info[says] & (
+            (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
+        )
+        return self.port_num[ports].astype(np.int64) | np.where(extended, SM_SUPPORTS_EXTENDED_SPEEDS, 0)
 
     def name(self, node: int) -> str:
         """NodeDescription, or the GUID."""

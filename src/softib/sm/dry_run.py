@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.iba.constants import LFT_BLOCK, MFT_BLOCK, Method, MgmtClass, SmpAttr
+from softib.iba.constants import LFT_BLOCK, MFT_BLOCK, SM_SUPPORTS_EXTENDED_SPEEDS, Method, MgmtClass, SmpAttr
 from softib.iba.mad_offsets import CLASS_AT, DATA_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT, TID_AT
 from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
 from softib.iba.vports import VirtualizationInfo, VPortInfo
@@ -133,7 +133,8 @@ def _path(mad: np.ndarray) -> bytes:
 
 
 def _key(mad: np.ndarray) -> tuple[bytes, int, int]:
-    return _path(mad), int(MadHeader.attr_id.get(mad)), int(MadHeader.attr_mod.get(mad))
+    attr, modifier = int(MadHeader.attr_id.get(mad)), int(MadHeader.attr_mod.get(mad))
+    return _path(mad), attr, modifier & (SM_SUPPORTS_EXTENDED_SPEEDS - 1) if attr == SmpAttr.PORT_INFO else modifier
 
 
 def _nodes_by_path(db: Database) -> dict[bytes, int]:

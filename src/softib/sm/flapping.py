@@ -79,7 +79,7 @@ class FlappingPorts:
             rows = np.array([int(db.node_base[node]) + portnum for node, portnum in nodes if node >= 0], np.int64)
             image = unchanged(db.port_info[rows])
             PortInfo.port_phys_state.set(image, int(state))
-            queue.set(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows], image)
+            queue.set(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows), image)
 
     def lines(self, db: Database) -> list[str]:
         """What is taken out, for the notes of a sweep."""

@@ -43,14 +43,16 @@ class LftUpdate:
     ):
         self.held, self.new = old, new
         self.blocks = new.shape[1] // LFT_BLOCK
-        if not known.any():  # nothing forwards yet: one round
-            self.held = new.copy()
-        rows = np.flatnonzero((self.held != new).any(axis=1))
-        row, self._lid = np.nonzero(self.held[rows] != new[rows])
-        self._switch = rows[row]
-        order = np.ones(len(self._switch), np.uint16)
-        if len(self._switch):
+        self._switch = self._lid = np.zeros(0, np.int64)
+        order = np.zeros(0, np.uint16)
+        if known.any():
+            rows = np.flatnonzero((old != new).any(axis=1))
+            row, self._lid = np.nonzero(old[rows] != new[rows])
+            self._switch = rows[row]
+            order = np.ones(len(row), np.uint16)
             rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
+        else:  # nothing forwards yet: one round, and nothing to order
+            self.held = new
         self._value = new[self._switch, self._lid]
         self._step = order.astype(np.int64)
         if stage is not None:
@@ -96,10 +98,10 @@ class LftUpdate:
         go = ~self._frozen[lid]
         switch, lid = switch[go], lid[go]
         self.held[switch, lid] = value[go]
-        which = switch * self.blocks + lid // LFT_BLOCK
-        blank = np.flatnonzero(self._unwritten)
+        sent = np.repeat(self._unwritten, self.blocks)
+        sent[switch * self.blocks + lid // LFT_BLOCK] = True
         self._unwritten[:] = False
-        which = np.unique(np.concatenate([which, (blank[:, None] * self.blocks + np.arange(self.blocks)).ravel()]))
+        which = np.flatnonzero(sent)
         return which, self.held.reshape(-1, LFT_BLOCK)[which]
 
     def lost(self, which: np.ndarray) -> None:

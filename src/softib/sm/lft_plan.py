@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import SwitchInfo
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
@@ -59,19 +58,14 @@ def _plan(
     db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: ChangeConfig, use: SlUse
 ) -> LftPlan:
     new: np.ndarray = routing.lft
-    held = np.full(new.shape, LFT_NO_ROUTE, np.uint8)
+    held, known = store.held(db, graph, new.shape[1])
     top = SwitchInfo.linear_fdb_top.get(db.switch_info[graph.switch_node])
-    tables = store.known(db, graph.switch_node)
-    for s, table in enumerate(tables):
-        if table is not None:
-            width = min(len(table), new.shape[1])
-            held[s, :width] = table[:width]
     by_sl, sls = routing.path_sl is not None or store.sls.by_pair or use.sl2vl.ndim > 1, store.sls
     same_map = not by_sl or (sls.sl2vl is not None and np.array_equal(sls.sl2vl, use.sl2vl))
     same_sls = not by_sl or (sls.known and same_map and not (use.fresh & ~use.before).any())
-    if all(table is None for table in tables) or (np.array_equal(held, new) and same_sls):
+    if not known.any() or (np.array_equal(held, new) and same_sls):
         return AT_ONCE
-    if any(table is None and top[s] > 0 for s, table in enumerate(tables)):
+    if (~known & (top > 0)).any():
         return LftPlan(state="unknown-tables")
     if by_sl and not sls.known:
         return LftPlan(state="unknown-sls", note="tables are taken over: nobody knows which SLs the paths in use have")

@@ -72,7 +72,7 @@ class LightSweep:
     def local_port(self, db: Database, queue: RequestQueue) -> None:
         """Ask the manager's own port for PortInfo: it names the master's LID."""
         port = db.sm_port
-        queue.get(SmpAttr.PORT_INFO, db.port_route[[port]], np.array([port]), db.port_num[[port]])
+        queue.get(SmpAttr.PORT_INFO, db.port_route[[port]], np.array([port]), db.port_modifier(np.array([port])))
 
     def control(self, db: Database, queue: RequestQueue, port: int, what: SmControl, sm_info: np.ndarray) -> None:
         """Set(SMInfo)."""

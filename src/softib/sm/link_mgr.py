@@ -77,7 +77,7 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
     rows = linked(db)
     ask[rows[db.port_state()[rows] == PortState.INIT]] = False
     rows = np.flatnonzero(ask)
-    queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows])
+    queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
 
 def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:
@@ -184,4 +184,4 @@ def _queue(db: Database, queue: RequestQueue, rows: np.ndarray, image: np.ndarra
     for f in NO_CHANGE_FIELDS:
         f.set(image, 0)
     P.port_state.set(image, state)
-    queue.set(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows], image)
+    queue.set(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows), image)

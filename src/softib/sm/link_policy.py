@@ -65,7 +65,7 @@ class LinkPolicyManager:
         image = unchanged(self.db.port_info[rows])
         for name, field in fields.items():
             field.set(image, self.wanted[name][rows])
-        queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_num[rows], image)
+        queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
     def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
         """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives another width or speed, and for the ports ``also``. Returns the
@@ -95,7 +95,7 @@ class LinkPolicyManager:
         ports = np.union1d(np.array(out, np.int64), also)
         image = unchanged(db.port_info[ports])
         P.port_phys_state.set(image, int(PhysState.POLLING))
-        queue.set(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports], image)
+        queue.set(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_modifier(ports), image)
         return ports
 
 

@@ -13,6 +13,7 @@ OpenSM skips what it cannot read, this reader says file and line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,8 @@ __all__ = ["MatchRule", "PortGroup", "QosLevel", "QosPolicy", "parse_policy"]
 Ranges = tuple[tuple[int, int], ...]
 NODE_TYPES = ("CA", "SWITCH", "ROUTER", "SELF", "ALL")
 DEFAULT_LEVEL = "DEFAULT"
+_QUOTED = re.compile(r'"[^"]*"')
+_TOKENS = re.compile(r'"[^"]*"|[^",]+|[",]')
 IPOIB_PKEY = 0x7FFF
 SDP_SERVICES = 0x10000
 TCP_SERVICES = 0x1060000
@@ -102,10 +105,35 @@ def _number(most: int) -> Callable[[str], int]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
+    """Between commas; what is in quotes is one text, without them."""
+    names = [""]
+    for token in _TOKENS.findall(text):
+        if token == '"':
+            raise ValueError
+        if token == ",":
+            names.append("")
+        else:
+            names[-1] += _text(token)
     if not all(names):
         raise ValueError
-    return names
+    return tuple(names)
+
+
+def _text(text: str) -> str:
+    """Without the quotes around it, as OpenSM takes it."""
+    text = text.strip()
+    return text[1:-1] if _QUOTED.fullmatch(text) else text
+
+
+def _port_names(text: str) -> tuple[str, ...]:
+    """``NodeDescription/Pnum``; the last slash divides."""
+    out = []
+    for name in _names(text):
+        node, slash, port = name.rpartition("/")
+        if not slash or port[:1] not in ("p", "P") or int(port[1:], 0) < 1:
+            raise ValueError
+        out.append(f"{node}/P{int(port[1:], 0)}")
+    return tuple(out)
 
 
 def _types(text: str) -> tuple[str, ...]:
@@ -119,16 +147,16 @@ _U64 = _ranges((1 << 64) - 1)
 _PKEYS = _ranges(0xFFFF)
 _KEYS: dict[str, dict[str, tuple[str, Callable[[str], Any]]]] = {
     "port-group": {
-        "name": ("name", str), "port-guid": ("guids", _U64), "port-name": ("names", _names), "pkey": ("pkeys", _PKEYS),
+        "name": ("name", _text), "port-guid": ("guids", _U64), "port-name": ("names", _port_names), "pkey": ("pkeys", _PKEYS),
         "partition": ("partitions", _names), "node-type": ("node_types", _types),
     },
     "qos-level": {
-        "name": ("name", str), "sl": ("sl", _number(15)), "mtu-limit": ("mtu", _number(5)), "rate-limit": ("rate", _number(63)),
+        "name": ("name", _text), "sl": ("sl", _number(15)), "mtu-limit": ("mtu", _number(5)), "rate-limit": ("rate", _number(63)),
         "packet-life": ("packet_life", _number(63)), "pkey": ("pkeys", _PKEYS),
     },
     "qos-match-rule": {
         "source": ("sources", _names), "destination": ("targets", _names), "pkey": ("pkeys", _PKEYS),
-        "qos-class": ("qos_classes", _ranges(0xFFF)), "service-id": ("service_ids", _U64), "qos-level-name": ("level", str),
+        "qos-class": ("qos_classes", _ranges(0xFFF)), "service-id": ("service_ids", _U64), "qos-level-name": ("level", _text),
     },
 }  # fmt: skip
 """Block → key → (field, what reads its value). ``use`` is a comment everywhere."""

@@ -15,7 +15,7 @@ import numpy as np
 from softib.iba.constants import RESPONSE_BIT, SmpAttr
 from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
 from softib.mad.batch import MadBatch
-from softib.mad.smp_requests import RequestQueue
+from softib.mad.smp_requests import MAX_HOPS, RequestQueue
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.sm.database import Database
 from softib.sm.mkeys import MKeys
@@ -123,8 +123,9 @@ class SilentPorts:
             silence.questions += 1
             silence.next_ps = now_ps + self._pause(silence.questions)
             node = db.node_of(place[0])
-            if node >= 0:
-                ports.append(int(db.node_base[node]) + place[1])
+            port = int(db.node_base[node]) + place[1]
+            if node >= 0 and db.routes.hops[db.port_route[port]] < MAX_HOPS:  # no directed route leads farther
+                ports.append(port)
                 tags.append(len(self._queried))
                 self._queried.append(place)
         queue = RequestQueue(db.routes, mkeys.default)

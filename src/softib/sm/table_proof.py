@@ -23,11 +23,11 @@ SHOWN_LINKS = 4
 
 @dataclass(frozen=True)
 class TableProof:
-    """``asked``: the engines that were asked for; ``engine``: the one that made the tables; ``reasons``: why it is another. ``lost``: pairs (CA,
+    """``wanted``: the engines that were asked for; ``engine``: the one that made the tables; ``reasons``: why it is another. ``lost``: pairs (CA,
     address of another device) without a path, None where nothing was proved. ``loop``: a credit loop, as switch and egress port of each
     link; empty where none can form."""
 
-    asked: str
+    wanted: str
     engine: str
     reasons: tuple[str, ...] = ()
     lost: int | None = None
@@ -36,7 +36,7 @@ class TableProof:
     @property
     def is_fallback(self) -> bool:
         """Did an engine make the tables that was not asked for?"""
-        return self.engine not in chain(self.asked)
+        return self.engine not in chain(self.wanted)
 
     @property
     def good(self) -> bool:
@@ -49,7 +49,7 @@ class TableProof:
         lines = []
         if self.is_fallback:
             reasons = f" ({'; '.join(self.reasons)})" if self.reasons else ""
-            lines.append(f"tables by {self.engine}, not by {self.asked}{reasons}")
+            lines.append(f"tables by {self.engine}, not by {self.wanted}{reasons}")
         if self.lost:
             lines.append(f"{self.lost:,} pairs have no path")
         if self.loop:
@@ -68,7 +68,7 @@ class TableProof:
 
     def to_json(self) -> dict[str, Any]:
         """For documents and the log."""
-        return {"asked": self.asked, "engine": self.engine, "reasons": list(self.reasons), "unreachable": self.lost,
+        return {"wanted": self.wanted, "engine": self.engine, "reasons": list(self.reasons), "unreachable": self.lost,
                 "credit_loop": list(self.loop)}  # fmt: skip
 
 

@@ -29,6 +29,8 @@ class TableStore:
 
     def forget(self, guid: int) -> None:
         """Nothing is known of this device any more."""
+        if not (self.held or self.copied or self._digests):
+            return
         for key in [k for k in self.held if k[0] == guid]:
             del self.held[key]
         for store in (self.copied, self._digests):

@@ -48,6 +48,16 @@ class LftStore:
         held = [self.tables.get(guid, (0, None)) for guid in db.node_guid[nodes].tolist()]
         return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
 
+    def held(self, db: Database, graph: SwitchGraph, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """The tables that the switches of ``graph`` hold, uint8[n_switches, ``width``] (no switch is known: with no columns), and which are known."""
+        tables = self.known(db, graph.switch_node)
+        known = np.array([table is not None for table in tables], bool)
+        held = np.full((len(tables), width if known.any() else 0), LFT_NO_ROUTE, np.uint8)
+        for s, table in enumerate(tables):
+            if table is not None:
+                held[s, : len(table)] = table[:width]
+        return held, known
+
     def forget(self, guids: list[int]) -> None:
         """A Set was lost: what these switches hold is unknown."""
         for g in guids:
@@ -110,13 +120,7 @@ def start_update(
 ) -> LftUpdate:
     """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them. ``stage`` and ``discard`` as of
     :class:`~softib.sm.lft_plan.LftPlan`."""
-    held = np.full(lft.shape, LFT_NO_ROUTE, np.uint8)
-    known = np.zeros(len(lft), bool)
-    for s, table in enumerate(store.known(db, graph.switch_node)):
-        if table is not None:
-            known[s] = True
-            width = min(len(table), lft.shape[1])
-            held[s, :width] = table[:width]
+    held, known = store.held(db, graph, lft.shape[1])
     update = LftUpdate(graph, held, np.ascontiguousarray(lft), known, stage, discard)
     for s, guid in enumerate(graph.switch_guid.tolist()):
         store.tables[guid] = (graph.max_lid, update.held[s])

@@ -97,8 +97,8 @@ class Now:
 class Served:
     """``read`` reads a source that does not change; ``collector`` one that does (one of both is there). :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none). ``steps`` wraps each phase of
-    the first reading, which takes a while of a large fabric.
+    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none). ``laboratory``: a fabric that ``softib up`` runs, whose only subnet manager
+    is meant to be alone. ``steps`` wraps each phase of the first reading, which takes a while of a large fabric.
     """
 
     name: str
@@ -110,6 +110,7 @@ class Served:
     past: Past | PastServer | None = None
     report: Callable[[], str] | None = None
     keep: int = KEEP
+    laboratory: bool = False
     clock: Callable[[], float] = field(default_factory=lambda: SteadyClock().seconds)
     steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
     recent: Recent = field(init=False)
@@ -255,6 +256,9 @@ class Served:
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # whoever checks it brings it up where nobody did
+            if self.laboratory:  # as `softib check` of the same fabric: its snapshot has no priorities, which the rules over managers take
+                of = copy.fabric.source
+                copy.fabric.source = replace(of, sms=[{**sm, "priority": None} for sm in of.sms])
             with self._step("checks"):
                 checks = tuple(checked(self.name, copy).findings)
             if checks != now.checks:

@@ -8,46 +8,57 @@ jobs:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError, UnknownName
 from softib.workloads.workload import Workload, message_of
 
-__all__ = ["read_file", "workload_schema"]
+__all__ = ["read_file", "workload_in", "workload_schema"]
+
+Key = tuple[str | int, ...]
+Order = Callable[[Key], int]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def read_file(path: Path) -> Workload:
     """The workload in ``path``; files that it names are relative to it. Raises :class:`InputError` in one line with file and line."""
-    from pydantic import ValidationError
-
     from softib.fabric.topologies.yaml_lines import load_yaml
-    from softib.workloads.jobs import PATTERNS, Matrix, Trace, WorkloadFile
 
     data, lines = load_yaml(path, "workload file", "jobs:")
+    return workload_in(data, lambda key: lines.of(key), lambda key: f"{path}:{lines.of(key)}", path.stem, path.parent)
+
+
+def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str, folder: Path) -> Workload:
+    """The workload that ``data`` states as a file does; files that it names are relative to ``folder``. The first error by ``order`` is raised, its
+    message begins with ``place``."""
+    from pydantic import ValidationError
+
+    from softib.workloads.jobs import PATTERNS, Matrix, Trace, WorkloadFile
+
     try:
         spec = WorkloadFile.model_validate(data)
     except ValidationError as invalid:
-        error = min(invalid.errors(), key=lambda e: (lines.of(_path(e)), e["type"] == "missing"))
-        raise InputError(f"{path}:{lines.of(_path(error))}: {_message(error, PATTERNS)}") from None
+        error = min(invalid.errors(), key=lambda e: (order(_path(e)), e["type"] == "missing"))
+        raise InputError(f"{place(_path(error))}: {_message(error, PATTERNS)}") from None
     jobs = []
     for job in spec.jobs:
         if isinstance(job, Matrix | Trace):
-            job = job.model_copy(update={"file": str(path.parent / Path(job.file).expanduser())})
+            job = job.model_copy(update={"file": str(folder / Path(job.file).expanduser())})
         jobs.append(job)
     for number, job in enumerate(jobs):
         if job.fabric is not None and job.fabric not in spec.fabrics:
             raise InputError(
-                f"{path}:{lines.of(('jobs', number, 'fabric'))}: {UnknownName('fabric of the file', job.fabric, spec.fabrics)}"
+                f"{place(('jobs', number, 'fabric'))}: {UnknownName('fabric of the file', job.fabric, spec.fabrics)}"
             )
-    local = {name: path.parent / Path(other.source).expanduser() for name, other in spec.fabrics.items()}
+    local = {name: folder / Path(other.source).expanduser() for name, other in spec.fabrics.items()}
     fabrics = {
         name: other.model_copy(update={"source": str(local[name])}) if local[name].exists() else other
         for name, other in spec.fabrics.items()
     }
-    return Workload(spec.name or path.stem, tuple(jobs), tuple(spec.faults), spec.management, fabrics)
+    return Workload(spec.name or name, tuple(jobs), tuple(spec.faults), spec.management, fabrics)
 
 
 def workload_schema() -> dict[str, Any]:

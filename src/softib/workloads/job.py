@@ -46,6 +46,12 @@ class Job(BaseModel):
     )
     repost: Time = Field(0, description="how long after a send arrived its receive is posted again")
 
+    def key(self) -> dict[str, Any]:
+        """All of it as plain values: equal where two jobs are."""
+        data = getattr(self, "_data", None)
+        held = {} if data is None else {"data": getattr(data, "digest", None) or repr(data)}
+        return {**self.model_dump(mode="json"), **held}
+
     @model_validator(mode="before")
     @classmethod
     def _datagrams_are_sent(cls, given: Any) -> Any:

@@ -5,9 +5,9 @@ Imported only where a workload is read (pydantic takes 0.1 s).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from softib.workloads.faults import AnyFault, Management
 from softib.workloads.job import HostName, Job, Number, Repeated, ShownName, Yes
@@ -165,6 +165,7 @@ class Matrix(Job):
     pattern: Literal["matrix"] = "matrix"
     file: str = Field(description="CSV of source,destination,bytes, or names along both sides")
     size: Size = Field(MAX_SIZE, description="entries with more bytes become several messages of at most this size")
+    _data: Any = PrivateAttr(None)  # a TrafficData in place of the file
 
 
 class Trace(Job):
@@ -185,6 +186,7 @@ class Trace(Job):
     eager_limit: Size = Field(
         MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
     )
+    _data: Any = PrivateAttr(None)  # nodes of Chakra by rank in place of the file
 
 
 AnyJob = Annotated[

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from softib.workloads.job import Job, Number, Yes
-from softib.workloads.quantities import Volume
+from softib.workloads.quantities import Count, Volume
 
 __all__ = [
     "Gpus",
@@ -20,6 +20,11 @@ __all__ = [
     "NcclSendRecv",
     "TrainingStep",
 ]
+
+
+def _whole(value: Any) -> Any:
+    """Options of the command line are texts."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 class Gpus(Job):
@@ -53,7 +58,7 @@ class Nccl(Gpus):
     protocol: str = Field("", description="ll, ll128, simple; default: what NCCL's model takes (NCCL_PROTO)")
     sharp: Yes = Field(False, description="do the switches reduce (CollNet, NVLS between nodes)")
     detail: Literal["auto", "chunks", "flows"] = Field(
-        "auto", description="every chunk as a message, or one flow a connection; auto: chunks up to 200,000 transfers"
+        "auto", description="one flow a connection (auto, flows), or every chunk as a message"
     )
 
 
@@ -102,8 +107,10 @@ class TrainingStep(Gpus):
     sequence: Number = Field(4096, description="tokens of a sequence")
     vocabulary: Number = Field(32_000, description="tokens that there are")
     batch: Number = Field(1024, description="sequences of a step, on all GPUs together")
-    micro_batch: Number = Field(1, description="sequences that a stage handles at once")
-    tensor: Number = Field(8, description="GPUs that share each layer")
+    micro_batch: Number | None = Field(
+        None, description="sequences that a stage handles at once; default 1, of other models all of a GPU"
+    )
+    tensor: Number = Field(1, description="GPUs that share each layer")
     pipeline: Number = Field(1, description="stages of layers")
     experts: Annotated[int, Field(ge=0, le=100_000)] = Field(0, description="experts of each layer; 0: a dense model")
     top_k: Number = Field(2, description="experts of a token")
@@ -114,7 +121,15 @@ class TrainingStep(Gpus):
     achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = Field(
         0.5, description="share of it that computing alone achieves"
     )
-    buckets: Annotated[int, Field(ge=1, le=1000)] = Field(8, description="pieces in which gradients are summed up")
+    parameters: Count | None = Field(
+        None, description="parameters of a model that is no transformer, such as a CNN; with operations"
+    )
+    operations: Count | None = Field(None, description="operations of such a model on one sample, forward and backward")
+    buckets: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None,
+        description="pieces in which gradients are summed up; default up to 8 of the size that Megatron-LM or DistributedDataParallel has, without overlap 1",
+    )
+    gradient_bytes: Annotated[Literal[2, 4], BeforeValidator(_whole)] = Field(2, description="bytes of a gradient")
     overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
     recompute: Yes = Field(False, description="compute activations again in the backward pass")
     zero: Annotated[int, Field(ge=0, le=3)] = Field(

@@ -220,9 +220,10 @@ def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[Part]:
 
 
 def _matrix(job: jobs.Matrix, at: Place) -> list[Part]:
-    from softib.workloads.traffic_matrix import matrix_of, read_rows
+    from softib.workloads.traffic_matrix import read_traffic
 
-    src, dst, octets = matrix_of(job.file, read_rows(job.file), at.hosts.name).demand
+    traffic = read_traffic(job.file) if job._data is None else job._data
+    src, dst, octets = traffic.matrix(at.hosts.name).demand
     keep = (src != dst) & (octets >= 1)
     if not keep.any():
         raise InputError(f"{job.file}: no host sends a byte to another")
@@ -238,7 +239,7 @@ def _trace(job: jobs.Trace, at: Place) -> list[Part]:
     from softib.workloads.schedule.messages import part_of, place
     from softib.workloads.traces.forms import program_of
 
-    schedule = program_of(job, len(at.rows))
+    schedule = program_of(job, len(at.rows), job._data)
     host = place(schedule, at.rows, job.ranks_per_host)
     part, _ = part_of(schedule, host, overheads_of(job))
     check_count(len(part.src), f"the operations of {job.file}")

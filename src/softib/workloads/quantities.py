@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from softib.workloads.units import rate_of, size_of, time_ps_of
 
-__all__ = ["MAX_SIZE", "MAX_VOLUME", "Rate", "Size", "Time", "Volume"]
+__all__ = ["MAX_SIZE", "MAX_VOLUME", "Count", "Rate", "Size", "Time", "Volume"]
 
 MAX_SIZE = 1 << 31
 MAX_VOLUME = 1 << 40
@@ -38,5 +38,7 @@ def _whole(text: str) -> int:
 Size = Annotated[int, _with(_whole, "2MB, 64KiB or 4096"), Field(ge=1, le=MAX_SIZE)]
 Volume = Annotated[int, _with(_whole, "256MB, 4GiB or 4096"), Field(ge=1, le=MAX_VOLUME)]
 """Bytes that several messages carry."""
+Count = Annotated[float, _with(size_of, "25.6M, 7G or 25600000"), Field(ge=1, le=1e21)]
+"""How many of something, with the multiples of a size."""
 Time = Annotated[int, _with(time_ps_of, "10us or 1.5ms"), Field(ge=0, le=1 << 62)]
 Rate = Annotated[float, _with(rate_of, "25 or 25Gb/s"), Field(gt=0)]

@@ -14,7 +14,7 @@ from softib.errors import InputError, nearest
 from softib.input_files import FILE_LIMIT, read_text
 from softib.workloads.units import size_of
 
-__all__ = ["TrafficMatrix", "matrix_of", "read_rows"]
+__all__ = ["Flows", "HostRows", "TrafficFile", "TrafficMatrix", "read_traffic"]
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,30 @@ class TrafficMatrix:
 Rows = list[tuple[int, list[str]]]
 
 
+@dataclass(frozen=True)
+class TrafficFile:
+    """The file ``path``, read once: (line, cells) of each row."""
+
+    path: str
+    rows: Rows
+
+    def matrix(self, names: Sequence[str]) -> TrafficMatrix:
+        """The matrix over hosts by ``names``. Raises as :func:`matrix_of`."""
+        return matrix_of(self.path, self.rows, names)
+
+
+def read_traffic(path: str | Path) -> TrafficFile:
+    """The traffic matrix in the file ``path``. Raises :class:`InputError` where it cannot be read, or has no row."""
+    return TrafficFile(str(path), read_rows(path))
+
+
 def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatrix:
     """The matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``.
 
     Raises :class:`InputError` in one line with file and line: a name that is no host, a size that is none, a row with too
     many or too few cells. Nothing is skipped silently: a matrix with a row left out is another matrix.
     """
-    hosts = _Hosts(names, str(path))
+    hosts = HostRows(names)
     cells = rows[0][1]
     if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
         return _dense(path, rows, hosts)
@@ -76,11 +93,11 @@ def _is_size(text: str) -> bool:
     return True
 
 
-class _Hosts:
+class HostRows:
     """Rows of hosts by name: an adapter's own name, or that of a host with all its adapters."""
 
-    def __init__(self, names: Sequence[str], path: str):
-        self.path, self.names = path, names
+    def __init__(self, names: Sequence[str]):
+        self.names = names
         self.by_name: dict[str, list[int]] = {}
         self.by_host: dict[str, list[int]] = {}
         for row, name in enumerate(names):
@@ -91,15 +108,15 @@ class _Hosts:
         """Is this the name of a host or adapter?"""
         return name.strip() in self.by_name or name.strip() in self.by_host
 
-    def rows(self, name: str, line: int) -> list[int]:
-        """Rows that ``name`` means. Raises :class:`InputError` with the near names."""
+    def rows(self, name: str, place: str) -> list[int]:
+        """Rows that ``name``, which stands at ``place``, means. Raises :class:`InputError` with the near names."""
         name = name.strip()
         found = self.by_name.get(name) or self.by_host.get(name)
         if found:
             return found
         similar = nearest(name, self.names) or nearest(name, self.by_host)
         known = f"did you mean {', '.join(similar)}?" if similar else f"hosts are such as {', '.join(self.names[:3])}"
-        raise InputError(f"{self.path}:{line}: no host {name!r}; {known}")
+        raise InputError(f"{place}: no host {name!r}; {known}")
 
 
 def _bytes(path: object, line: int, text: str) -> float:
@@ -111,38 +128,40 @@ def _bytes(path: object, line: int, text: str) -> float:
         ) from None
 
 
-def _listed(path: object, rows: Rows, hosts: _Hosts) -> TrafficMatrix:
+def _listed(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
     """``source,destination,bytes`` a row."""
-    flows = _Flows()
+    flows = Flows()
     for line, cells in rows:
         if len(cells) != 3:
             raise InputError(
                 f"{path}:{line}: {len(cells)} cell{'' if len(cells) == 1 else 's'}; write source,destination,bytes"
             )
-        flows.add(hosts.rows(cells[0], line), hosts.rows(cells[1], line), _bytes(path, line, cells[2]))
+        flows.add(
+            hosts.rows(cells[0], f"{path}:{line}"), hosts.rows(cells[1], f"{path}:{line}"), _bytes(path, line, cells[2])
+        )
     return flows.matrix(str(path))
 
 
-def _dense(path: object, rows: Rows, hosts: _Hosts) -> TrafficMatrix:
+def _dense(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
     """Destinations along the top, sources down the left, bytes between; an empty cell is none."""
     line, first = rows[0]
     if len(rows) < 2:
         raise InputError(
             f"{path}:{line}: a row of names and none of bytes; write source,destination,bytes, or a row for each source"
         )
-    columns = [hosts.rows(name, line) for name in first[1:]]
-    flows = _Flows()
+    columns = [hosts.rows(name, f"{path}:{line}") for name in first[1:]]
+    flows = Flows()
     for line, cells in rows[1:]:
         if len(cells) != len(first):
             raise InputError(f"{path}:{line}: {len(cells)} cells; the first row has {len(first)}")
-        source = hosts.rows(cells[0], line)
+        source = hosts.rows(cells[0], f"{path}:{line}")
         for to, text in zip(columns, cells[1:], strict=True):
             if text.strip():
                 flows.add(source, to, _bytes(path, line, text))
     return flows.matrix(str(path))
 
 
-class _Flows:
+class Flows:
     """Columns that grow."""
 
     def __init__(self) -> None:

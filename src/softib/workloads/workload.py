@@ -34,13 +34,32 @@ _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults. ``fabrics``: others than the first that jobs name."""
+    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults. ``fabrics``: others than the first that jobs name.
+
+    :meth:`of` makes one of text, a file or data; ``simulate``, ``compare`` and ``sweep`` take all of these in place of one.
+    """
 
     name: str
     jobs: tuple[Job, ...]
     faults: tuple[Fault, ...] = ()
     management: Management | None = None
     fabrics: Mapping[str, OtherFabric] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Any, *, name: str | None = None) -> Workload:
+        """The workload ``source``: ``"permutation:2MB"``; the path of a workload file or a trace; a dict as a workload file has it
+        (``{"jobs": […]}``) or of one job (``{"pattern": "incast", "size": "64KB"}``); a list of jobs; traffic: ``{(source, destination): bytes}``,
+        ``{source: {destination: bytes}}``, rows, a DataFrame of pandas or polars with columns source, destination, bytes, or a square array over
+        all hosts; or a list of the Node messages of each rank of a Chakra trace. ``name``: in results.
+
+        Raises :class:`UnknownName` and :class:`InputError`, one line each.
+
+        >>> import softib
+        >>> softib.Workload.of({("host-0001", "host-0002"): "1MB"}, name="mine")
+        <Workload 'mine': 1 job>
+        """
+        made = read(source)
+        return made if name is None else replace(made, name=name)
 
     def of_fabric(self, name: str | None) -> Workload:
         """The jobs that run on fabric ``name`` (None: the first one, with what fails there). Raises :class:`InputError` where there are none."""
@@ -105,10 +124,15 @@ class Workload:
         return f"<Workload {self.name!r}: {len(self.jobs)} job{'' if len(self.jobs) == 1 else 's'}>"
 
 
-def read(source: Workload | str | os.PathLike[str]) -> Workload:
-    """A workload from what a user gives: one already made, a YAML file, a trace, or ``pattern:size,option=value`` (:func:`parse`)."""
+def read(source: Any) -> Workload:
+    """A workload from what a user gives: one already made, a YAML file, a trace, ``pattern:size,option=value`` (:func:`parse`), or data
+    (:func:`softib.workloads.given.workload_of`)."""
     if isinstance(source, Workload):
         return source
+    if not isinstance(source, str | os.PathLike):
+        from softib.workloads.given import workload_of
+
+        return workload_of(source)
     text = os.fspath(source)
     if Path(text).suffix in TRACES and not text.startswith("trace:"):
         return Workload(text, (job_of("trace", {"file": text}, text),))

@@ -9,14 +9,13 @@ import pytest
 import softib
 from softib.cli.sm_check_config import command
 from tests.cli.documents import check
-from tests.routing.test_torus_conf import _verdicts
-from tests.routing.torus_conf_mutants import MUTANTS
+from tests.routing.torus_conf_mutants import MUTANTS, verdicts
 
 
 def test_a_torus_file_that_is_called_wrong_is_refused_by_opensm(tmp_path):
     """What only the fabric shows (a seed that is not in it) is not said of the file alone; nothing that OpenSM takes is called wrong."""
     path, refused = tmp_path / "torus.conf", 0
-    for (_, text), taken in zip(MUTANTS, _verdicts(), strict=True):
+    for (_, text), taken in zip(MUTANTS, verdicts(), strict=True):
         path.write_text(text)
         found = softib.check_config(path)
         if found.kind == "torus-2QoS.conf":

@@ -92,3 +92,32 @@ def test_an_unknown_node_names_the_near_ones(fabric):
     with pytest.raises(softib.UnknownName, match="host-0001"):
         fabric.explain("host-001", B)
     assert "host-0008" in one_line(command("sm", "explain", A, "host-008"))
+
+
+@pytest.mark.slow
+def test_hosts_that_share_no_partition_are_told_so(tmp_path, monkeypatch):
+    """Oracle: IBA 10.9.3 and the partitions file. A path leads there, and every packet is dropped."""
+    folder = scratch("apart-")
+    folder.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    fabric = softib.generate("fat-tree", radix=4, levels=2)
+    guid = {
+        n: f"{int(g):#x}"
+        for n, g in ((h.split()[0], fabric_guid(fabric, h)) for h in ("host-0001", "host-0002", "host-0003"))
+    }
+    (tmp_path / "partitions.conf").write_text(
+        f"Default=0x7fff : SELF=full;\na=0x0012 : {guid['host-0002']}=full;\nb=0x0013 : {guid['host-0003']}=full;\n"
+    )
+    with softib.up(fabric, name="apart", partitions=str(tmp_path / "partitions.conf")) as f:
+        found = f.explain("host-0002", "host-0003")
+        assert (
+            "limited members of what they share" in found.ended and "0x8012" in found.ended and "0x8013" in found.ended
+        )
+        assert not f.explain("host-0001", "host-0002").ended, "a full and a limited member of the default partition"
+
+
+def fabric_guid(fabric, name: str) -> int:
+    from softib.api.fabric import result_of
+
+    f = result_of(fabric).fabric
+    return int(f.port_guid[f.port(f.find_node(name), 1)])

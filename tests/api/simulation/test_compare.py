@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -103,6 +104,13 @@ def test_it_shows_itself_everywhere(compared, tmp_path, capsys):
     page = compared.to_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text("utf-8") == page
     assert page.count("<rect") == 4 and not re.search(r"https?://|<script|src=", page)
+    table = ElementTree.fromstring(re.search(r"<table.*</table>", page, re.DOTALL)[0])
+    rows = [[cell.text or "" for cell in row] for row in table.findall(".//tr") if row.get("class") != "why"]
+    assert len(rows) == 1 + 4 and all(map(any, zip(*rows[1:], strict=True))), "no column is empty"
+    bars = [e for e in ElementTree.fromstring(str(compared.plot())).iter() if e.get("class") == "bar"]
+    times = [row["completion_us"] for row in compared.rows()]
+    widths = [float(bar.get("width")) for bar in bars]
+    assert widths == pytest.approx([max(widths) * t / max(times) for t in times], abs=0.1)
     compared.print()
     assert "TCP" in capsys.readouterr().out and "<table" in compared._repr_html_()
 

@@ -132,6 +132,28 @@ def test_fec_margin_is_judged_before_packets_are_lost() -> None:
     assert found[0].severity == Severity.WARNING
     found = judge(observed(60, {}, level={"pre_fec_ber": [{"h2[1]": 3e-4}]}))
     assert [f.severity for f in found if f.code == "link-pre-fec-errors"] == [Severity.ERROR]
+    both = {"h2[1]": 3e-4, "leaf-1[1]": 2e-9}  # stated by both ends: none is "not observed"
+    found = judge(observed(60, {}, level={"pre_fec_ber": [both]}))
+    assert "not observed" not in found[0].message and "only what h2[1] receives" in found[0].message
+
+
+def test_fec_margin_of_a_counter_that_is_full() -> None:
+    """PortFECCorrectedSymbolCtr has 32 bits: full after 202 s at 5e-5, as the histogram of codewords is not."""
+    full = {"stuck_port_fec_corrected_symbol_ctr": [{"h2[1]": 1, "h0[1]": 0}]}
+    bins = {f"fec_codewords_{k}": {"h2[1]": n} for k, n in enumerate((1e9, 425e9 * 60 * 5e-5 - 2e8, 1e8, *[0] * 13))}
+    found = judge(observed(60, bins, level=full))
+    assert codes(found) == ["link-pre-fec-errors"]  # and not counters-stuck: the histogram counts on
+    assert found[0].evidence["pre_fec_ber"]["h2[1]"] == pytest.approx(5e-5, rel=1e-6)
+    none = tuple((0, place) for place in ("h2[1]",))
+    found = judge(observed(60, {}, level=full, unknown=none))
+    assert "counters-stuck" in codes(found) and "port_fec_corrected_symbol_ctr" in str([f.to_json() for f in found])
+    # It got full in this minute: at least what it still could count.
+    least = {"least_port_fec_corrected_symbol_ctr": [{"h2[1]": 2.0**32 - 1e6, "h0[1]": float("nan")}]}
+    found = judge(
+        observed(20, {}, level={"stuck_port_fec_corrected_symbol_ctr": [{"h2[1]": 2}], **least}, unknown=none)
+    )
+    (margin,) = (f for f in found if f.code == "link-pre-fec-errors")
+    assert margin.evidence["pre_fec_ber"]["h2[1]"] == pytest.approx((2.0**32 - 1e6) / (20 * 425e9), rel=1e-6)
 
 
 def test_packets_marked_bad_further_back_accuse_nobody_here() -> None:

@@ -203,6 +203,42 @@ def test_a_system_image_guid_changes_and_comes_back(lab):
     assert int(lab.f.sys_guid[node]) == built and lab.known() == []
 
 
+def test_several_places_and_patterns_are_changed_at_once(lab):
+    """What a pattern fits is counted by the construction of the tree: four leaves of two hosts (ports 1, 2) and two cables up (3, 4)."""
+    f = lab.f
+
+    def down() -> set[str]:
+        rows = np.flatnonzero(
+            f.is_switch[f.port_node] & (f.port_num > 0) & (f.port_peer >= 0) & (f.port_state == PortState.DOWN)
+        )
+        return {f.port_name(int(p)) for p in rows}
+
+    epoch = lab.router.epoch
+    reply = lab("link-down", ["leaf-1[1]", "leaf-2[1]", "leaf-1[1]"])
+    assert [p["ports"][0] for p in reply["locations"]] == ["leaf-1[1]", "leaf-2[1]"] and down() == {
+        "leaf-1[1]",
+        "leaf-2[1]",
+    }
+    assert lab.router.epoch == epoch + 1, "one change"
+    assert len(lab("link-down", "leaf-*[3-4]")["locations"]) == 8
+    assert len(down()) == 2 + 2 * 8, "both ends of eight cables"
+    lab("link-up", ["leaf-?[3-4]", "leaf-1[1]"])
+    assert down() == {"leaf-2[1]"}
+    assert len(lab("clear", "leaf-*")["cleared"]) == 1 and not down()
+    assert {p["node"] for p in lab("switch-down", "spine-*")["locations"]} == {"spine-1", "spine-2"}
+    lab("clear", None)
+    before = f.port_info.copy()
+    for wrong, what in (
+        ("leaf-9*[1]", "nothing fits"),
+        (["leaf-1[1]", "nowhere[1]"], "nowhere"),
+        ("leaf-*[40-50]", "nothing fits"),
+        ([], "wants a place"),
+    ):
+        with pytest.raises(InputError, match=what):
+            lab("link-down", wrong)
+    assert (f.port_info == before).all(), "all places are looked up before anything is changed"
+
+
 BAD = [
     ("sys-guid", {"where": "spine-1"}, "needs --guid"), ("sys-guid", {"where": "spine-1", "guid": "0"}, "not 0"),
     ("sys-guid", {"where": "spine-1", "guid": "0x1_0"}, "in hex"), ("sys-guid", {"where": "spine-1", "guid": 5}, "in hex"),

@@ -7,6 +7,7 @@ in the switches, they have none (Skeie et al. 2002, Domke et al. 2011 and 2016 p
 from __future__ import annotations
 
 import subprocess
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.live.internal_sm.lab import torus_config
 from tests.live.internal_sm.runs import SECONDS
 from tests.live.lab import Softib, said
 from tests.live.serving import wait_for
+from tests.live.umad_sm.lab import own
 
 pytestmark = pytest.mark.stock
 
@@ -73,6 +75,18 @@ def test_no_credit_loop_where_slid_and_sl2vl_leave_none(engine, softib, stock):
             assert loop["severity"] == "warning" and loop["message"].endswith("if all paths use one SL")
     finally:
         ended(sm)
+
+
+@pytest.mark.slow
+def test_a_manager_that_left_is_not_waited_for(softib):
+    """Three timeouts of ten seconds would pass; the port at its LID does not say IsSM any more."""
+    (softib.folder / "torus.yaml").write_text("topology: {kind: torus, dims: [5, 5]}\n")
+    softib("up", "torus.yaml", "--sm", "external", "--detach")
+    own(softib, "sm", "run", "--once", "--engine", "lash")
+    began = time.monotonic()
+    found = said(softib, "route", "torus", code=None)
+    assert time.monotonic() - began < 25
+    assert "the subnet manager at LID" in found["sls_assumed"] and "has left" in found["sls_assumed"]
 
 
 def test_a_planted_loop_is_still_found(softib):

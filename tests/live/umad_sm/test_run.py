@@ -134,7 +134,7 @@ def test_tables_that_nobody_asked_for_are_told_on_stdout_and_in_the_log(softib):
         assert f"tables by minhop, not by {engine} ({engine}: " in told and "a credit loop can form: switch-" in told
         events = [json.loads(line) for line in (softib.folder / f"log-{engine}").read_text().splitlines()]
         (tables,) = (e for e in events if e["event"] == "tables")
-        assert (tables["asked"], tables["engine"], tables["unreachable"]) == (engine, "minhop", 0)
+        assert (tables["wanted"], tables["engine"], tables["unreachable"]) == (engine, "minhop", 0)
         loop = [step.rstrip("]").split("[") for step in tables["credit_loop"]]
         assert len(loop) > 2 and _waits_in_a_circle(fabric_of(softib), [(name, int(port)) for name, port in loop])
     own(softib, "sm", "run", "--once", "--engine", "ftree", "--strict", code=1)

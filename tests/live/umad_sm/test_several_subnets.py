@@ -113,5 +113,9 @@ def test_a_port_named_twice_is_one_line(softib):
     assert "named twice" in said and len(said.strip().splitlines()) == 1
     found = json.loads(own(softib, "sm", "run", "--once", "--json", "umad0", "umad1").split("\nsoftib:")[0])
     assert [p["state"] for p in found["ports"]] == ["MASTER", "MASTER"] and [p["cas"] for p in found["ports"]] == [2, 3]
+    address, every = (softib("run", "--", "printenv", f"SOFTIB_ADDRESS{more}").split() for more in ("", "ES"))
+    assert len(address) == 1 and len(every) == 3 and every[0] == address[0], (
+        "recipes put $SOFTIB_ADDRESS into one argument"
+    )
     planned = json.loads(own(softib, "sm", "run", "--dry-run", "--json", "umad0", "umad1").split("\nsoftib:")[0])
     assert [p["changes"] for p in planned["ports"]] == [[], []]

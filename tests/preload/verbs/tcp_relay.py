@@ -22,10 +22,17 @@ def pump(one: socket.socket, two: socket.socket) -> None:
         pass
 
 
+said: list[threading.Thread] = []
+"""Pass on the words of the program here, which must arrive after it has ended, too."""
+
+
 def join(one: socket.socket, two: socket.socket) -> None:
     """Both directions, in threads."""
     for pair in ((one, two), (two, one)):
-        threading.Thread(target=pump, args=pair, daemon=True).start()
+        thread = threading.Thread(target=pump, args=pair, daemon=True)
+        if pair[0].family == socket.AF_INET:
+            said.append(thread)
+        thread.start()
 
 
 def connected(family: int, address: object) -> socket.socket:
@@ -57,7 +64,10 @@ def main(role: str, port: int, path: str, *program: str) -> int:
     listener.bind(heard[1])
     listener.listen()
     threading.Thread(target=relay, args=(listener, *to), daemon=True).start()
-    return subprocess.run(program).returncode
+    code = subprocess.run(program).returncode
+    for thread in said:
+        thread.join(10)
+    return code
 
 
 if __name__ == "__main__":

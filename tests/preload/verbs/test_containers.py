@@ -1,14 +1,16 @@
 """Two containers that share the fabric's directory and nothing else are two nodes, whatever their memory is like.
 
-Each path of the table in docs/recipes/containers.md is taken once; the programs say which (``programs/containers.c``), and check every
+Each path of the table in docs/verbs.md is taken once; the programs say which (``programs/containers.c``), and check every
 octet on both sides.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -17,7 +19,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.preload.verbs.applications import SOURCE, A, Applications, B
+from tests.live.serving import wait_for
+from tests.preload.verbs.applications import SOURCE, A, Applications, B, empty, stop
 from tests.preload.verbs.c_programs import program
 
 RELAY = Path(__file__).with_name("tcp_relay.py")
@@ -128,6 +131,27 @@ def test_a_container_and_the_host(apps, words, exchange, sides):
     expect("".join(said(apps, containers, roles)), SERVES)
 
 
+@pytest.mark.slow
+@pytest.mark.stock
+def test_a_datagram_wakes_a_receiver_that_began_before_any_container(words, stock):
+    """Its QP knew no peer, and it makes no call: it is woken to serve, and for the datagram. On a fabric of its own, where all
+    were in one namespace until then."""
+    made = Applications()
+    try:
+        name = str(made.folder / "end")
+        container = (*words(NOTHING)[:-3], "--bind", str(made.folder), str(made.folder))
+        env = {**made.env, "SOFTIB_REMAP": "0"}
+        one = made.begin(A, program("sleeper"), "b", name, SOFTIB_REMAP="0")
+        assert one.stdout.readline() == "b: sleeps\n"
+        done = subprocess.run(
+            made.on(B, *container, program("sleeper"), "a", name), env=env, capture_output=True, text=True, timeout=60
+        )
+        assert (done.stdout, done.stderr) == ("a: right\n", "")
+        assert one.communicate(timeout=60)[0] == "b: right\n"
+    finally:
+        made.close()
+
+
 X86_64 = {"process_vm_readv": 310, "process_vm_writev": 311, "userfaultfd": 323}
 
 
@@ -171,6 +195,96 @@ def test_programs_in_containers(apps, words, exchange, stock, line):
         for role, to in (("server", ()), ("client", ("127.0.0.1",)))
     ]
     said(apps, [words(NOTHING)] * 2, programs, UCX_TLS="rc_verbs,ud_verbs,self", UCX_NET_DEVICES="mlx5_0:1")
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+def test_the_directory_has_another_name_there(apps, words, stock, exchange):
+    """As container engines mount it: ``softib run`` inside finds all below its own runtime directory, and the umad devices too."""
+    elsewhere = f"/run/fabric/{exchange.relative_to(apps.folder)}"
+    inside = (*words(NOTHING)[:-3], "--tmpfs", "/dev/shm", "--bind", str(apps.folder), "/run/fabric",
+              "--setenv", "XDG_RUNTIME_DIR", "/run/fabric")  # fmt: skip
+    running = [
+        subprocess.Popen([*inside, *apps.on(node, program("containers"), role, elsewhere, "direct")], env=apps.env, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for node, role in ((A, "a"), (B, "b"))
+    ]  # fmt: skip
+    expect("".join(one.communicate(timeout=120)[0] for one in running), SERVES)
+    done = subprocess.run(
+        [*inside, *apps.on(A, stock("ibstat"), "-p")], env=apps.env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0 and done.stdout.startswith("0x"), done.stderr
+
+
+class Contained(Applications):
+    """A fabric whose daemon runs in a container, in the foreground."""
+
+    def __init__(self, bwrap: str):
+        self.bwrap = bwrap
+        super().__init__()
+
+    def __call__(self, *args: str) -> str:
+        if args[0] != "up":
+            return super().__call__(*args)
+        options = (*NOTHING, *SYSTEM, "--die-with-parent", "--bind", str(self.folder), str(self.folder))
+        words = self.arguments("up", str(self.folder / args[1]))
+        self.daemon = subprocess.Popen([self.bwrap, *options, *words], env=self.env, stderr=subprocess.PIPE, text=True)
+        return self.daemon.stderr.readline()
+
+    def close(self) -> None:
+        super().close()
+        self.daemon.communicate(timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.parametrize("options", [None, NOTHING], ids=["host", "containers"])
+def test_the_daemon_in_a_container(words, stock, tmp_path, options):
+    """It sees no pid of the programs, nor they its own: all the same they get every file, and leave nothing behind."""
+    made = Contained(stock("bwrap"))
+    try:
+        exchange = made.folder / "exchange"
+        exchange.mkdir()
+        container = () if options is None else (*words(options)[:-3], "--bind", str(made.folder), str(made.folder))
+        expect(both(made, container, exchange, "direct"), SYSTEM_COPIES if options is None else SERVES)
+        assert wait_for(lambda: empty(made)), made.status()["verbs"]
+        assert "findings none" in " ".join(
+            made("check", "f").lower().split()
+        )  # reads the tables that the daemon holds alone
+    finally:
+        made.close()
+
+
+def pid_of(*words: str) -> int:
+    """The process with this command line, in whatever namespace it is."""
+    line = "".join(f"{word}\0" for word in words).encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == line:
+                return int(path.parent.name)
+    raise AssertionError(f"no process {words}")
+
+
+@pytest.mark.slow
+@pytest.mark.stock
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_an_owner_that_stops_or_dies(apps, words, exchange, how):
+    """As when a host hangs or fails: the sender's retries decide, and nothing is left of either."""
+    roles = [(program("containers"), role, str(exchange), "direct", "300000", "on") for role in ("a", "b")]
+    one, two = (
+        subprocess.Popen(apps.on(node, *words(NOTHING), *role), env=apps.env, cwd=apps.folder, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        for node, role in zip((A, B), roles, strict=True)
+    )  # fmt: skip
+    try:
+        assert one.stdout.readline() == "a: writes\n"
+        os.kill(pid_of(*roles[1]), how)
+        assert one.stdout.readline() == "a: transport retry counter exceeded\n"
+        assert one.wait(60) == 0
+    finally:
+        stop(one)
+        stop(two)
+    assert wait_for(lambda: empty(apps)), apps.status()["verbs"]
 
 
 PODMAN = (("podman",), ("podman", "--runtime", "runc"))

@@ -140,3 +140,9 @@ def test_a_thousand_objects_leave_no_memory(apps):
         time.sleep(0.2)
     octets, resident = heap(apps)
     assert octets <= before[0] + 256 * 1024 and resident <= before[1] + 1024 * 1024, (before, octets, resident)
+
+
+@pytest.mark.parametrize("remap", ("0", "1"))
+def test_null_regions_and_buffers_by_descriptor(apps, remap):
+    """ibv_alloc_null_mr(3): zeros to read, nothing kept, no R_Key. ibv_reg_dmabuf_mr(3): what a peer writes is in the file, which is the oracle."""
+    assert run(apps, A, "env", f"SOFTIB_REMAP={remap}", program("buffers"), limit_s=60) == "ok\n"

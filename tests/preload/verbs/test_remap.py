@@ -38,6 +38,13 @@ def test_memory(name):
     assert scene(name) == "ok\n"
 
 
+def test_huge_pages_can_be_had_again():
+    said = scene("huge_pages")
+    if said.startswith("skip"):
+        pytest.skip("the system has no MADV_COLLAPSE for shared memory (Linux 6.1), or denies it")
+    assert said == "ok\n"
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "not_moved" else pytest.mark.slow) for name in SCENES]
 )

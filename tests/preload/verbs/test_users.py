@@ -107,3 +107,12 @@ def test_a_file_of_another_version(fabric, stock, name):
     lines = [line for line in done.stderr.splitlines() if "no InfiniBand devices" in line]
     assert len(lines) == 1 and "has version 77" in lines[0], done.stderr
     assert f"reads version {int.from_bytes(mine, sys.byteorder)}" in lines[0], done.stderr
+
+
+@pytest.mark.stock
+def test_too_little_address_space_is_named(apps, stock):
+    """RLIMIT_AS of 20 GB; the file of verbs is mapped whole, 64 GB."""
+    stock("ibv_devices")
+    words = apps.on(A, "sh", "-c", "ulimit -v 20000000; exec ibv_devices")
+    done = subprocess.run(words, env=apps.env, capture_output=True, text=True)
+    assert done.stderr.count("verbs takes 64 GB of address space, the limit is 19; use ulimit -v unlimited") == 1, done

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from softib.fabric.builder import FabricBuilder
+from softib.iba.catalogue import SWITCH_OF
 from softib.iba.constants import NodeType
-from softib.iba.rates import SPEED_BY_NAME
 from softib.sim import fluid
 from softib.sim.messages import messages
 from softib.sim.packet import PacketOptions, run
@@ -52,7 +52,7 @@ def test_a_switch_adds_what_the_profile_says():
         own, slow, fast = (
             run(fabric, sent, PacketOptions(profile=p)) for p in ({}, {"switch_ns": 700}, {"switch_ns": 50})
         )
-        edr = SPEED_BY_NAME["EDR"].switch_ns
+        edr = SWITCH_OF["EDR"].latency_ns
         assert slow.arrived_ps[0] - own.arrived_ps[0] == switches * (700 - edr) * 1000
         assert fast.arrived_ps[0] - own.arrived_ps[0] == switches * (50 - edr) * 1000
         assert slow.completed_ps[0] - own.completed_ps[0] == 2 * switches * (700 - edr) * 1000, (

@@ -74,8 +74,8 @@ def subnet_agent(t, m, ingress, now):
     if attribute == PORT_INFO:
         # Bit 31 says that the SM knows extended speeds.
         if is_set:
-            return set_port_info(t, m, ingress, modifier & 0x7FFFFFFF, now)
-        return get_port_info(t, m, ingress, modifier & 0x7FFFFFFF)
+            return set_port_info(t, m, ingress, modifier, now)
+        return get_port_info(t, m, ingress, modifier)
     if attribute == NODE_INFO:
         return node_info(t, m, ingress, modifier, is_set)
     if attribute == NODE_DESC:

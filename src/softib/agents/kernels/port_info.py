@@ -36,6 +36,7 @@ EXT2_AT, EXT_SUPPORTED_AT, EXT_ENABLED_AT = (
 STATE_CHANGE_AT = SwitchInfo.port_state_change.byte
 STATE_CHANGE_BIT = 1 << (7 - SwitchInfo.port_state_change.offset % 8)
 EXT_NONE, EXT_ALL = 30, 31
+EXTENDED, PORT_MASK = c.SM_SUPPORTS_EXTENDED_SPEEDS, c.SM_SUPPORTS_EXTENDED_SPEEDS - 1
 
 
 def _mask(*fields):
@@ -77,12 +78,12 @@ def selected_port(t, ingress, number):
 
 
 @inner
-def get_port_info(t, m, ingress, number):
-    """Write PortInfo of port ``number`` into the MAD; returns the status.
+def get_port_info(t, m, ingress, modifier):
+    """Write PortInfo of the port that ``modifier`` names into the MAD; returns the status.
 
     With MKeyProtectBits 1 only who knows the M_Key reads it (14.2.4.1).
     """
-    port = selected_port(t, ingress, number)
+    port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
         return BAD_FIELD
     hide_mkey = get8(t.port_info[port], LMC_AT) >> 6 == 1 and not same(t.port_info[port], 0, m, MKEY_AT, 8)
@@ -90,15 +91,34 @@ def get_port_info(t, m, ingress, number):
     m[DATA_AT + LOCAL_PORT_AT] = t.port_num[ingress]
     if hide_mkey:
         clear(m, DATA_AT, 8)
+    if hides_speeds(t, port, modifier):
+        hide_speeds(m)
     return OK
 
 
 @inner
-def set_port_info(t, m, ingress, number, now):
+def hides_speeds(t, port, modifier):
+    """Does strict firmware keep extended speeds of an external port from a manager that did not say that it knows them?"""
+    return t.node_strict[t.port_node[port]] != 0 and not modifier & EXTENDED and t.port_num[port] != 0
+
+
+@inner
+def hide_speeds(m):
+    """LinkSpeedExtSupported, LinkSpeedExtEnabled and those of the second extension read 0; what the link runs at stays."""
+    m[DATA_AT + EXT_SUPPORTED_AT] &= 0xF0
+    m[DATA_AT + EXT_ENABLED_AT] &= 0xE0
+    m[DATA_AT + EXT2_AT] &= 0xE0
+
+
+@inner
+def set_port_info(t, m, ingress, modifier, now):
     """Set(PortInfo): all of it, or (status BAD_FIELD) nothing. The answer carries what the port reads afterwards."""
-    port = selected_port(t, ingress, number)
+    port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
         return BAD_FIELD
+    hides = hides_speeds(t, port, modifier)
+    if hides:
+        hide_speeds(m)  # 0 changes nothing
     kind = kind_of(t, port)
     status = BAD_FIELD
     if (kind != CA_PORT or port == ingress) and valid(t, m[DATA_AT : DATA_AT + 64], t.port_info[port], kind):
@@ -111,6 +131,8 @@ def set_port_info(t, m, ingress, number, now):
         m[DATA_AT + REREGISTER_AT] |= reregister
         if reregister:
             t.reregisters[port] += np.uint32(1)
+    if hides:
+        hide_speeds(m)
     return status
 
 

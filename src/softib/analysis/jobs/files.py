@@ -25,6 +25,8 @@ MOST_BYTES = 256 << 20
 """``squeue --json`` writes about 8 KB a job."""
 MOST_HOSTS, MOST_IN_ALL = 200_000, 4_000_000
 DIGITS = 18
+SLURM_KEYS = frozenset({"job_state", "state", "nodes", "job_resources"})
+"""At least one of which Slurm writes for each job."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "Pending"})
 """States of what runs on no host yet, or no more; a time that such a job states is a plan."""
@@ -57,6 +59,8 @@ def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | 
         stated = {"items": [stated]}
     if isinstance(stated, Mapping) and isinstance(stated.get("jobs"), list):
         _complain(stated, of)
+        if any(isinstance(job, Mapping) and "hosts" in job for job in stated["jobs"]):
+            return list(_plain(stated["jobs"], of))
         return list(_slurm(stated["jobs"], of, at_s))
     if isinstance(stated, Mapping) and isinstance(stated.get("items"), list):
         return list(_pods(stated["items"], of, at_s))
@@ -89,6 +93,11 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
     for i, job in enumerate(jobs):
         if not isinstance(job, Mapping):
             raise InputError(f"{of}: jobs[{i}] is no job; squeue --json writes an object for each")
+        if not SLURM_KEYS & set(job):
+            keys = ", ".join(map(str, list(job)[:5])) or "no keys"
+            raise InputError(
+                f"{of}: jobs[{i}] has {keys}; a job of Slurm has {', '.join(sorted(SLURM_KEYS))}, one of a YAML file name and hosts"
+            )
         states = _states(job)
         if not (states & RUNNING if at_s is None else _then(states, slurm_span(job, states), at_s)):
             continue

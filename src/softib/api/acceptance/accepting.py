@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from softib.api.acceptance.options import AcceptOptions, Options
 from softib.api.fabric import Fabric, result_of
 from softib.api.findings import Findings
-from softib.api.frames import frame
 from softib.api.progress import Steps, unwatched
 from softib.api.shown import Suggests, html_table
+from softib.api.table import Table
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 
 if TYPE_CHECKING:
     import numpy as np
-    import polars
 
     from softib.analysis.acceptance.ends import FabricEnds
     from softib.analysis.acceptance.expected_pairs import Expectation
@@ -82,10 +81,10 @@ class Acceptance(Suggests):
 
         return summary(self._measured, self._expected)
 
-    def table(self) -> polars.DataFrame:
+    def table(self) -> Table:
         """One row a measurement: test, round, class of the pair, source, target, value, unit, expected."""
         rows = self._rows()
-        return frame({key: [r[key] for r in rows] for key in _COLUMNS})
+        return Table({key: [r[key] for r in rows] for key in _COLUMNS})
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib accept --json`` prints it (docs/schemas/accept.schema.json)."""
@@ -258,6 +257,11 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
 def _launcher(
     place: AcceptanceSource, name: str | None, ssh_config: str, launcher_named: Callable[[str, str, str], Launcher]
 ) -> Launcher:  # fmt: skip
+    if name is None and place.result is not None and not place.running:
+        n = len(set(place.ends.host))
+        raise InputError(
+            f"{place.name} describes {n:,} host{'s' * (n != 1)}; use --launcher ssh or --launcher srun to run perftest on {'them' if n != 1 else 'it'}"
+        )
     chosen = name or (LOCAL if place.running else "ssh")
     if chosen == LOCAL and not place.running:
         raise InputError(f"{place.name} is no running fabric: its hosts are reached by ssh or srun (--launcher)")

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from softib.api.acceptance.accepting import Acceptance
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
-from softib.api.frames import frame
 from softib.api.monitor.observing import Observed, observe
 from softib.api.progress import Steps, unwatched
 from softib.api.shown import Suggests
+from softib.api.table import Table
 from softib.errors import InputError, UnreadableFile
 from softib.input_files import FILE_LIMIT, content, head, json_document
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.acceptance.baseline import BaselineRecord
     from softib.api.running.running import RunningFabric
 
@@ -46,10 +44,10 @@ class Baseline(Suggests):
 
         write_baseline(self._record, path)
 
-    def table(self) -> polars.DataFrame:
+    def table(self) -> Table:
         """One row a pair: test, source, target, value (Gb/s or microseconds)."""
         rows = [(t, a, b, v) for t, pairs in self._record.pairs.items() for (a, b), v in pairs.items()]
-        return frame({key: [r[i] for r in rows] for i, key in enumerate(("test", "source", "target", "value"))})
+        return Table({key: [r[i] for r in rows] for i, key in enumerate(("test", "source", "target", "value"))})
 
     def compare(self, after: Baseline) -> Findings:
         """What is otherwise in ``after``: measurements with significance, error rates, topology, firmware, cables; where ``after`` has the measurements of an :class:`Acceptance`,

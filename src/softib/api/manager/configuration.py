@@ -12,7 +12,7 @@ from softib.input_files import read_text
 
 __all__ = ["ConfigCheck", "check_config"]
 
-TORUS_WORDS = ("torus", "mesh", "next_seed", "port_order", "portgroup_max_ports", "max_changes",
+TORUS_KEYWORDS = ("torus", "mesh", "next_seed", "port_order", "portgroup_max_ports", "max_changes",
                *(f"{a}{w}" for a in "xyz" for w in ("p_link", "m_link", "_dateline")))  # fmt: skip
 
 
@@ -54,8 +54,8 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
     """
     name = os.fspath(path)
     text = read_text(name, "options file of OpenSM", errors="replace")
-    words = {line.split()[0] for line in text.splitlines() if line.split()}
-    return _torus(name, text) if words & set(TORUS_WORDS) else _options(name, text)
+    keywords = {line.split()[0] for line in text.splitlines() if line.split()}
+    return _torus(name, text) if keywords & set(TORUS_KEYWORDS) else _options(name, text)
 
 
 def _torus(name: str, text: str) -> ConfigCheck:
@@ -96,5 +96,5 @@ def _options(name: str, text: str) -> ConfigCheck:
         ManagerSettings({}, name, note=softib.append).read()
     except SoftibError as why:
         softib.append(f"refused: {why}")
-    said = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
-    return ConfigCheck(name, "opensm.conf", opensm, [line for line in softib if line not in said])
+    listed = {line for line in softib if line in opensm or any(n not in DEFAULTS and n in line for n in stated.unknown)}
+    return ConfigCheck(name, "opensm.conf", opensm, [line for line in softib if line not in listed])

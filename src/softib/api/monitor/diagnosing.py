@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.findings import Findings
-from softib.api.frames import frame
 from softib.api.progress import Steps, unwatched
 from softib.api.shown import Suggests, html_table
+from softib.api.table import Table
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.jobs.files import ScheduledJob
     from softib.analysis.jobs.links import JobLinks
     from softib.api.running.running import RunningFabric
@@ -85,10 +83,10 @@ class Jobs(Suggests):
         """One object a job: name, user, hosts, missing hosts, number of cables, who shares them, expected slowdown."""
         return self._links.to_json(self._slow)
 
-    def table(self) -> polars.DataFrame:
+    def table(self) -> Table:
         """The same as a table, one row a job."""
         stated = self.to_json()
-        return frame({
+        return Table({
             "job": [j["job"] for j in stated], "user": [j["user"] for j in stated], "hosts": [len(j["hosts"]) for j in stated],
             "missing_hosts": [", ".join(j["missing_hosts"]) for j in stated], "cables": [j["cables"] for j in stated],
             "shared_with": [", ".join(j["shared_with"]) for j in stated], "expected_slowdown": [j["expected_slowdown"] for j in stated],
@@ -186,6 +184,8 @@ def diagnose(
     from softib.errors import InputError
     from softib.fabric.formats.base import ReadResult
 
+    if not hasattr(observed, "ports") and not hasattr(observed, "observations"):
+        raise InputError(f"diagnose: observed is what softib.observe gives, not a {type(observed).__name__}")
     severity_named(severity)
     checked_codes(ignore)
     seen: Observations = getattr(observed, "observations", observed)

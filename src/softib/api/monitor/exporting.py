@@ -11,6 +11,7 @@ from softib.errors import InputError
 from softib.source import warn
 
 if TYPE_CHECKING:
+    from softib.diags.observations import ObservedPorts
     from softib.monitor.exporter.service import ExporterService
 
 __all__ = ["Exporter"]
@@ -20,7 +21,8 @@ class Exporter(Suggests):
     """Reads the running fabric or ``umad:DEVICE`` ``source`` every ``every`` seconds and serves ``/metrics`` at ``address``:``port`` (0: a free one). A context manager.
 
     ``names``: ``treydock`` or ``guilbaults``, whose metric names and labels ports get. ``window``: seconds that error ratios are from at most. ``history``: keep every interval as Parquet in this
-    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. Raises :class:`InputError` for a source, name or port that cannot be used,
+    directory for ``keep_days`` days (0: for ever). ``in_flight``: requests at one device at a time. What was seen and is down stays
+    in the metrics for ``keep_days`` days too, or until :meth:`forget`. Raises :class:`InputError` for a source, name or port that cannot be used,
     :class:`MissingLibrary` without the extra ``monitor``.
     """
 
@@ -48,6 +50,7 @@ class Exporter(Suggests):
                 window_s=window,
                 history=kept,
                 pace=Pace(most=in_flight),
+                keep_s=keep_days * 86400,
                 notice=notice,
             )
         except BaseException:
@@ -99,6 +102,20 @@ class Exporter(Suggests):
             raise InputError(f"{len(files)} files; give one, or two of different times")
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
 
+    def expect(self, file: str | os.PathLike[str]) -> None:
+        """Devices and cables of a plan or a discovery must be there: they are down until they are seen. Raises :class:`InputError` and its kin for a file that cannot be read."""
+        self._service.seen.expect(_ports_of_file(os.fspath(file)))
+
+    @staticmethod
+    def forget(source: str, *names: str) -> list[str]:
+        """Let the exporter of ``source`` forget what is down: everything, or the devices and ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID). Returns the ports that it forgets.
+
+        Raises :class:`UnknownName` for a name that is not down."""
+        from softib.monitor.opening import memory_of
+        from softib.monitor.seen_ports import forget
+
+        return [port.place for port in forget(memory_of(source), names)]
+
     def close(self) -> None:
         """Stop serving and reading."""
         self._service.close()
@@ -111,3 +128,11 @@ class Exporter(Suggests):
 
     def __repr__(self) -> str:
         return f"<Exporter of {self.source} at {self.url}>"
+
+
+def _ports_of_file(file: str) -> ObservedPorts:
+    from softib.monitor.fabric_ports import ports_of, rows_of
+    from softib.source import load
+
+    fabric = load(file, notice=lambda line: None).fabric
+    return ports_of(fabric, rows_of(fabric))

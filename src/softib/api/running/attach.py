@@ -44,13 +44,13 @@ def _recording(path: str | os.PathLike[str]) -> Recording:
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> dict[str, Any]:
     """Where this program sits. An empty ``node`` (of a shell variable that is not set) is no choice of the first:
     :class:`InputError`."""
-    from softib.live.control.client import ask
+    from softib.live.control.client import attach
     from softib.live.launch.jobs import job_of
 
     if node is not None and not node.strip():
         raise InputError("--node is empty; name a node, or leave --node out for the first host")
     job = job_of(os.environ)
-    return ask(instance, "attach", node=node, port=port, rank=None if job is None else job.rank)
+    return attach(instance, node, port, None if job is None else job.rank)
 
 
 def run_here(

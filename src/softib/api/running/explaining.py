@@ -22,9 +22,9 @@ def explain_path(instance: Instance, a: str, b: str) -> Explanation:
 
     fabric = read(instance).fabric
     finder = NodeFinder(fabric)
-    ports = finder.port(a), finder.port(b)
+    ports = finder.end(a), finder.end(b)
     manager = ask(instance, "status")["sm"]
-    engine = manager.get("engine_used") or manager.get("engine") or f"the engine of the {manager['kind']} manager"
+    engine = manager.get("engine_used") or manager.get("engine") or f"unknown ({manager['kind']} manager)"
     sl, source = 0, "the subnet administration says it"
     try:
         sl = path_sl(instance, *(int(fabric.lid[p]) for p in ports))

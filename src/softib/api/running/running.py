@@ -10,16 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, running
-from softib.api.frames import frame
 from softib.api.progress import Notice
 from softib.api.running.attach import Attachment, attachment_of, run_here
 from softib.api.shown import Suggests
+from softib.api.table import Table
 from softib.errors import InputError, PeerError, UnknownName
 from softib.source import warn
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.path_explanation import Explanation
     from softib.live.instances import Instance
 
@@ -78,12 +76,14 @@ class RunningFabric(Suggests):
         """Path of the tree that programs on ``node`` see as ``/sys``, for their options like ``--path.sysfs``."""
         return f"{attachment_of(self._instance, node, port)['env']['SOFTIB_VIEW']}/sys"
 
-    def fault(self, kind: str, where: str | None = None, **options: Any) -> dict[str, Any]:
-        """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT, ber=1e-9)``, ``fault("clear")``.
+    def fault(self, kind: str, where: str | Sequence[str] | None = None, **options: Any) -> dict[str, Any]:
+        """Break or mend something: ``fault("link-down", "leaf-3[40]")``, ``fault("ber", PORT, ber=1e-9)``, ``fault("clear")``. Several places, and patterns
+        such as ``leaf-*[1-4]``, are changed at once; the reply has ``locations`` then.
 
         Options are those of ``softib fault``. Raises :class:`InputError` and its kin.
         """
-        return self._ask("fault", kind=kind, where=where, **options)
+        locations = where if where is None or isinstance(where, str) else list(where)
+        return self._ask("fault", kind=kind, where=locations, **options)
 
     def status(self) -> dict[str, Any]:
         """One of the objects that ``softib status --json`` prints."""
@@ -133,11 +133,11 @@ class RunningFabric(Suggests):
         """A copy of it as it stands now: states, tables, counters."""
         return running(self.name)
 
-    def counters(self) -> polars.DataFrame:
+    def counters(self) -> Table:
         """One row a port with its PerfMgt counters, as they stand now."""
         from softib.analysis import columns
 
-        return frame(columns.counters(running(self.name).arrays))
+        return Table(columns.counters(running(self.name).arrays))
 
     def down(self) -> None:
         """Stop it. Programs on it see their next send fail."""

@@ -70,6 +70,10 @@ class Server:
             config = settings.read() if sm == "internal" else SmConfig()
             if sm != "internal" and section:
                 notice(f"{fabric.source}: sm: is for the internal manager; not used with --sm {sm}")
+            strict = int(result.fabric.node_strict.sum())
+            if sm == "external" and strict:
+                notice(f"{strict} switches show the extended speeds that ports support to those alone who set bit 31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
+                       " does not, and cannot speed links up again ('firmware: lenient' in the fabric's file shows them to everybody)")  # fmt: skip
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work
             served = Settings(fabric.source, sm, node, config, udp, settings.read, pcap, pace)

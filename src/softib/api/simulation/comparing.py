@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric
-from softib.api.frames import frame
 from softib.api.shown import Suggests, html_table
 from softib.api.simulation.result import Simulation
 from softib.api.simulation.simulating import Record, simulate
+from softib.api.table import Table
 from softib.errors import InputError, SoftibError
 from softib.whole_files import write_text
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.cost_book import CostBook, Price
-    from softib.workloads.workload import Workload
+    from softib.api.graph import Drawing
 
 __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
 
@@ -161,10 +159,10 @@ class Comparison(Suggests):
         ``why``; ``jobs`` with the time and p99 of each."""
         return [self._row(name) for name in self._order]
 
-    def table(self) -> polars.DataFrame:
-        """:meth:`rows` without jobs. Raises :class:`MissingLibrary` without polars."""
+    def table(self) -> Table:
+        """:meth:`rows` without jobs."""
         rows = self.rows()
-        return frame({key: [row[key] for row in rows] for key in rows[0] if key != "jobs"})
+        return Table({key: [row[key] for row in rows] for key in rows[0] if key != "jobs"})
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib compare --json`` prints it."""
@@ -191,6 +189,14 @@ class Comparison(Suggests):
         if path is not None:
             write_text(path, text)
         return text
+
+    def plot(self) -> Drawing:
+        """Time of the workload on each network, as bars."""
+        from softib.api.graph import Drawing
+        from softib.render.comparison import completion_bars
+        from softib.render.plots import styled
+
+        return Drawing(styled(completion_bars(self.rows())))
 
     def _row(self, name: str) -> dict[str, Any]:
         run, known = self.runs.get(name), self.errors.get(name, "")
@@ -241,7 +247,7 @@ class Comparison(Suggests):
 
 
 def compare(
-    source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, networks: Sequence[str] = NETWORKS_COMPARED,
+    source: Fabric | str | os.PathLike[str], workload: Any, *, networks: Sequence[str] = NETWORKS_COMPARED,
     layer: str = "packet", engine: str | None = None, seed: int = 0, record: Record | None = None, prices: str | os.PathLike[str] | None = None,
 ) -> Comparison:  # fmt: skip
     """Run ``workload`` on the fabric as it is, and with each of ``networks``: a generation of InfiniBand (the same graph, other link speeds, adapters and

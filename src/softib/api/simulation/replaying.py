@@ -82,6 +82,8 @@ def replay(
 
     path = None if lfts is None else os.fspath(lfts)
     check_choice(engine, path)
+    if not isinstance(program, str | os.PathLike | Schedule):
+        raise InputError(f"replay: program is the path of a trace or a schedule, not a {type(program).__name__}")
     began = time.perf_counter()
     fabric = as_fabric(source)
     made = routed(result_of(fabric), engine, path, lambda _: nullcontext())

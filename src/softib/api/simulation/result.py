@@ -8,20 +8,23 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from softib.api.frames import frame
 from softib.api.shown import Suggests
 from softib.api.simulation.runs import Made, Runs, port_row
+from softib.api.table import Table
 from softib.errors import InputError, UnknownName
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
-    import polars
-
     from softib.analysis.simulation.simulated import Simulated
+    from softib.api.graph import Drawing
 
 __all__ = ["Simulation"]
 
 TABLES = ("messages", "jobs", "ports")
+NOTHING = {
+    "latencies": "no message arrived", "links": "no packet took a link between switches", "time": "give record=softib.Record(samples=…)",
+}  # fmt: skip
+"""Why a plot is empty."""
 
 
 class Simulation(Suggests):
@@ -125,31 +128,31 @@ class Simulation(Suggests):
         return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
 
     @property
-    def messages(self) -> polars.DataFrame:
+    def messages(self) -> Table:
         """One row a message: job, source, destination, size, when it began, arrived and completed, latency, Gb/s."""
         return self.table("messages")
 
     @property
-    def jobs(self) -> polars.DataFrame:
+    def jobs(self) -> Table:
         """One row a job: messages, bytes, begin, end, Gb/s."""
         return self.table("jobs")
 
     @property
-    def ports(self) -> polars.DataFrame:
+    def ports(self) -> Table:
         """One row a port that sent: load, bytes, packets."""
         return self.table("ports")
 
-    def table(self, kind: str = "messages") -> polars.DataFrame:
+    def table(self, kind: str = "messages") -> Table:
         """``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has ``phases`` alone. Raises :class:`UnknownName` for another
-        kind, :class:`MissingLibrary` without polars."""
+        kind."""
         from softib.api.simulation import columns
 
         known = TABLES if self._phases is None else ("phases",)
         if kind not in known:
             raise UnknownName("table of a simulation", kind, known)
         if self._phases is not None:
-            return frame(columns.phases(self._phases))
-        return frame(getattr(columns, kind)(self._details))
+            return Table(columns.phases(self._phases))
+        return Table(getattr(columns, kind)(self._details))
 
     @cached_property
     def percentiles_us(self) -> dict[str, float]:
@@ -256,7 +259,34 @@ class Simulation(Suggests):
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the messages (of phases: the phases) as a Parquet file. Raises :class:`InputError`, :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
-        write_file(path, table.write_parquet)
+        write_file(path, table.to_polars().write_parquet)
+
+    def plot(self, kind: str = "latencies") -> Drawing:
+        """``latencies``: how long messages took, cumulative, a curve a job; ``links``: the load of each link of the busiest switches;
+        ``time``: loads of ports over time, where samples were taken (``record=softib.Record(…)``).
+
+        Raises :class:`UnknownName` for another kind, :class:`InputError` where the run has nothing to draw in it.
+        """
+        from softib.api.graph import Drawing
+        from softib.render.plots import styled
+        from softib.render.simulation.page import link_heat
+        from softib.render.simulation.time_charts import heat_over_time, latency_curves
+
+        kinds = {
+            "latencies": lambda: latency_curves(self._latencies()),
+            "links": lambda: link_heat(self._details),
+            "time": lambda: (
+                heat_over_time(self.over_time["ports"], self.over_time["interval_us"], "loads of ports over time")
+                if self.over_time
+                else ""
+            ),
+        }
+        if kind not in kinds:
+            raise UnknownName("plot of a simulation", kind, kinds)
+        svg = kinds[kind]()
+        if not svg:
+            raise InputError(f"{self.workload}: no {kind} to draw; {NOTHING[kind]}")
+        return Drawing(styled(svg))
 
     @property
     def _details(self) -> Simulated:
@@ -275,15 +305,11 @@ class Simulation(Suggests):
         return [(name, np.sort(took[(run.messages.job == k) & (took >= 0)]) / 1e6) for k, name in enumerate(run.jobs)]
 
     def __repr__(self) -> str:
-        n = (
-            f"{self._phases.flows:,}"
-            if self._phases is not None
-            else f"{int((~self._details.messages.computes).sum()):,}"
-        )
+        n = self._phases.flows if self._phases is not None else int((~self._details.messages.computes).sum())
         flaw = "" if self.good else ", not all completed"
         doubt = "" if self.valid else ", the layer's model does not hold"
         return (
-            f"<Simulation of {self.workload!r} on {self.fabric.name!r} ({self.layer}): {n} messages in "
+            f"<Simulation of {self.workload!r} on {self.fabric.name!r} ({self.layer}): {n:,} message{'' if n == 1 else 's'} in "
             f"{self.simulated_us:,.3f} us{flaw}{doubt}>"
         )
 

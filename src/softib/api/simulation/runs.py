@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from softib.api.arguments import check_fields
 from softib.api.fabric import Fabric, result_of
 from softib.api.simulation.qp_attributes import packet_options
 from softib.api.simulation.what_if import OF_PACKETS, manager_settings, scale_of
@@ -41,6 +42,9 @@ class Record:
     progress: Progress | None = field(default=None, compare=False)
     cores: int = 1
     queue_pairs: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from softib.api.fabric import Fabric, as_fabric
 from softib.errors import InputError
 
 if TYPE_CHECKING:
-    from softib.workloads.workload import Workload
+    pass
 
 __all__ = ["scaling"]
 
 
 def scaling(
-    source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], gpus: Sequence[int], *,
+    source: Fabric | str | os.PathLike[str], workload: Any, gpus: Sequence[int], *,
     weak: bool = True, layer: str = "fluid",
 ) -> list[dict[str, Any]]:  # fmt: skip
     """A training step (``training-step:1,tensor=8,…``) on the first so many GPUs of the fabric, one row each: ``gpus``, ``batch``, ``step_us``,

@@ -20,13 +20,13 @@ __all__ = ["Record", "check_fabrics", "check_layer", "simulate"]
 
 
 def simulate(
-    source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], *, layer: str = "fluid",
+    source: Fabric | str | os.PathLike[str], workload: Any, *, layer: str = "fluid",
     engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
     what_if: str | Sequence[str] | None = None, record: Record | None = None,
     faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
 ) -> Simulation:  # fmt: skip
-    """Run ``workload`` (``permutation:2MB``, a YAML file of jobs, a :class:`~softib.workloads.workload.Workload`) on the fabric, in virtual
-    time.
+    """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a trace, a dict or list of jobs, traffic of your own, or
+    anything else that :meth:`softib.Workload.of` takes.
 
     A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
     ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each

@@ -74,7 +74,7 @@ def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: s
     of_fabric = digest.hexdigest()
     found = []
     for work, point in zip(works, points, strict=True):
-        jobs = [job.model_dump(mode="json") for job in (*work.jobs, *work.faults)]
+        jobs = [*(job.key() for job in work.jobs), *(fault.model_dump(mode="json") for fault in work.faults)]
         text = json.dumps([of_fabric, jobs, point.values, point.seed, str(work.management)])
         found.append(hashlib.sha256(text.encode()).hexdigest()[:32])
     return found

@@ -8,16 +8,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from softib.api.fabric import Fabric, as_fabric
-from softib.api.frames import frame, library
 from softib.api.shown import Suggests
 from softib.api.sweep.grid import Point, read_grid, workload_at
 from softib.api.sweep.rows import Journal, check_appendable, keys_of, run_point
+from softib.api.table import Table, library
 from softib.errors import InputError
 from softib.whole_files import write_file
 
 if TYPE_CHECKING:
-    import polars
-
+    from softib.api.graph import Drawing
     from softib.workloads.workload import Workload
 
 __all__ = ["Sweep", "sweep"]
@@ -45,10 +44,10 @@ class Sweep(Suggests):
         names = list(dict.fromkeys(name for row in self._rows for name in row))
         return [{name: row.get(name) for name in names} for row in self._rows]
 
-    def table(self) -> polars.DataFrame:
-        """:meth:`rows` as a table. Raises :class:`MissingLibrary` without polars."""
+    def table(self) -> Table:
+        """:meth:`rows` as a table."""
         rows = self.rows()
-        return frame({name: _column([row[name] for row in rows]) for name in rows[0]})
+        return Table({name: _column([row[name] for row in rows]) for name in rows[0]})
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --sweep --json`` prints it."""
@@ -60,7 +59,7 @@ class Sweep(Suggests):
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the table. The same sweep gives the same bytes. Raises :class:`InputError`, :class:`MissingLibrary`."""
-        write_file(path, self.table().write_parquet)
+        write_file(path, self.table().to_polars().write_parquet)
 
     def print(self) -> None:
         """As ``softib simulate --sweep`` prints it."""
@@ -69,12 +68,23 @@ class Sweep(Suggests):
 
         print_sweep(self.to_json(), console())
 
+    def plot(self) -> Drawing:
+        """Time of the first 40 runs, as bars."""
+        from softib.api.graph import Drawing
+        from softib.render.plots import styled
+        from softib.render.sweep import run_bars
+
+        return Drawing(styled(run_bars(self.to_json())))
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
     def __repr__(self) -> str:
-        return f"<Sweep of {self.workload!r} on {self.fabric.name!r}: {len(self._rows):,} runs>"
+        return f"<Sweep of {self.workload!r} on {self.fabric.name!r}: {len(self._rows):,} run{'' if len(self._rows) == 1 else 's'}>"
 
 
 def sweep(
-    source: Fabric | str | os.PathLike[str], workload: Workload | str | os.PathLike[str], grid: Mapping[str, Any] | str | os.PathLike[str], *,
+    source: Fabric | str | os.PathLike[str], workload: Any, grid: Mapping[str, Any] | str | os.PathLike[str], *,
     layer: str = "fluid", engine: str | None = None, out: str | os.PathLike[str] | None = None, workers: int = 0,
     dask: str | None = None, progress: Progress | None = None,
 ) -> Sweep:  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 
 from softib.diags.bit_error_ratios import LINK_BIT_ERRORS
 from softib.diags.cable_rules.blame import blame
-from softib.diags.cable_rules.case import Case, Suspicion, line_rate, rule, span_text
+from softib.diags.cable_rules.case import Case, Suspicion, line_rate, rule, span_text, speed_name
 from softib.diags.cable_rules.chances import poisson_lower, poisson_tail, poisson_upper
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
@@ -80,7 +80,7 @@ def _of_cable(
     seconds = float(np.where(usable[:, row], case.span_s[:, row], 0.0).sum())
     hourly = float(total[row]) / max(seconds, 1e-9) * 3600
     bad = low > case.limits["ber_specification"] or (hourly > case.limits["symbol_errors_per_hour"] and seconds >= 60)
-    accused, reason = blame(case, row, total, SYMBOL)
+    accused, reason = blame(case, row, total, case.known(SYMBOL))
     evidence = {
         "errors": {str(case.location(r)): int(total[r]) for r in ends}, "observed_s": round(seconds, 3), "ber": ratio,
         "ber_bounds": [low, high], "bounds_confidence": CONFIDENCE, "floor": case.limits["ber_floor"],
@@ -124,3 +124,30 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
         ),
         cable=False,
     )
+
+
+@rule
+def stated_ratios(case: Case) -> Iterator[Suspicion]:
+    """NDR cables, and those of which no rate is known, whose device states an effective or symbol error ratio beyond NVIDIA's levels."""
+    ndr = np.array([r <= 0 or speed_name(r) == "NDR" for r in case.best_rate.tolist()], bool)
+    worst = {kind: np.fmax.reduce(case.level(f"{kind}_ber"), axis=0, initial=0.0) for kind in ("symbol", "effective")}
+    limits = {kind: (case.limits[f"ndr_{kind}_warning"], case.limits[f"ndr_{kind}_error"]) for kind in worst}
+    above = np.fmax(worst["symbol"] / limits["symbol"][0], worst["effective"] / limits["effective"][0])
+    for cable in np.unique(case.cable[np.flatnonzero(ndr & (above >= 1))]).tolist():
+        ends = [r for r in (cable, int(case.ports.peer[cable])) if r >= 0]
+        row = max(ends, key=lambda r: above[r])
+        kinds = [kind for kind in worst if worst[kind][row] >= limits[kind][0]]
+        severe = any(worst[kind][row] >= limits[kind][1] for kind in kinds)
+        stated = " and ".join(
+            f"{kind} bit error ratio {worst[kind][row]:.2g} (limit {limits[kind][0]:g})" for kind in kinds
+        )
+        evidence = {f"{kind}_ber": {str(case.location(r)): float(worst[kind][r]) for r in ends} for kind in kinds}
+        source = {
+            "limits": {kind: list(limits[kind]) for kind in kinds},
+            "source": case.limits.of("ndr_symbol_warning").source,
+        }
+        yield Suspicion(
+            finding(LINK_BIT_ERRORS, case.ends(row), f"{case.link(row)}: {case.location(row)} states a {stated}", {**evidence, **source},
+                    severity=Severity.ERROR if severe else Severity.WARNING),
+            row, 0.95,
+        )  # fmt: skip

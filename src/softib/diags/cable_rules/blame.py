@@ -14,14 +14,14 @@ WARM = 10.0
 """A module that is this many degrees warmer than that of the other end is the likelier one (pdr_deterministic_plugin's 10 degrees)."""
 
 
-def blame(case: Case, row: int, errors: np.ndarray, counter: str) -> tuple[int, str]:
-    """(row of the end to begin with, why) of the cable at ``row``, by the ``errors`` that each port received (float64[n])."""
+def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple[int, str]:
+    """(row of the end to begin with, why) of the cable at ``row``, by the ``errors`` that each port received (float64[n]); ``stated`` bool[k, n]: where they are known."""
     peer = int(case.ports.peer[row])
     if peer < 0:
         return row, "the other end was not observed: cable, or either module"
     here, there = float(errors[row]), float(errors[peer])
     row, peer, here, there = (row, peer, here, there) if here >= there else (peer, row, there, here)
-    if not case.known(counter)[:, peer].any():
+    if not stated[:, peer].any():
         return row, f"{case.location(peer)} was not observed: cable, or either module"
     if here <= ONE_SIDED * max(there, 1.0):
         return row, "both directions: the cable, or whatever both share"

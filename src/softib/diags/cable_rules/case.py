@@ -214,6 +214,12 @@ def line_rate(gbps: float) -> float:
     return gbps * 1e9 * (speed.lane_gbps / speed.lane_data_gbps if speed else 66 / 64)
 
 
+def speed_name(gbps: float) -> str:
+    """The generation of a link that carries ``gbps`` ("" where none does); four lanes where other numbers would do too."""
+    speed = _SPEED_OF.get(round(gbps, 3))
+    return speed.name if speed else ""
+
+
 def signalling_rate(gbps: float) -> float:
     """Bits a second of a lane of a link that carries ``gbps``; four lanes where other numbers would do too."""
     speed = _SPEED_OF.get(round(gbps, 3))

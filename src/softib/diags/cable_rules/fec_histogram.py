@@ -39,7 +39,10 @@ def fec_histogram(case: Case) -> Iterator[Suspicion]:
         top = int(used[row])
         most = rose[top:, row].sum()
         accused, reason = blame(
-            case, row, rose[int(np.ceil(case.limits["fec_bin_share"] * limit[row])) :].sum(axis=0), BINS[1]
+            case,
+            row,
+            rose[int(np.ceil(case.limits["fec_bin_share"] * limit[row])) :].sum(axis=0),
+            case.known(BINS[1]),
         )
         yield Suspicion(
             finding(FEC_MARGIN, case.ends(accused),

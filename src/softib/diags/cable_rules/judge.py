@@ -26,6 +26,7 @@ from softib.diags.cable_rules import (  # noqa: F401
 from softib.diags.cable_rules.case import RULES, Case, Suspicion
 from softib.diags.cable_rules.common_cause import common_causes
 from softib.diags.cable_rules.isolation import with_isolation
+from softib.diags.cable_rules.known_counters import with_known
 from softib.diags.cable_rules.tables import ForwardingTables
 from softib.diags.cable_rules.thresholds import load_thresholds
 from softib.diags.finding import Finding
@@ -61,7 +62,7 @@ def judge(
     """
     case = Case(observations, load_thresholds(thresholds), tables)
     found = [s for function in RULES.values() for s in function(case)] if case.n and observations.intervals else []
-    found = _one_a_cable(case, found)
+    found = [with_known(case, s) for s in _one_a_cable(case, found)]
     grouped: list[Suspicion] = []
     explained: dict[int, Finding] = {}
     for group, cables in common_causes(case, found):

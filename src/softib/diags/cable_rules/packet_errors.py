@@ -62,14 +62,15 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
 def _of_cable(case: Case, cable: int, lost: np.ndarray, packets: np.ndarray, integrity: np.ndarray) -> Suspicion:
     ends = [r for r in (cable, int(case.ports.peer[cable])) if r >= 0]
     row = max(ends, key=lambda r: (lost[r], integrity[r]))
-    accused, reason = blame(case, row, lost, ERRORS)
+    accused, reason = blame(case, row, lost, case.known(ERRORS))
     recoveries = case.obs.total(RECOVERY)
     seconds = float(case.observed_s(ERRORS)[row])
     counts = {str(case.location(r)): {"PortRcvErrors": int(lost[r]), "LocalLinkIntegrityErrors": int(integrity[r]),
                                       "LinkErrorRecoveryCounter": int(recoveries[r]), "PortRcvPkts": int(packets[r])}
               for r in ends}  # fmt: skip
+    of = f" of {int(packets[row]):,}" if case.known(PACKETS)[:, row].any() else ""
     text = (
-        f"{case.link(row)}: {int(lost[row]):,} of {int(packets[row]):,} packets arrived damaged at {case.location(row)}, "
+        f"{case.link(row)}: {int(lost[row]):,}{of} packets arrived damaged at {case.location(row)}, "
         f"{int(recoveries[row]):,} recoveries, in {span_text(seconds)}; {reason}"
     )
     return Suspicion(

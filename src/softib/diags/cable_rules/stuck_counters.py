@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from softib.diags.cable_rules.case import Case, Suspicion, rule
+from softib.diags.cable_rules.fec_histogram import BINS
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
 
@@ -30,9 +31,12 @@ OF_CABLE = (
 OF_OTHERS = (
     "port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors",
     "excessive_buffer_overrun_errors", "port_buffer_overrun_errors", "port_malformed_packet_errors", "port_dlid_mapping_errors", "port_vl_xmit_flow_ctl_update_errors", "vl15_dropped", "qp1_dropped",
-    "port_xmit_wait",
+    "port_xmit_wait", "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr", "port_fec_uncorrectable_block_ctr",
 )  # fmt: skip
 """What other causes do. Counters of data and packets are not here: what stands there is no error that is missed."""
+
+BY_HISTOGRAM = {"port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"}
+"""What the histogram of codewords tells too, in 64 bits."""
 
 
 @rule
@@ -56,6 +60,9 @@ def overflow(case: Case) -> Iterator[Suspicion]:
 def stuck(case: Case) -> Iterator[Suspicion]:
     """One finding for all ports with error counters that stand at the end of the time."""
     last = {name: _last(case, name) for name in _there(case, (*OF_CABLE, *OF_OTHERS))}
+    counted = case.known(BINS[0]).any(axis=0)  # the histogram of codewords counts on
+    for name in BY_HISTOGRAM & set(last):
+        last[name] &= ~counted
     count = np.sum([*last.values(), np.zeros(case.n, bool)], axis=0)
     rows = np.flatnonzero(count)
     if not len(rows):

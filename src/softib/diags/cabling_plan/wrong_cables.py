@@ -6,7 +6,7 @@ from collections import Counter
 
 from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.finding import Severity
-from softib.diags.registry import code, finding
+from softib.diags.registry import Each, code, each_or_one, finding
 
 __all__ = ["swapped_cables", "wrong_cables"]
 
@@ -20,14 +20,17 @@ PLAN_MISSING = code(
     "plan-missing-cable", Severity.ERROR, "a planned cable is not there",
     "plug the cable in, or check why its link is down")  # fmt: skip
 
+FEW_SWAPS = 3
+"""More swaps of host cables between two switches than this are one finding: two racks, or two switches."""
 MANY_AT_NODE = 8
-"""More missing cables than this at one node are one finding: the node is off, or not yet cabled."""
+"""More missing (or misplaced) cables than this at one node are one finding: the node is off, or not yet cabled."""
 
 
 def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
     """Report the pairs of ``wrong`` rows of which each holds an end of the other; return their rows."""
-    done: set[int] = set()
+    pairs: dict[int, int] = {}
     waiting = {int(p): row for row in wrong for p in on.port[row]}
+    done: set[int] = set()
     for row in wrong:
         if row in done:
             continue
@@ -35,9 +38,21 @@ def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
             peer_port = int(on.peer[row, end])
             other = waiting.get(peer_port, -1)
             if other >= 0 and other not in done and other != row and _exchanged(on, row, end, other, peer_port):
-                _swap(on, row, other)
+                pairs[row] = other
                 done.update((row, other))
                 break
+    between: dict[tuple[int, ...], list[Each]] = {}
+    for row, other in pairs.items():
+        nodes = {int(n) for r in (row, other) for n in on.view.fabric.port_node[on.port[r]]}
+        switches = tuple(sorted(n for n in nodes if on.view.is_switch[n]))
+        key: tuple[int, ...] = (
+            switches if len(switches) == 2 else (row,)
+        )  # hosts of two switches: a rack may be in another's place
+        between.setdefault(key, []).append(_swap(on, row, other))
+    for of_switches, several in between.items():
+        one, two = (on.view.display_names[n] for n in of_switches) if len(of_switches) == 2 else ("", "")
+        on.findings += each_or_one(PLAN_SWAPPED, several, f"{len(several)} planned cables of {one} are swapped with {len(several)} of {two}",
+                                   {"lines": [line for _, _, evidence in several for line in evidence["lines"]]}, most=FEW_SWAPS, count="swaps")  # fmt: skip
     return done
 
 
@@ -48,32 +63,45 @@ def _exchanged(on: PlanOnFabric, row: int, end: int, other: int, peer_port: int)
     return int(on.view.fabric.port_peer[rest]) == other_end
 
 
-def _swap(on: PlanOnFabric, row: int, other: int) -> None:
+def _swap(on: PlanOnFabric, row: int, other: int) -> Each:
     for r, o in ((row, other), (other, row)):
         name = on.plan.row_name(o)
         on.add("swapped", r, f"with plan {name}" if name else "")
     a, b = on.names(row)
     c, d = on.names(other)
-    on.findings.append(finding(PLAN_SWAPPED, on.locations((row, other)), f"{a} ↔ {b} and {c} ↔ {d} of the plan are "
-                         f"swapped: found {' and '.join(on.found(row))}",
-                         {"lines": [int(on.plan.line[r]) for r in (row, other)]}))  # fmt: skip
+    return (on.locations((row, other)), f"{a} ↔ {b} and {c} ↔ {d} of the plan are swapped: found {' and '.join(on.found(row))}",
+            {"lines": [int(on.plan.line[r]) for r in (row, other)]})  # fmt: skip
 
 
 def wrong_cables(on: PlanOnFabric, rows: list[int]) -> None:
     """Rows whose two ports hold other cables, or none."""
-    missing = []
-    for row in rows:
-        found = on.found(row)
-        if not found:
-            missing.append(row)
-            continue
-        a, b = on.names(row)
+    missing = [row for row in rows if not on.found(row)]
+    misplaced = [row for row in rows if on.found(row)]
+    for row in misplaced:
         on.add("misplaced", row)
-        on.findings.append(finding(PLAN_MISPLACED, on.locations([row]), f"{a} ↔ {b} is planned; found "
-                             f"{' and '.join(found)}", on.evidence(row)))  # fmt: skip
     for row in missing:
         on.add("missing", row)
+    _misplaced(on, misplaced)
     _missing(on, missing)
+
+
+def _misplaced(on: PlanOnFabric, rows: list[int]) -> None:
+    """One finding a cable, but for a node with many."""
+    per_node = Counter(int(n) for row in rows for n in set(on.matched.node[row].tolist()))
+    left = rows
+    for n in [*(n for n, count in per_node.most_common() if count > MANY_AT_NODE), -1]:
+        here = [row for row in left if n < 0 or n in on.matched.node[row]]
+        if n >= 0 and len(here) <= MANY_AT_NODE:
+            continue
+        left = [row for row in left if row not in set(here)]
+        several: list[Each] = []
+        for row in here:
+            a, b = on.names(row)
+            found = f"{a} ↔ {b} is planned; found {' and '.join(on.found(row))}"
+            several.append((on.locations([row]), found, on.evidence(row)))
+        name = on.view.display_names[n] if n >= 0 else ""
+        on.findings += each_or_one(PLAN_MISPLACED, several, f"{name}: {len(here)} planned cables lead elsewhere", count="cables",
+                                   most=MANY_AT_NODE if n >= 0 else len(here))  # fmt: skip
 
 
 def _missing(on: PlanOnFabric, rows: list[int]) -> None:

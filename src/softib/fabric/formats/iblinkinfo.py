@@ -192,6 +192,6 @@ class _Reader:
 def _rate(m: re.Match[str]) -> tuple[int, int]:
     """(speed code, lanes); 0 for what is not understood."""
     lanes = int(m["lanes"]) if m["lanes"] and int(m["lanes"]) in WIDTH_BITS else 0
-    words = (m["speed"] or "").upper().replace("(", " ").replace(")", " ").split()
-    known = next((SPEED_BY_NAME[w].code for w in words if w in SPEED_BY_NAME), 0)
-    return known or (speed_of_gbps(words[0]) if words else 0), lanes
+    parts = (m["speed"] or "").upper().replace("(", " ").replace(")", " ").split()
+    known = next((SPEED_BY_NAME[w].code for w in parts if w in SPEED_BY_NAME), 0)
+    return known or (speed_of_gbps(parts[0]) if parts else 0), lanes

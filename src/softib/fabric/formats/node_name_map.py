@@ -77,6 +77,9 @@ def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> li
     if not isinstance(names, NameMap):
         names = NameMap("node-name-map", dict(names), {}, [])
     problems = list(names.problems)
+    known = np.isin(np.array(list(names.names), np.uint64), fabric.node_guid)
+    if not known.any():
+        return [*problems, Problem(names.path, 0, _why_none(fabric, names))]
     order = np.argsort(fabric.node_guid, kind="stable")
     ordered = fabric.node_guid[order]
     for guid, name in names.names.items():
@@ -88,3 +91,12 @@ def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> li
         image = np.frombuffer(name.encode()[:DESCRIPTION_BYTES].ljust(DESCRIPTION_BYTES, b"\0"), np.uint8)
         fabric.node_desc[order[at:end]] = image
     return problems
+
+
+def _why_none(fabric: Fabric, names: NameMap) -> str:
+    """Why a map names no node."""
+    if not names.names:
+        return 'it names nothing: an entry is 0xGUID "name"'
+    ports = int(np.isin(np.array(list(names.names), np.uint64), fabric.port_guid[fabric.port_guid > 0]).sum())
+    hint = f"; {ports:,} are PortGUIDs: write the NodeGUID" if ports else ": is it another fabric's map?"
+    return f"none of its {len(names.names):,} GUIDs is a node of the fabric{hint}"

@@ -26,6 +26,7 @@ from softib.input_files import head, shown_name
 __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
 
 SNIFF_BYTES = 4 << 20
+LIST_BYTES = 1 << 16
 """How far detection looks. Shell prompts and thousands of MAD errors may stand before the first record."""
 
 
@@ -118,6 +119,8 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     start, name = sniff(Path(path)), shown_name(path)
     if not start.strip(b"\0 \t\r\n"):
         raise UnreadableFile(f"{name}: the file is empty")
+    if start.startswith(b"PK\x03\x04"):
+        raise UnknownFormat(f"{name}: this is an Excel workbook, not a fabric; give it as a plan (--plan)")
     if b"\0" in start.rstrip(b"\0"):
         raise UnknownFormat(
             f"{name}: binary data (a NUL byte), and fabric files are text; give the text that a tool printed"
@@ -128,6 +131,10 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
             return row
     if other := named_dump(start):
         raise UnknownFormat(f"{name}: this is {other.what}, {other.lacks}; {other.instead}")
+    from softib.fabric.formats.cabling.sheet import sheets_of_text
+
+    if sheets_of_text(start[:LIST_BYTES].decode("utf-8", "replace")).layout is not None:
+        raise UnknownFormat(f"{name}: this is a cabling list, not a fabric; {_USE['plan']}")
     known = ", ".join(f.name for f in FORMATS if (f.reader and (not kinds or f.kind in kinds)))
     raise UnknownFormat(f"{name}: no known format in its content; softib reads {known}")
 

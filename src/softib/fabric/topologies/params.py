@@ -138,6 +138,9 @@ class Kind:
     parameters: tuple[Parameter, ...]
     build: Callable[..., Any]
 
+    def __repr__(self) -> str:
+        return f"<Kind {self.name!r}: {self.doc}>"
+
     @property
     def all_parameters(self) -> tuple[Parameter, ...]:
         """Its own first, then those that every kind takes."""

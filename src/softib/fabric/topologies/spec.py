@@ -65,7 +65,7 @@ def load_fabric_yaml(
     node_name_map: str | Path | None = None,
 ) -> ReadResult:
     """The fabric that the file at ``path`` describes, faults planted. The options go to the reader of an imported dump
-    that names none of its own. Names of files in it are relative to its directory (of standard input: the current one).
+    that names none of its own; a ``node_name_map`` names the nodes of a generated fabric too. Names of files in it are relative to its directory (of standard input: the current one).
 
     ``extra`` holds ``sm`` (the options given for the subnet manager; names of files are absolute) and ``faults`` (what
     was planted). ``problems`` are those of an imported dump.
@@ -87,6 +87,8 @@ def load_fabric_yaml(
 
         with _at(file, lines, ("cables",)):
             apply_cables(fabric, spec.cables.medium, spec.cables.length_m)
+    if spec.firmware is not None:
+        fabric.node_strict[:] = fabric.is_switch & (spec.firmware == "strict")
     if spec.data_vls is not None:
         from softib.fabric.data_vls import set_data_vls
 
@@ -97,6 +99,10 @@ def load_fabric_yaml(
         with _at(file, lines, ("virtual_ports",)):
             give_virtual_ports(fabric, *plan_virtual_ports(fabric, spec.virtual_ports))
     planted = _plant(file, fabric, spec.faults, lines)
+    if node_name_map is not None and "import" not in spec.topology:  # faults name the nodes as they were generated
+        from softib.fabric.formats.node_name_map import apply
+
+        result.problems += apply(fabric, node_name_map)
     fabric.source.path = str(file)
     sm = _sm(file, spec.sm, lines, folder)
     counts = {**result.counts, **count(fabric)} if planted or not result.counts else result.counts

@@ -144,6 +144,10 @@ class FabricFile(Part):
         None,
         description="data VLs of every port, 1, 2, 4, 8 or 15 (PortInfo VLCap); by default 8, or what an imported file states",
     )
+    firmware: Literal["strict", "lenient"] | None = Field(
+        None,
+        description="strict: switches show the extended speeds of a port to those alone who set SMSupportExtendedSpeeds; lenient (default): to everybody",
+    )
     topology: dict[str, Any]
     cables: Cables | None = Field(None, description="length and medium of the cables")
     sm: Sm | None = Field(None, description="options of the subnet manager")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from typing import Any
@@ -11,7 +12,7 @@ from softib import __version__
 from softib.errors import InputError, PeerError, SoftibBug
 from softib.live.instances import Instance
 
-__all__ = ["ask", "stop"]
+__all__ = ["ask", "attach", "stop"]
 
 VERSION = __version__
 PATIENCE_S = 30.0
@@ -44,6 +45,19 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
     if "error" in answer:
         raise InputError(answer["error"])
     return dict(answer)
+
+
+def attach(
+    instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None
+) -> dict[str, Any]:
+    """The daemon's answer to a program that wants a place. Paths in its ``env`` are below the fabric's directory as it is called here:
+    in a container it may be mounted elsewhere."""
+    attached = ask(instance, "attach", node=node, port=port, rank=rank)
+    env = attached["env"]
+    theirs = os.path.dirname(env["SOFTIB_UMAD"])
+    for name in ("SOFTIB_UMAD", "SOFTIB_VIEW"):
+        env[name] = os.path.join(instance.folder, os.path.relpath(env[name], theirs))
+    return attached
 
 
 STOP_S = 15.0

@@ -25,6 +25,7 @@ from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo
 from softib.live.clock import clock_ps
 from softib.live.faults.known import PS, Fault, KnownFaults
+from softib.live.faults.locations import locations_of
 from softib.live.faults.options import KINDS, flap_times, options_of
 from softib.live.mad_router import MadRouter
 
@@ -74,13 +75,20 @@ class FaultController:
             cleared = [self._clear(fault, now_ps) for fault in self.known.all]
             self._changed(now_ps)
             return {"cleared": cleared}
-        if not isinstance(where, str):
+        given = where if isinstance(where, list) else [where]
+        if not given or not all(isinstance(one, str) for one in given):
             raise InputError(f"fault {kind} wants a place: {KINDS[kind].place}")
-        row = node_at(self.fabric, where) if KINDS[kind].of_node else self._place(kind, where)
+        of_node = KINDS[kind].of_node
+        locations = list(dict.fromkeys(p for one in given for p in locations_of(self.fabric, str(one), of_node)))
+        rows = [
+            node_at(self.fabric, p) if of_node else self._place(kind, p) for p in locations
+        ]  # before anything is changed
         self.router.fold(now_ps)  # what applications lost so far was lost on the links as they were
-        reply = self._orders()[kind](row, options, now_ps)
+        replies = [self._orders()[kind](row, options, now_ps) for row in rows]
         self._changed(now_ps)
-        return {"kind": kind, **reply}
+        if kind == "clear":
+            return {"kind": kind, "cleared": [fault for reply in replies for fault in reply["cleared"]]}
+        return {"kind": kind, **replies[0]} if len(replies) == 1 else {"kind": kind, "locations": replies}
 
     def _orders(self) -> dict[str, Callable[[int, dict[str, Any], int], dict[str, Any]]]:
         return {

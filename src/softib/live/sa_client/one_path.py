@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softib.errors import PeerError
 from softib.iba.sa import PathRecord
-from softib.live.control.client import ask
+from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.path_sls import manager_of
 from softib.live.sa_client.tables import SaTables
@@ -16,7 +16,7 @@ PATIENCE_S = 10.0
 
 def path_sl(instance: Instance, slid: int, dlid: int) -> int:
     """SL of the path between two LIDs. Raises :class:`PeerError` where no administration answers, or it knows no path."""
-    attached = ask(instance, "attach", node=None, port=None)
+    attached = attach(instance)
     lid, sl = manager_of(instance)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:
         for _, records in sa.tables(PathRecord, [{"slid": slid, "dlid": dlid}]):

@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.errors import PeerError
 from softib.iba.sa import PathRecord
-from softib.live.control.client import ask
+from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.path_sls import manager_of
 from softib.live.sa_client.tables import SaTables
@@ -38,7 +38,7 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarr
     if records > MOST_RECORDS:
         raise PeerError(f"{len(slid):,} paths of {len(sources):,} ports are too many to ask for")
     found = np.full(len(slid), NO_RECORD, np.int16)
-    attached, (lid, sl) = ask(instance, "attach", node=None, port=None), manager_of(instance)
+    attached, (lid, sl) = attach(instance), manager_of(instance)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:
         for pairs, answer in _by_source(sa, sources, row) if by_source else _by_pair(sa, slid, dlid):
             sl_of = np.full(1 << 16, NO_RECORD, np.int16)

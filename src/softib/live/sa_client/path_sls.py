@@ -8,9 +8,10 @@ import numpy as np
 
 from softib.errors import PeerError, SoftibError
 from softib.fabric.default_port import default_port
+from softib.iba.constants import CapMask
 from softib.iba.sa import PathRecord
 from softib.iba.smp import PortInfo
-from softib.live.control.client import ask
+from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.tables import SaTables
 from softib.routing.credit_loops import NO_PATH
@@ -35,7 +36,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     pairs = len(sources) * len(graph.end_lid)
     if pairs > MOST_PAIRS:
         raise PeerError(f"{pairs:,} paths are too many to ask for (at most {MOST_PAIRS:,})")
-    attached = ask(instance, "attach", node=None, port=None)
+    attached = attach(instance)
     lid, sl = manager_of(instance)
     end_of = np.full(1 << 16, -1, np.int32)
     for offset in range(1 << int(graph.end_lmc.max(initial=0))):
@@ -60,7 +61,8 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
 
 
 def manager_of(instance: Instance) -> tuple[int, int]:
-    """LID and SL of the master, as the default host's PortInfo says."""
+    """LID and SL of the master, as the default host's PortInfo says. Raises :class:`PeerError` where none has been there, or where it has left: no port
+    with that LID says IsSM any more, so a question would wait for its timeout."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
@@ -71,4 +73,7 @@ def manager_of(instance: Instance) -> tuple[int, int]:
     lid = int(PortInfo.master_sm_lid.get(info))
     if not lid:
         raise PeerError("no subnet manager has been there yet")
+    is_sm = (PortInfo.cap_mask.get(fabric.port_info) & CapMask.IS_SM) > 0
+    if not (is_sm & (fabric.lid == lid)).any():
+        raise PeerError(f"the subnet manager at LID {lid} has left")
     return lid, int(PortInfo.master_sm_sl.get(info))

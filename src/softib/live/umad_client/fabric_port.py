@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import PeerError
-from softib.live.control.client import ask
+from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.umad.wire import MESSAGE_SIZE, constant, types
 from softib.live.umad_client.abi import HEAD_SIZE
@@ -38,7 +38,7 @@ class FabricPort(UmadPort):
         self, instance: Instance, node: str | None = None, classes: Mapping[int, int] = ASKS, *, timeout_ms: int = 180,
         window: int = LOCAL_WINDOW,
     ):  # fmt: skip
-        attached = ask(instance, "attach", node=node, port=None)
+        attached = attach(instance, node)
         server, view = attached["env"]["SOFTIB_UMAD"], os.path.basename(attached["env"]["SOFTIB_VIEW"])
         self.device = UmadDevice("umad0", "", attached["name"], int(attached["portnum"]), 0, 0, attached["name"])
         self.timeout_ms, self.window = timeout_ms, window

@@ -25,7 +25,7 @@ from softib.live.shared_fabric import SharedFabric, asks_for_files
 from softib.live.unix_server import (
     SendQueue,
     SeqpacketServer,
-    descriptors_beside,
+    ancillary_of,
     peer_pidfd,
     receive,
     receive_fds,
@@ -112,9 +112,7 @@ class VerbsServer(SeqpacketServer):
         files = [] if error else [*self.fabric.files, self.memory.fd, self.traffic.fd]
         with contextlib.suppress(OSError):
             if message:
-                sock.sendmsg(
-                    [reply(error, process.number if process else 0)], descriptors_beside(files) if files else []
-                )
+                sock.sendmsg([reply(error, process.number if process else 0)], ancillary_of(files) if files else [])
         if process is None:
             sock.close()
             return

@@ -98,6 +98,12 @@ LANES = Metric(
     (*_PORT, "lane"),
     "FECCorrectableBlockCtrLane: what FEC mended on each lane (symbols under RS-FEC), lanes that counted something",
 )
+STUCK = Metric(
+    "softib_port_stuck_counter",
+    "gauge",
+    (*_PORT, "counter"),
+    "1 for each counter that stands at its largest value and counts no further, by its PerfMgt name",
+)
 HISTOGRAM = Metric(
     "softib_port_fec_codeword_symbols",
     "histogram",
@@ -126,6 +132,13 @@ STATE = (
     Metric("softib_module_transmit_bias_amperes", "gauge", _PORT, "Highest bias current of the module's lasers"),
     Metric("softib_device_temperature_celsius", "gauge", _PORT, "Temperature of the port's device, where the source tells"),
 )  # fmt: skip
+_CABLE = (*_PORT, "node", "peer_guid", "peer", "peer_port")
+STANDING = (
+    Metric("softib_device_up", "gauge", ("guid", "node", "kind"), "1: the device answered in the last round; 0: it was seen or is expected, and does not answer"),
+    Metric("softib_port_info", "gauge", _CABLE, "Names of a port's device and of what its cable leads to, whether it is up or not"),
+    Metric("softib_link_up", "gauge", _CABLE, "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down"),
+)  # fmt: skip
+"""Of everything that was seen, until it is forgotten."""
 TREYDOCK = (
     Metric("infiniband_switch_info", "gauge", ("guid", "switch", "lid"), "Name and LID of a switch"),
     Metric("infiniband_switch_uplink_info", "gauge", (*_PORT, "switch", "uplink", "uplink_guid", "uplink_type", "uplink_port", "uplink_lid"), "What the cable in a switch port leads to"),
@@ -154,6 +167,7 @@ SERVICE = (
     Metric("softib_rounds_total", "counter", (), "Rounds since the exporter began"),
     Metric("softib_ports", "gauge", ("read",), "Ports that the last round read (yes), and could not read (no)"),
     Metric("softib_devices_silent", "gauge", (), "Devices that did not answer in the last round, or are left alone because they never do"),
+    Metric("softib_devices_down", "gauge", (), "Devices that were seen or are expected and do not answer, until they are forgotten"),
     Metric("softib_sm_state", "gauge", ("sm", "state"), "1 for the SMState of each subnet manager (MASTER, STANDBY, DISCOVERING, NOTACTIVE)"),
     Metric("softib_sm_priority", "gauge", ("sm",), "SMInfo.Priority of each subnet manager"),
     Metric("softib_sm_activity_total", "counter", ("sm",), "SMInfo.ActCount of each subnet manager"),
@@ -198,4 +212,4 @@ def metrics(scheme: str) -> list[Metric]:
         ]
         ports += GUILBAULTS
     more = [Metric(name, "counter", _PORT, text) for _, name, text in SOFTIB_COUNTERS]
-    return [*ports, *more, LANES, HISTOGRAM, *STATE, *SERVICE]
+    return [*ports, *more, LANES, STUCK, HISTOGRAM, *STATE, *STANDING, *SERVICE]

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.monitor.increase import Interval
+from softib.monitor.increase import LEAST, SYMBOLS, Interval
+from softib.monitor.registers import HISTOGRAM
 
 __all__ = ["ErrorRatios", "upper_bound", "utilization", "wait_ratio"]
 
 SYMBOL_BITS = 10
 """Bit times of a symbol time, the unit of PortSamplesControl.Tick."""
-ERRORS = {
-    "symbol": "symbol_error_counter",
-    "raw": "port_fec_corrected_symbol_ctr",
-    "effective": "port_fec_uncorrectable_block_ctr",
-}
+ERRORS = {"symbol": "symbol_error_counter", "effective": "port_fec_uncorrectable_block_ctr"}
 """Ratio → the counter whose increase is its numerator."""
+KINDS = ("symbol", "raw", "effective")
 
 
 def wait_ratio(one: Interval) -> np.ndarray:
@@ -52,59 +50,86 @@ def upper_bound(errors: np.ndarray) -> np.ndarray:
 
 
 class ErrorRatios:
-    """Sums of errors, bits and seconds over the last ``window_s`` seconds (between half of it and all of it: two halves, of which the older is dropped whole)."""
+    """Sums of errors, bits and seconds over the last ``window_s`` seconds, of ``raw`` over ``raw_window_s`` (between half of it and all of it: two halves, of which the older is dropped whole).
 
-    def __init__(self, ports: int, window_s: float = 3600.0):
-        self.half_s = window_s / 2
-        self._halves = [_Sums(ports), _Sums(ports)]
+    Errors before correction are many, so a short time tells their ratio, and a long one hides that it rose.
+    """
+
+    def __init__(self, ports: int, window_s: float = 3600.0, raw_window_s: float = 300.0):
+        self.window_s = {kind: min(raw_window_s, window_s) if kind == "raw" else window_s for kind in KINDS}
+        self._halves = {kind: (_Sums(ports), _Sums(ports)) for kind in KINDS}
 
     def add(self, one: Interval) -> None:
         """One more interval of the same ports."""
-        if self._halves[-1].span_s >= self.half_s:
-            self._halves = [self._halves[-1], _Sums(len(one.guid))]
-        self._halves[-1].add(one)
+        for kind in KINDS:
+            older, newer = self._halves[kind]
+            if newer.span_s >= self.window_s[kind] / 2:
+                older, newer = newer, _Sums(len(one.guid))
+                self._halves[kind] = older, newer
+            errors, known = errors_of(one, kind)
+            if (
+                kind == "raw" and LEAST + SYMBOLS in one.level
+            ):  # a counter that got full: that interval alone, what was before hides it
+                full = ~np.isnan(one.level[LEAST + SYMBOLS])
+                for half in (older, newer):
+                    half.clear(full)
+            newer.add(one, errors, known)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
         """The same of other ports: ``rows`` int64[n] are their rows here, -1 of one that begins anew."""
-        made = ErrorRatios(len(rows), 2 * self.half_s)
-        made._halves = [half.taken(rows) for half in self._halves]
+        made = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
+        made._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return made
 
     def of(self, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Errors, bits and seconds of ``symbol``, ``raw`` or ``effective``. float64[n] each"""
-        first, second = self._halves
-        return (
-            first.errors[kind] + second.errors[kind],
-            first.bits[kind] + second.bits[kind],
-            first.seconds[kind] + second.seconds[kind],
-        )
+        first, second = self._halves[kind]
+        return first.errors + second.errors, first.bits + second.bits, first.seconds + second.seconds
 
 
 class _Sums:
     def __init__(self, ports: int):
         self.span_s = 0.0
-        self.errors, self.bits, self.seconds = ({kind: np.zeros(ports) for kind in ERRORS} for _ in range(3))
+        self.errors, self.bits, self.seconds = (np.zeros(ports) for _ in range(3))
 
     def taken(self, rows: np.ndarray) -> _Sums:
         made = _Sums(len(rows))
         made.span_s = self.span_s
-        for name in ("errors", "bits", "seconds"):
-            mine, new = getattr(self, name), getattr(made, name)
-            for kind in ERRORS:
-                new[kind] = np.where(rows >= 0, mine[kind][rows], 0.0) if len(mine[kind]) else new[kind]
+        if len(self.errors):
+            for name in ("errors", "bits", "seconds"):
+                setattr(made, name, np.where(rows >= 0, getattr(self, name)[rows], 0.0))
         return made
 
-    def add(self, one: Interval) -> None:
+    def clear(self, rows: np.ndarray) -> None:
+        for column in (self.errors, self.bits, self.seconds):
+            column[rows] = 0.0
+
+    def add(self, one: Interval, errors: np.ndarray, known: np.ndarray) -> None:
         spans = (one.end_ns - one.begin_ns) / 1e9
         self.span_s += float(spans.max(initial=0.0))
-        gbps = one.level.get("lane_gbps", np.full(len(spans), np.nan)) * one.level.get(
-            "lanes", np.full(len(spans), np.nan)
-        )
-        for kind, name in ERRORS.items():
-            if name not in one.increase:
-                continue
-            known = one.known[name] & ~np.isnan(gbps)
-            seconds = np.where(known, spans, 0.0)
-            self.seconds[kind] += seconds
-            self.bits[kind] += seconds * np.where(known, gbps, 0.0) * 1e9
-            self.errors[kind] += np.where(known, one.increase[name], 0)
+        unknown = np.full(len(spans), np.nan)
+        gbps = one.level.get("lane_gbps", unknown) * one.level.get("lanes", unknown)
+        known = known & ~np.isnan(gbps)
+        seconds = np.where(known, spans, 0.0)
+        self.seconds += seconds
+        self.bits += seconds * np.where(known, gbps, 0.0) * 1e9
+        self.errors += np.where(known, errors, 0.0)
+
+
+def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """What the interval counted for ``kind`` (float64[n]), and where that is known (bool[n]). Corrected symbols: by the
+    histogram of codewords, whose bins have 64 bits, else by their counter, else what that rose by at least until it was full."""
+    name = ERRORS.get(kind, SYMBOLS)
+    nothing = np.zeros(len(one.guid))
+    errors = np.asarray(one.increase.get(name, nothing), np.float64)
+    known = np.asarray(one.known.get(name, nothing), bool)
+    if kind != "raw":
+        return errors, known
+    least = one.level.get(LEAST + SYMBOLS)
+    if least is not None:
+        errors, known = np.where(known | np.isnan(least), errors, least), known | ~np.isnan(least)
+    if all(h in one.increase for h in HISTOGRAM):
+        binned = np.logical_and.reduce([one.known[h] for h in HISTOGRAM])
+        mended = sum(k * one.increase[h].astype(np.float64) for k, h in enumerate(HISTOGRAM))
+        errors, known = np.where(binned, mended, errors), known | binned
+    return errors, known

@@ -10,14 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from softib.diags.observations import ObservedPorts
-from softib.errors import InputError, MissingLibrary, SoftibError
+from softib.errors import InputError, MadTimeout, MissingLibrary, PeerError, SoftibError
 from softib.monitor.exporter.ratios import ErrorRatios
 from softib.monitor.exporter.service_metrics import ServiceMetrics
+from softib.monitor.exporter.standing import standing_text
 from softib.monitor.exporter.text import PortText
 from softib.monitor.history import History
 from softib.monitor.increase import Interval
 from softib.monitor.opening import Opened
 from softib.monitor.poller import Pace
+from softib.monitor.seen_ports import SeenPorts
 from softib.monitor.series import same_cables
 from softib.monitor.watch import Watch
 
@@ -26,6 +28,8 @@ __all__ = ["ExporterService"]
 STALE_ROUNDS = 3
 """After so many intervals without a round nothing of the ports is shown."""
 LEAST_STALE_S = 10.0
+RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
+"""Time of the bit error ratio before correction, at least so many rounds: on large fabrics two in ten read its counters."""
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -38,6 +42,7 @@ class ExporterService:
     def __init__(
         self, opened: Opened, *, address: str = "127.0.0.1", port: int = 9315, every_s: float = 15.0, scheme: str = "treydock",
         window_s: float = 3600.0, history: History | None = None, pace: Pace | None = None,
+        keep_s: float = 0.0,
         notice: Callable[[str], None] = lambda line: None,
     ):  # fmt: skip
         try:
@@ -46,6 +51,8 @@ class ExporterService:
             raise MissingLibrary("softib exporter needs prometheus-client: pip install 'softib[monitor]'") from None
         self.every_s, self.scheme, self.window_s, self.history, self.notice = every_s, scheme, window_s, history, notice
         self.watch = Watch(opened, pace, keep=1)
+        self.seen = SeenPorts(opened.memory, keep_s, notice)
+        self._standing = b""
         if history is not None:
             history.claim(self.watch.ports)
         self._lock = threading.Lock()
@@ -57,7 +64,7 @@ class ExporterService:
         self._unkept = False
         self.failure: SoftibError | None = None
         registry = CollectorRegistry()
-        registry.register(ServiceMetrics(self.watch, scheme, self.fresh))
+        registry.register(ServiceMetrics(self.watch, self.seen, scheme, self.fresh))
         ProcessCollector(registry=registry)
         self._registry = registry
         try:
@@ -103,13 +110,19 @@ class ExporterService:
     # -- rounds --
 
     def _rounds(self) -> None:
-        slow = False
+        slow = blind = False
         while not self._stop.wait(self.every_s):
             try:
                 self.step()
             except SoftibError as error:
-                self.failure = error
-                return
+                if isinstance(error, PeerError) and not isinstance(error, MadTimeout):
+                    self.failure = error
+                    return
+                if not blind:
+                    self.notice(f"{error}; softib_up is 0 until rounds can be read again")
+                blind = True  # the link of the port itself is down, or no device answers: that passes
+                continue
+            blind = False
             took = self.watch.round.duration_s if self.watch.round is not None else 0.0
             if took > self.every_s and not slow:
                 slow = True
@@ -125,7 +138,7 @@ class ExporterService:
                 self._ratios = (
                     self._ratios.carried(same_cables(self._ports.ports, ports))
                     if self._ports is not None and self._ratios is not None
-                    else ErrorRatios(len(one.reading), self.window_s)
+                    else ErrorRatios(len(one.reading), self.window_s, max(RAW_WINDOW_S, RAW_ROUNDS * self.every_s))
                 )
                 self._ports = PortText(ports, self.scheme)
                 if interval is not None and len(interval.guid) != len(one.reading):
@@ -133,7 +146,10 @@ class ExporterService:
             assert self._ratios is not None
             if interval is not None:
                 self._ratios.add(interval)
-            self._text = self._ports.text(one.reading, interval, self._ratios)
+            if self.seen.step(ports, one.reading, one.silent, time.time()):
+                self._standing = standing_text(self.seen)
+                self.watch.poller.hurried = bool(self.seen.down())
+            self._text = self._ports.text(one.reading, interval, self._ratios, self.seen) + self._standing
             self._last_s = time.monotonic()
         if self.history is not None and self.watch.interval is not None:
             self._keep(self.history, one.targets.ports, self.watch.interval)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from softib.monitor.exporter.names import GUILBAULTS, SERVICE, TREYDOCK, Metric
+from softib.monitor.seen_ports import SeenPorts
 from softib.monitor.watch import Watch
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ Samples = list[tuple[tuple[str, ...], float]]
 class ServiceMetrics:
     """A prometheus-client collector of ``watch``; ``fresh()`` says whether its last round is young enough to be shown."""
 
-    def __init__(self, watch: Watch, scheme: str, fresh: Any):
-        self.watch, self.scheme, self.fresh = watch, scheme, fresh
+    def __init__(self, watch: Watch, seen: SeenPorts, scheme: str, fresh: Any):
+        self.watch, self.seen, self.scheme, self.fresh = watch, seen, scheme, fresh
 
     def collect(self) -> Iterator[Family]:
         """The families of one scrape."""
@@ -45,6 +46,8 @@ class ServiceMetrics:
         yield _family("softib_round_mads", [((), float(one.mads))])
         yield _family("softib_ports", [(("yes",), float(read)), (("no",), float(len(r) - read))])
         yield _family("softib_devices_silent", [((), float(len(one.silent)))])
+        down = {guid for guid, _ in tuple(self.seen.ports)} - self.seen.up
+        yield _family("softib_devices_down", [((), float(len(down)))])
         if self.scheme == "guilbaults":
             yield _family("infiniband_scrape_ok", [((), float(read == len(r)))])
             yield _family("infiniband_scrape_duration_seconds", [((), one.duration_s)])

@@ -23,14 +23,17 @@ from softib.monitor.exporter.names import (
     SCHEMES,
     SOFTIB_COUNTERS,
     STATE,
+    STUCK,
     TREYDOCK,
     Metric,
 )
 from softib.monitor.exporter.ratios import ErrorRatios, upper_bound, utilization, wait_ratio
+from softib.monitor.exporter.standing import down_states
 from softib.monitor.exporter.text_kernels import write_counters, write_gauges, write_histograms
 from softib.monitor.increase import Interval
 from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM as HISTOGRAMS
+from softib.monitor.seen_ports import SeenPorts
 
 __all__ = ["PortText"]
 
@@ -66,8 +69,10 @@ class PortText:
         self._out = np.empty(1 << 20, np.uint8)
         self._at = 0
 
-    def text(self, reading: Reading, interval: Interval | None, ratios: ErrorRatios) -> bytes:
-        """All lines of one round. What was not read in it is absent."""
+    def text(
+        self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
+    ) -> bytes:
+        """All lines of one round. What was not read in it is absent, except what ``seen`` knows to be down."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:
@@ -88,8 +93,9 @@ class PortText:
                 metric = Metric(metric_name, "counter", (), help_text)
                 self._counter(metric, self._port, np.flatnonzero(reading.have[name]), reading.value[name])
         self._lanes(reading)
+        self._stuck(reading)
         self._histograms(reading)
-        self._states(reading, interval, ratios)
+        self._states(reading, interval, ratios, seen)
         self._infos(reading)
         return self._out[: self._at].tobytes()
 
@@ -107,6 +113,17 @@ class PortText:
         ]
         self._raw("".join(lines))
 
+    def _stuck(self, r: Reading) -> None:
+        rows = [(name, np.flatnonzero(full & r.have[name])) for name, full in r.stuck.items() if full.any()]
+        if any(len(which) for _, which in rows):
+            self._head(STUCK)
+        for name, which in rows:
+            lines = [
+                f'{STUCK.name}{{guid="{self._guid[p]}",port="{self.ports.portnum[p]}",counter="{name}"}} 1\n'
+                for p in which.tolist()
+            ]
+            self._raw("".join(lines))
+
     def _histograms(self, r: Reading) -> None:
         if HISTOGRAMS[0] not in r.have or "fec_corrects" not in r.level:
             return
@@ -122,7 +139,7 @@ class PortText:
             write_histograms(self._out, self._at, name, self._port.text, self._port.offsets, rows, bins, last, _PIECES)
         )
 
-    def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios) -> None:
+    def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None) -> None:
         found: dict[str, np.ndarray] = {}
         for kind in ("symbol", "raw", "effective"):
             errors, bits, _ = ratios.of(kind)
@@ -130,9 +147,10 @@ class PortText:
                 found[f"softib_port_{kind}_ber"] = np.where(bits > 0, errors / bits, np.nan)
                 if kind == "symbol":
                     found["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
-        if "pre_fec_ber" in r.level:  # files that state it
-            raw = found["softib_port_raw_ber"]
-            found["softib_port_raw_ber"] = np.where(np.isnan(raw), r.level["pre_fec_ber"], raw)
+        for kind, level in (("raw", "pre_fec_ber"), ("effective", "effective_ber"), ("symbol", "symbol_ber")):
+            if level in r.level:  # files that state it
+                counted = found[f"softib_port_{kind}_ber"]
+                found[f"softib_port_{kind}_ber"] = np.where(np.isnan(counted), r.level[level], counted)
         seconds = ratios.of("symbol")[2]
         found["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
         if interval is not None:
@@ -148,7 +166,11 @@ class PortText:
             stuck += column & r.have[name]
         found["softib_port_stuck_counters"] = np.where(stuck > 0, stuck, np.nan)
         for name, values in found.items():
-            self._gauge(_HELP[name], self._port, np.flatnonzero(r.answered & ~np.isnan(values)), values)
+            rows = np.flatnonzero(r.answered & ~np.isnan(values))
+            self._gauge(_HELP[name], self._port, rows, values)
+            if name == "softib_port_state" and seen is not None:
+                of = zip(r.guid[rows].tolist(), r.portnum[rows].tolist(), strict=True)
+                self._raw(down_states(seen, frozenset(of)))
 
     def _infos(self, r: Reading) -> None:
         lanes, signalling = r.level.get("lanes"), r.level.get("lane_gbps")

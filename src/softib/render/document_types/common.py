@@ -203,6 +203,36 @@ class Convert(TypedDict):
     problems: list[Problem]
 
 
+class ListHeading(TypedDict):
+    """A heading of a cabling list; ``taken_for``: empty where its column is not used."""
+
+    heading: str
+    taken_for: str
+
+
+class ListSheet(TypedDict):
+    """A sheet of a cabling list; ``line`` of its headings, 0 where it has none."""
+
+    sheet: str
+    line: int
+    headings: list[ListHeading]
+    rows: int
+    filled_down: int
+    """Devices, racks and units that were filled down from merged cells."""
+
+
+class ConvertExplain(TypedDict):
+    """softib convert --explain --json"""
+
+    schema: Literal["softib/convert-explain/1"]
+    file: str
+    sheets: list[ListSheet]
+    cables: int
+    problems: list[Problem]
+    why: str
+    """Why no row is a cable; else empty."""
+
+
 class Parameter(TypedDict):
     """A parameter of a kind of topology."""
 
@@ -246,6 +276,6 @@ class Doctor(TypedDict):
 
 
 DOCUMENTS: dict[str, Any] = {
-    "check": Check, "diff": Diff, "convert": Convert, "generate": Generate, "doctor": Doctor,
+    "check": Check, "diff": Diff, "convert": Convert, "convert-explain": ConvertExplain, "generate": Generate, "doctor": Doctor,
 }  # fmt: skip
 """Document → its type. ``route``, ``report`` and those of running fabrics are in modules of their own."""

@@ -18,7 +18,7 @@ __all__ = ["MANAGER_DOCUMENTS"]
 class SmTables(TypedDict):
     """Forwarding tables and the proof of them."""
 
-    asked: str
+    wanted: str
     """The engines that were asked for."""
     engine: str
     """The one that made the tables."""

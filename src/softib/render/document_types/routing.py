@@ -37,6 +37,7 @@ class AllPairs(TypedDict):
     ca_ca: Pairs
     ca_switch: Pairs
     switch_switch: Pairs
+    switch_ca: Pairs
 
 
 class TierLoad(TypedDict):
@@ -94,6 +95,7 @@ class Routing(TypedDict):
     tables: str
     loops: int
     switch_unreachable: int | None
+    """Pairs of a switch itself and a CA or another switch that no path connects."""
     origin: str
     notes: list[str]
     pairs: AllPairs

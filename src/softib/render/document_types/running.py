@@ -174,6 +174,8 @@ class Fault(TypedDict):
     node: NotRequired[str]
     power: NotRequired[bool]
     sys_guid: NotRequired[str]
+    locations: NotRequired[list[dict[str, Any]]]
+    """Of several places: each link or node that was changed, as one alone is."""
     faults: NotRequired[list[dict[str, Any]]]
     """Each with `kind`, `where`, `age_s` and its options."""
     cleared: NotRequired[list[dict[str, Any]]]

@@ -18,7 +18,7 @@ from softib.render.simulation.trace import PARTS, WAITS
 if TYPE_CHECKING:
     from softib.analysis.simulation.simulated import Simulated
 
-__all__ = ["page"]
+__all__ = ["link_heat", "page"]
 
 HEAT_ROWS = 48
 
@@ -39,13 +39,13 @@ def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], ru
     for kind in ("tiers", "ports", "queues") if over else ():
         maps[kind] = Markup(heat_over_time(over[kind], over["interval_us"], f"{kind} over time"))
     return shown_lines(environment.get_template("simulation.html.j2").render(
-        s=figures, curve=Markup(latency_curves(latencies_us)), heat=Markup(_heat(run)) if run is not None else "",
+        s=figures, curve=Markup(latency_curves(latencies_us)), heat=Markup(link_heat(run)) if run is not None else "",
         failures=failure_lines(figures), what="phase" if run is None else "message", maps=maps, part_names=PARTS, wait_names=WAITS,
         timeline=Markup(timeline_chart(figures["trace"])) if "trace" in figures else "", curves=[n for n, c in latencies_us if len(c)][:CURVES],
     ))  # fmt: skip
 
 
-def _heat(run: Simulated) -> str:
+def link_heat(run: Simulated) -> str:
     """Loads of links between switches: a row a switch, the busiest first."""
     f = run.fabric
     of_switch = f.switch_of_node[f.port_node] >= 0

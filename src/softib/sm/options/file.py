@@ -163,7 +163,7 @@ def _carry(found: dict[str, Any], key: str, value: Value, where: str, notes: lis
 def _lists(text: str) -> list[tuple[int, str, str]]:
     """(line, name, value) of :data:`SL_LISTS`."""
     rows = [(n, line.split("#")[0].split(None, 1)) for n, line in enumerate(text.split("\n"), 1)]
-    return [(n, words[0], words[1].strip()) for n, words in rows if len(words) == 2 and words[0] in SL_LISTS]
+    return [(n, fields[0], fields[1].strip()) for n, fields in rows if len(fields) == 2 and fields[0] in SL_LISTS]
 
 
 def _left(stated: Stated) -> list[str]:

@@ -103,7 +103,7 @@ def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
     lines = [
         f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not used: {why}" for why, names in reasons.items()
     ]
-    names = list(dict.fromkeys(unknown))
+    names = list(dict.fromkeys(name[:40] for name in unknown))
     if names:
         more = f" and {len(names) - NAMED} more ('softib sm check-config' has all)" if len(names) > NAMED else ""
         lines.append(f"neither softib nor OpenSM 3.3.23 has an option {', '.join(names[:NAMED])}{more}")

@@ -31,7 +31,7 @@ class Remark:
 
     def __str__(self) -> str:
         if self.kind == "unknown":
-            return f"{self.name}: OpenSM 3.3.23 has no such option"
+            return f"{self.name[:40]}: OpenSM 3.3.23 has no such option"
         why = "is no value of it" if self.kind == "unreadable" else "is out of range"
         return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
 
@@ -65,10 +65,10 @@ def as_opensm_reads(text: str) -> Stated:
     """Read the options file ``text``."""
     stated = Stated()
     for line, row in enumerate(text.split("\n"), 1):
-        words = row.split("#")[0].replace("\t", " ").lstrip(" ").split(" ", 1)
-        if not words[0]:
+        fields = row.split("#")[0].replace("\t", " ").lstrip(" ").split(" ", 1)
+        if not fields[0]:
             continue
-        name, value = ALIASES.get(words[0], words[0]), _clean(words[1] if len(words) > 1 else "")
+        name, value = ALIASES.get(fields[0], fields[0]), _clean(fields[1] if len(fields) > 1 else "")
         if name not in KINDS:
             stated.unknown[name] = line, value
             stated.remarks.append(Remark(line, name, value, "unknown"))

@@ -10,7 +10,7 @@ from softib.sm.qos_policy import MatchRule, PortGroup, QosPolicy, Ranges
 from softib.sm.sa.members import BASE, Members
 from softib.sm.sa.subnet import RATE_RANK, Subnet
 
-__all__ = ["NONE", "PathPolicy"]
+__all__ = ["NONE", "PathPolicy", "unmatched"]
 
 NONE = -1
 """A component that a request does not give, a value that a level does not set."""
@@ -93,6 +93,19 @@ class PathPolicy:
         if rule.targets:
             fits &= among(rule.targets, target)
         return fits
+
+
+def unmatched(subnet: Subnet, members: Members) -> list[str]:
+    """Notes on the port groups of the subnet's QoS policy that no port is in: their rules fit nobody."""
+    policy = subnet.config.qos_policy
+    if policy is None:
+        return []
+    groups = PathPolicy(policy, subnet, members, subnet.config.known_partitions).groups
+    return [
+        f"QoS policy: no port here is in the port-group {name!r}; its rules fit nobody"
+        for name, ends in groups.items()
+        if not ends.any()
+    ]
 
 
 def inside(values: np.ndarray, ranges: Ranges, mask: int = (1 << 64) - 1) -> np.ndarray:

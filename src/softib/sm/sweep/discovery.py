@@ -51,6 +51,8 @@ class Discovery:
         self.distrusted = False
         """Does what was found not fit what the last sweep left? (Of a :class:`~softib.sm.sweep.rediscovery.Rediscovery` alone.)"""
         self._unawaited: set[int] = set()
+        self._waiting: set[int] = set()
+        """Switches whose external ports are asked when PortInfo of port 0 is here."""
         self.answering: frozenset[tuple[int, int]] = frozenset()
         """(NodeGUID, portnum) where somebody answered lately: the phase waits for these."""
         self._handlers = {
@@ -98,12 +100,13 @@ class Discovery:
                 self.report.silent_ports.append((port, why))
         elif attr == SmpAttr.PORT_INFO:
             self.report.mute_ports.extend((p, why) for p in tags.tolist())
+            self._port0_known(tags)
         else:
             self.report.mute_nodes.extend((n, SmpAttr(attr).name, why) for n in tags.tolist())
             if attr == SmpAttr.SWITCH_INFO:
                 db.node_ok[tags] = False
                 if not self._over:
-                    self._ask_ports(tags)
+                    self._ports_due(tags)
 
     # -- answers --
 
@@ -202,17 +205,31 @@ class Discovery:
         switches = nodes[db.is_switch[nodes]]
         self._count_lids(len(switches))
         self.queue.get(SmpAttr.NODE_DESC, db.node_route[nodes], nodes)
-        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[switches]], switches)
+        zero = db.node_base[switches]
+        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[zero], switches)
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[zero], zero, 0)
+
+    def _ports_due(self, switches: np.ndarray) -> None:
+        """Ask for the external ports of ``switches``, as soon as port 0 of each says how (:meth:`Database.port_modifier`)."""
+        known = self.db.has_port_info[self.db.node_base[switches]]
+        self._ask_ports(switches[known])
+        self._waiting.update(switches[~known].tolist())
+
+    def _port0_known(self, tags: np.ndarray) -> None:
+        """The answers, or losses, of ports ``tags`` are here."""
+        if self._waiting:
+            nodes = self.db.port_node[tags[self.db.port_num[tags] == 0]]
+            due = nodes[np.isin(nodes, np.fromiter(self._waiting, np.int64))]
+            self._waiting.difference_update(due.tolist())
+            self._ask_ports(due)
 
     def _ask_ports(self, switches: np.ndarray) -> None:
         if not len(switches):
             return
         db = self.db
-        base = db.node_base[switches]
-        count = db.node_nports[switches].astype(np.int64) + 1
-        row, portnum = spread(count)
-        ports = base[row] + portnum
-        self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports])
+        row, portnum = spread(db.node_nports[switches].astype(np.int64))
+        ports = db.node_base[switches][row] + portnum + 1
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_modifier(ports))
 
     def _count_lids(self, more: int) -> None:
         self._lids += more
@@ -238,12 +255,13 @@ class Discovery:
         clear &= np.isin(db.node_guid[tags], self.managed)
         rows = tags[clear]
         self.queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[rows]], rows, 0, data[clear])
-        self._ask_ports(tags[~clear])
+        self._ports_due(tags[~clear])
 
     def _port_info(self, tags: np.ndarray, data: np.ndarray) -> None:
         db = self.db
         db.port_info[tags] = data
         db.has_port_info[tags] = True
+        self._port0_known(tags)
         up = PortInfo.port_state.get(data) >= PortState.INIT
         through = (db.external[tags] | (tags == db.sm_port)) & (db.port_num[tags] > 0)
         self._probe(tags[up & through & ~db.port_probed[tags]])

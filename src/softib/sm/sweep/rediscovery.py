@@ -70,7 +70,7 @@ class Rediscovery(Discovery):
         self._lids = int((1 << db.port_lmc[db.end_ports()].astype(np.int64)).sum())
         self._proved.add(db.sm_port)
         rows = np.array([db.sm_port])
-        self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows])
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
         self._go_on()
 
     def handle(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
@@ -134,7 +134,7 @@ class Rediscovery(Discovery):
         self._ask(np.array(ask, np.int64))
         rows = np.array([p for p in check if p not in self._checking], np.int64)
         self._checking.update(rows.tolist())
-        self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_num[rows])
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[rows], rows, db.port_modifier(rows))
 
     def _unproved(self, node: int) -> int:
         """The port nearest to the manager of the route to ``node`` that is not proved; PROVED, or UNREACHABLE where no cable leads there."""
@@ -150,13 +150,15 @@ class Rediscovery(Discovery):
         self._queried.update(nodes.tolist())
         switches = nodes[db.is_switch[nodes]]
         db.has_switch_info[switches] = False
-        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[switches]], switches)
+        zero = db.node_base[switches]
+        self.queue.get(SmpAttr.SWITCH_INFO, db.port_route[zero], switches)
+        self.queue.get(SmpAttr.PORT_INFO, db.port_route[zero], zero, db.port_modifier(zero))
         self._describe(nodes)
         for node in nodes[~db.is_switch[nodes]].tolist():
             first = int(db.node_base[node]) + 1
             ports = np.arange(first, first + int(db.node_nports[node]))
             ports = ports[db.port_route[ports] >= 0]
-            self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_num[ports])
+            self.queue.get(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_modifier(ports))
             behind = db.port_peer[ports]
             behind = behind[(behind >= 0) & ~db.port_probed[np.maximum(behind, 0)]]
             self._probe(behind)
@@ -181,6 +183,7 @@ class Rediscovery(Discovery):
             self.distrusted |= not bool(active[tags == db.sm_port].all())
         same = db.has_port_info[tags] & active & (db.port_state()[tags] == PortState.ACTIVE)
         db.port_info[tags], db.has_port_info[tags] = data, True
+        self._port0_known(tags)
         external = db.external[tags]
         as_before = tags[same & external & (db.port_peer[tags] >= 0)]
         self._proved.update(as_before.tolist())

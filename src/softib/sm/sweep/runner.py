@@ -10,6 +10,7 @@ from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
 from softib.sm.mastership import Mastership
+from softib.sm.sa.path_policy import unmatched
 from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.sweep.phases import PHASES
 from softib.sm.sweep.rediscovery import Resume
@@ -186,4 +187,6 @@ class SweepRunner:
         has.sa_manager.sa.aliases.blocks(sweep.fresh_ends)
         schedule.swept(now_ps, config, bool(sweep.troubled), wrong)
         has.silent.note(self.database, [port for port, _ in report.silent_ports if port >= 0], now_ps)
-        mastership.lead(now_ps, sweep.subnet, sweep.members(), sweep.local_guid)
+        members = sweep.members()
+        report.notes += unmatched(sweep.subnet, members)
+        mastership.lead(now_ps, sweep.subnet, members, sweep.local_guid)

@@ -84,6 +84,10 @@ class Machine:
             changes.setdefault("ll128", False)
         return replace(self, **changes)
 
+    def part(self, gpus: int, nics: int) -> Machine:
+        """The share of a node that a communicator of fewer of its GPUs has."""
+        return self.but(gpus=gpus, nics=nics, per_process=min(self.per_process, gpus))
+
     def nic_of(self, gpu: int) -> int:
         """The NIC that GPU number ``gpu`` of the node uses: the nearest, an even share of the GPUs for each."""
         return gpu * self.nics // self.gpus if self.gpus >= self.nics else gpu * (self.nics // self.gpus)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import InputError
-from softib.ragged import spread
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import P2P_WINDOW, plan_of
 from softib.workloads.nccl.chunk_times import inside_us, sent_gbytes, slice_us
 from softib.workloads.nccl.constants import Algorithm, Collective
+from softib.workloads.nccl.flows import MOST_OCTETS, adapter_of, flows_of
 from softib.workloads.nccl.law import (
     HEADERS,
     adapter_gbytes,
@@ -30,17 +30,12 @@ from softib.workloads.nccl.law import (
 )
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.plan import Plan
-from softib.workloads.nccl.tuning import Choice, steps_of
+from softib.workloads.nccl.tuning import Choice
 from softib.workloads.nccl.work import Work, work_of
 from softib.workloads.parameters import Section
 from softib.workloads.patterns import Part
 
-__all__ = ["CHUNKED", "Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
-
-CHUNKED = 200_000
-"""Transfers up to which ``detail=auto`` runs every chunk."""
-MOST_OCTETS = 1 << 30
-"""Octets of one message of ``detail=flows``."""
+__all__ = ["Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
 
 
 @dataclass(frozen=True)
@@ -104,10 +99,8 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
 
 
 def part_of(run: Run, detail: str = "auto") -> Part:
-    """The messages of ``run``: every chunk, or one flow a connection."""
-    if detail == "auto":
-        detail = "chunks" if _transfers(run) <= CHUNKED and _largest(run) <= MOST_OCTETS else "flows"
-    elif detail == "chunks" and _largest(run) > MOST_OCTETS:
+    """The messages of ``run``: one flow a connection (``auto``, ``flows``), or every chunk."""
+    if detail == "chunks" and _largest(run) > MOST_OCTETS:
         raise InputError(
             f"nccl-{run.collective}: a rank sends {_largest(run):,} octets to another, which is more than one message; take detail=flows"
         )
@@ -165,14 +158,6 @@ def _largest(run: Run) -> int:
     return run.size // (run.machine.gpus * run.nodes) if run.collective == Collective.ALL_TO_ALL else run.size
 
 
-def _transfers(run: Run) -> int:
-    ranks, work = run.machine.gpus * run.nodes, run.work
-    each = ranks * (steps_of(run.collective, ranks) if run.by.algorithm == Algorithm.RING else 2)
-    if run.by.algorithm in (Algorithm.P2P, Algorithm.PAT):
-        return ranks * (ranks - 1) if run.collective == Collective.ALL_TO_ALL else ranks
-    return each * work.channels * work.loops
-
-
 def chunk_part(run: Run) -> Part:
     """Every transfer."""
     work = run.work
@@ -186,8 +171,8 @@ def chunk_part(run: Run) -> Part:
     net = (node[plan.src] != node[plan.dst]) & ~reduced
     tree = reduced & (np.maximum(plan.src, plan.dst) >= plan.ranks + (run.nodes if plan.extra > m.nics else 0))
     rank = np.where(plan.src < plan.ranks, plan.src, plan.dst)
-    src = np.where(net, _adapter(run, plan.src, plan.channel), host[rank])
-    dst = np.where(net, _adapter(run, plan.dst, plan.channel), src)
+    src = np.where(net, adapter_of(run, plan.src, plan.channel), host[rank])
+    dst = np.where(net, adapter_of(run, plan.dst, plan.channel), src)
     rate = np.where(tree, across, inside)
     wait = max(0.0, hops.across - v["wire"]) + slice_us(run, plan)
     delay = np.round(np.where(net, wait, inside_us(run, plan, rate)) * 1e6).astype(np.int64)
@@ -224,58 +209,13 @@ def _of_switches(run: Run, plan: Plan) -> np.ndarray:
 
 
 def flow_part(run: Run) -> Part:
-    """One flow a connection between nodes, for everything that goes over it: begins when launch and the latency of all hops are over (fill and
-    drain), and goes at the rate that the network gives it. Without connections between nodes (one node, or switches that add up) one computation of the law's time."""
-    v, m, work = run.values, run.machine, run.work
-    whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
-    first = int(run.adapters[0, 0])
-    src, dst, octets, connections = _edges(run, work)
-    if not len(src):
-        one = np.zeros(1, np.int64)
-        delay = one + round(whole * 1e6)
-        return Part(one + first, one + first, 1, one, opcode=one + int(Opcode.COMPUTE), delay_ps=delay)
-    _, across = rates_of(run.by, m, run.nodes, work, v)
-    payload = payload_of(run.by)
-    adapter = run.adapter_gbytes
-    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
-    rate = np.minimum(connections * across, adapter * octets / np.maximum(np.maximum(*both), 1e-9))
-    busy = max(float(side.max(initial=0.0)) for side in both) / adapter
-    start = max(0.0, whole - max(busy, float((octets / rate).max(initial=0.0))) / 1e3)
-    octets = np.maximum(np.round(octets / payload), 1).astype(np.int64)
-    pieces = -(-octets // MOST_OCTETS)
-    row, nth = spread(pieces)
-    size = np.minimum(octets[row] - nth * MOST_OCTETS, MOST_OCTETS)
-    return Part(src[row], dst[row], size, row, start_ps=round(start * 1e6), rate_gbps=rate[row] / payload * 8)
-
-
-def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(adapter, adapter, octets, connections) of what goes between nodes."""
-    m, n = run.machine, run.machine.gpus * run.nodes
-    if run.nodes == 1:
-        none = np.zeros(0, np.int64)
-        return none, none, none.astype(np.float64), none
-    if run.by.algorithm == Algorithm.RING:
-        cast = run.collective == Collective.BROADCAST
-        each = run.size / work.channels * (1.0 if cast else steps_of(run.collective, n) / n)
-        node, channel = np.divmod(np.arange((run.nodes - cast) * work.channels), work.channels)
-        a, b = (run.adapters[k % run.nodes, channel % m.nics] for k in (node, node + 1))
-        octets = np.full(len(node), each)
-    else:
-        parts = n if run.by.algorithm == Algorithm.PAT else 1
-        share = Work(work.channels, work.threads, ((-(-run.size // (work.channels * parts)), 1),))
-        plan = plan_of(run.collective, run.by, run.size, m, run.nodes, share)
-        inside = np.maximum(plan.src, plan.dst) < plan.ranks
-        net = inside & (np.where(inside, plan.src, 0) // m.gpus != np.where(inside, plan.dst, 0) // m.gpus)
-        a, b = (_adapter(run, side[net], plan.channel[net]) for side in (plan.src, plan.dst))
-        octets = plan.octets[net].astype(np.float64)
-    key, at = np.unique(a * (int(run.adapters.max()) + 1) + b, return_inverse=True)
-    src, dst = np.divmod(key, int(run.adapters.max()) + 1)
-    return src, dst, np.bincount(at, octets, minlength=len(key)), np.bincount(at, minlength=len(key))
-
-
-def _adapter(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:
-    """The adapter that a rank uses: the rail of the channel; sends and receives, and shares of an NVSwitch, that of its own GPU."""
-    ranks = np.minimum(ranks, run.nodes * run.machine.gpus - 1)
-    if run.by.algorithm in (Algorithm.RING, Algorithm.TREE, Algorithm.PAT):
-        return np.asarray(run.adapters[ranks // run.machine.gpus, channel % run.machine.nics])
-    return np.asarray(run.host[ranks])
+    """One flow for each pair of adapters that exchange data, which carries everything between them. Without connections between nodes (one node, or switches that reduce) a single
+    computation of the law's time."""
+    flows = flows_of(run)
+    if not len(flows.src):
+        first = np.full(1, int(run.adapters[0, 0]))
+        delay = np.full(1, round(flows.begin_us * 1e6))
+        return Part(first, first, 1, np.zeros(1, np.int64), opcode=np.full(1, int(Opcode.COMPUTE)), delay_ps=delay)
+    return Part(
+        flows.src, flows.dst, flows.size, flows.connection, start_ps=round(flows.begin_us * 1e6), rate_gbps=flows.rate_gbps
+    )  # fmt: skip

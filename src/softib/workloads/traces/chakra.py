@@ -16,7 +16,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.workloads.traces.protobuf_wire import Value, delimited, double_of, fields, float_of, signed, varints
 
-__all__ = ["Node", "NodeType", "rank_files", "read_nodes"]
+__all__ = ["Node", "NodeType", "node_of", "rank_files", "read_nodes"]
 
 RANK_FILE = re.compile(r"(?P<stem>.+)\.(?P<rank>\d+)(?P<suffix>\.et|\.json)")
 
@@ -117,6 +117,14 @@ def _nodes(path: Path, data: bytes, rank: int) -> list[Node]:
         what = str(error) if isinstance(error, ValueError) else "has a field of another type than Chakra's"
         raise InputError(f"{path}: no Chakra trace: {at} {what}") from None
     return found
+
+
+def node_of(message: Any) -> Node:
+    """The node of a protobuf message of Chakra's class Node, whatever library made it. Raises :class:`InputError`."""
+    try:
+        return _node(message.SerializeToString())
+    except (AttributeError, ValueError, TypeError):
+        raise InputError(f"{type(message).__name__} is no Node of a Chakra trace") from None
 
 
 def _node(message: bytes) -> Node:

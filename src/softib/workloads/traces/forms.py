@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from softib.workloads.traces.goal import read_goal
 
 if TYPE_CHECKING:
     from softib.workloads.jobs import Trace
+    from softib.workloads.traces.chakra import Node
 
 __all__ = ["program_of", "read_trace", "refuse"]
 
@@ -47,9 +49,15 @@ def read_trace(path: Path, ranks: int = 2) -> Schedule:
     return read_goal(path, data)
 
 
-def program_of(job: Trace, hosts: int) -> Schedule:
-    """The program that ``job`` names, for ``hosts`` hosts, on the processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
-    found = read_trace(Path(job.file), job.ranks or hosts * job.ranks_per_host)
+def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None) -> Schedule:
+    """The program that ``job`` names, or ``nodes`` of each rank, for ``hosts`` hosts, on the processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
+    ranks = job.ranks or hosts * job.ranks_per_host
+    if nodes is None:
+        found = read_trace(Path(job.file), ranks)
+    else:
+        from softib.workloads.traces.chakra_schedule import schedule_of
+
+        found = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes)
     if job.ranks not in (0, None, found.ranks):
         raise InputError(
             f"{job.file}: it has {found.ranks:,} ranks, not {job.ranks:,}; ranks is for one Chakra trace that is the program of all"

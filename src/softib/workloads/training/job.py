@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.errors import InputError
 from softib.workloads.hosts import rows_of
 from softib.workloads.nccl.job import machine_of_job
 from softib.workloads.nccl.placing import nodes_of
 from softib.workloads.parameters import section
-from softib.workloads.training.model import Layout, Transformer
+from softib.workloads.training.model import Layout, Network, Transformer
 from softib.workloads.training.step import Step, part_of
 
 if TYPE_CHECKING:
@@ -20,17 +21,46 @@ if TYPE_CHECKING:
 
 __all__ = ["figures_of", "nodes_of_job", "notes_of", "part_of_job", "step_of"]
 
+MOST_BUCKETS = 8
+"""Buckets of gradients that go while the backward pass runs, unless a job says how many: fewer where they would be smaller than the library's. Without overlap there is one, as
+Megatron-LM has it."""
+MEGATRON_BUCKET, MEGATRON_EACH = 40_000_000, 1_000_000
+"""Gradients of a bucket of Megatron-LM: so many, or so many for each replica, whichever is more (``bucket_size`` of its DistributedDataParallelConfig)."""
+DDP_BUCKET = 25 << 20
+"""Octets of a bucket of PyTorch's DistributedDataParallel (``bucket_cap_mb``)."""
+OF_TRANSFORMERS = {
+    "layers", "hidden", "sequence", "vocabulary", "experts", "top_k", "expert", "tensor", "pipeline", "recompute", "sequence_parallel",
+}  # fmt: skip
+"""Options of a job that say nothing of other models."""
+
+
+def model_of(job: TrainingStep) -> Transformer | Network:
+    """The model of ``job``. Raises :class:`InputError` where it is described by parameters and as a transformer."""
+    if job.parameters is None and job.operations is None:
+        return Transformer(job.layers, job.hidden, job.sequence, job.vocabulary, job.experts, job.top_k, job.recompute)
+    if job.parameters is None or job.operations is None:
+        raise InputError("a model that is no transformer takes both parameters and operations of a sample")
+    given = sorted(OF_TRANSFORMERS & job.model_fields_set)
+    if given:
+        raise InputError(f"{given[0].replace('_', '-')} is of transformers; leave it out, or parameters and operations")
+    return Network(job.parameters, job.operations)
+
 
 def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step:
     """What ``job`` runs on the adapters ``rows``: all their GPUs. Raises :class:`InputError` for what does not divide."""
     adapters = nodes_of(names, rows, job.nics)
     machine = machine_of_job(job, adapters.shape[1])
-    model = Transformer(job.layers, job.hidden, job.sequence, job.vocabulary, job.experts, job.top_k, job.recompute)
+    model = model_of(job)
     gpus = len(adapters) * machine.gpus
-    layout = Layout.of(gpus, job.tensor, job.pipeline, job.expert, job.batch, job.micro_batch, model)
+    plain = isinstance(model, Network)
+    at_once = job.micro_batch or (max(1, job.batch // gpus) if plain else 1)
+    layout = Layout.of(gpus, job.tensor, job.pipeline, job.expert, job.batch, at_once, model)
+    least = DDP_BUCKET / job.gradient_bytes if plain else max(MEGATRON_BUCKET, MEGATRON_EACH * layout.data)
+    buckets = min(MOST_BUCKETS, max(1, round(layout.gradients(model)[0] / least))) if job.overlap else 1
     achieved = job.tflops * 1e12 * job.achieved
     return Step(
-        model, layout, job.micro_batch, achieved, machine, adapters, section("nccl"), job.buckets, job.overlap, job.zero, job.sequence_parallel
+        model, layout, at_once, achieved, machine, adapters, section("nccl"), job.buckets or buckets, job.overlap, job.zero, job.sequence_parallel,
+        job.gradient_bytes, job.release,
     )  # fmt: skip
 
 
@@ -45,7 +75,7 @@ def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took
     lay = step.layout
     ideal = step.model.flops(job.batch) / lay.gpus / step.flops * 1e6
     seconds = took_us / 1e6
-    tokens = job.batch * job.sequence
+    tokens = job.batch * (job.sequence if job.parameters is None else 1)
     return {
         "gpus": lay.gpus, "data": lay.data, "tensor": lay.tensor, "pipeline": lay.pipeline, "expert": lay.expert, "parameters": step.model.parameters,
         "step_us": took_us, "compute_us": ideal, "efficiency": ideal / took_us if took_us > 0 else 0.0,

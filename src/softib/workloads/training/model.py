@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from softib.errors import InputError
 
-__all__ = ["Layout", "Transformer"]
+__all__ = ["ELEMENT", "Layout", "Network", "Transformer"]
 
 ELEMENT = 2
-"""Octets of an activation, a weight and a gradient: bf16."""
+"""Octets of an activation and a weight: bf16."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,24 @@ class Transformer:
 
 
 @dataclass(frozen=True)
+class Network:
+    """A model that is no transformer, such as a CNN: ``parameters``, and ``operations`` of the forward and backward pass on one sample. Each GPU has all of it."""
+
+    parameters: float
+    operations: float
+    layers: int = 1
+    hidden: int = 0
+    experts: int = 0
+    top_k: int = 1
+    recompute: bool = False
+    activation_octets: int = 0
+
+    def flops(self, samples: int) -> float:
+        """Operations of both passes on ``samples``."""
+        return samples * self.operations
+
+
+@dataclass(frozen=True)
 class Layout:
     """How ranks share the work: rank = tensor + tensor_size × (data + data_size × pipeline), as Megatron-LM orders them; expert-parallel groups are
     neighbours of a data-parallel group."""
@@ -64,7 +82,14 @@ class Layout:
 
     @classmethod
     def of(
-        cls, gpus: int, tensor: int, pipeline: int, expert: int, batch: int, micro_batch: int, model: Transformer
+        cls,
+        gpus: int,
+        tensor: int,
+        pipeline: int,
+        expert: int,
+        batch: int,
+        micro_batch: int,
+        model: Transformer | Network,
     ) -> Layout:
         """The layout of ``gpus``. Raises :class:`InputError`, one line, for what does not divide."""
         if gpus % (tensor * pipeline):
@@ -91,8 +116,8 @@ class Layout:
         """How many."""
         return self.tensor * self.pipeline * self.data
 
-    def gradient_octets(self, model: Transformer) -> tuple[float, float]:
-        """Of one rank: (those that all replicas sum up, those of experts, which ``data / expert`` ranks have)."""
+    def gradients(self, model: Transformer | Network) -> tuple[float, float]:
+        """Gradients of one rank: (those that all replicas sum up, those of experts, which ``data / expert`` ranks have)."""
         here = self.tensor * self.pipeline
         experts = model.experts * 8 * model.layers * model.hidden**2 if model.experts else 0
-        return (model.parameters - experts) * ELEMENT / here, experts * ELEMENT / here / self.expert
+        return (model.parameters - experts) / here, experts / here / self.expert

@@ -1,7 +1,7 @@
 """A training step as messages: stages compute micro-batches (one forward, one backward), hand activations on, and sum up gradients.
 
 Tensor and expert parallel stand on the path of each micro-batch, so their collectives are time of the stage, by NCCL's law on an unloaded
-network. Activations between stages and the rings of the data-parallel groups are messages on the fabric. Gradients go in ``buckets``, each as soon as
+network. Activations between stages and the collectives of the data-parallel groups are messages on the fabric. Gradients go in ``buckets``, each as soon as
 the backward pass of the last micro-batch has made it.
 """
 
@@ -14,13 +14,13 @@ import numpy as np
 from softib.errors import InputError
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.constants import Collective
-from softib.workloads.nccl.law import nic_gbytes, predicted_us
+from softib.workloads.nccl.law import adapter_gbytes, predicted_us
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import choose
 from softib.workloads.parameters import Section
 from softib.workloads.patterns import Part
 from softib.workloads.training.gradients import exchange
-from softib.workloads.training.model import Layout, Transformer
+from softib.workloads.training.model import ELEMENT, Layout, Network, Transformer
 
 __all__ = ["Columns", "Step", "order_of", "part_of"]
 
@@ -28,7 +28,7 @@ __all__ = ["Columns", "Step", "order_of", "part_of"]
 @dataclass(frozen=True)
 class Step:
     """What runs. ``flops``: of one GPU a second that it achieves; ``overlap``: do gradients go while the backward pass runs; ``adapters``
-    int64[nodes, nics]; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor group shares what lies between its layers, too."""
+    int64[nodes, nics]; ``gradient_octets``: of one gradient; ``release``: of NCCL; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor group shares what lies between its layers, too."""
 
     def __post_init__(self) -> None:
         if self.zero >= 2 and self.layout.pipeline > 1:
@@ -36,7 +36,7 @@ class Step:
                 f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is nothing that libraries run: take zero 1, or pipeline 1"
             )
 
-    model: Transformer
+    model: Transformer | Network
     layout: Layout
     micro_batch: int
     flops: float
@@ -47,15 +47,17 @@ class Step:
     overlap: bool = True
     zero: int = 0
     sequence_parallel: bool = False
+    gradient_octets: int = ELEMENT
+    release: str = "2.30"
 
     def collective_us(self, collective: Collective, octets: float, ranks: int, stride: int) -> float:
         """µs of a collective of ``ranks`` GPUs, each ``stride`` ranks from the next."""
         if ranks < 2 or octets < 1:
             return 0.0
         local = max(1, min(ranks, self.machine.gpus // stride))
-        group = self.machine.but(gpus=local, nics=max(1, min(local, self.machine.nics)))
+        group = self.machine.part(local, max(1, min(local, self.machine.nics)))
         nodes = -(-ranks // local)
-        by = choose(collective, max(int(octets), 1), group, nodes)
+        by = choose(collective, max(int(octets), 1), group, nodes, release=self.release)
         return predicted_us(collective, by, max(int(octets), 1), group, nodes, self.values)
 
     @property
@@ -103,20 +105,30 @@ class Columns:
 
     def __init__(self) -> None:
         self.rows: list[np.ndarray] = []
+        self.rates: list[np.ndarray] = []
+        self.numbers = 0
         self.waits: list[np.ndarray] = []
         self.needs: list[np.ndarray] = []
         self.count = 0
 
     def add(
-        self, src: np.ndarray, dst: np.ndarray, size: float, qp: np.ndarray, delay_us: float, computes: bool
-    ) -> np.ndarray:
+        self, src: np.ndarray, dst: np.ndarray, size: float | np.ndarray, qp: np.ndarray, delay_us: float, computes: bool,
+        rate_gbps: float | np.ndarray = 0.0,
+    ) -> np.ndarray:  # fmt: skip
         """Rows of one kind."""
         n = len(src)
         fill = lambda value: np.full(n, value, np.int64)
         opcode = int(Opcode.COMPUTE if computes else Opcode.WRITE)
-        self.rows.append(np.stack([src, dst, fill(max(round(size), 1)), qp, fill(round(delay_us * 1e6)), fill(opcode)]))
+        octets = np.broadcast_to(np.maximum(np.round(size), 1).astype(np.int64), n)
+        self.rows.append(np.stack([src, dst, octets, qp, fill(round(delay_us * 1e6)), fill(opcode)]))
+        self.rates.append(np.broadcast_to(np.asarray(rate_gbps, np.float64), n))
         self.count += n
         return np.arange(self.count - n, self.count)
+
+    def lines(self, count: int) -> np.ndarray:
+        """Numbers of ``count`` more queue pairs."""
+        self.numbers += count
+        return np.arange(self.numbers - count, self.numbers)
 
     def need(self, rows: np.ndarray, on: np.ndarray) -> None:
         """Each waits for its own."""
@@ -137,14 +149,13 @@ def part_of(step: Step) -> Part:
     rank = np.arange(lay.gpus)
     host = step.adapters[rank // machine.gpus, nic[rank % machine.gpus]].reshape(lay.pipeline, lay.data, lay.tensor)
     rows = Columns()
-    exchange(step, rows, host, *_pipeline(step, rows, host))
+    exchange(step, rows, *_pipeline(step, rows, host))
     src, dst, size, qp, delay, opcode = np.concatenate(rows.rows, axis=1)
     none = np.zeros(0, np.int64)
     waits, needs = (np.concatenate(c) if c else none for c in (rows.waits, rows.needs))
-    rate = nic_gbytes(machine, step.values) * step.values["nic_share"] * 8
     return Part(
         src, dst, size, np.unique(qp, return_inverse=True)[1], waits, needs, opcode=opcode, delay_ps=delay,
-        rate_gbps=np.where(opcode == int(Opcode.COMPUTE), 0.0, rate),
+        rate_gbps=np.concatenate(rows.rates),
     )  # fmt: skip
 
 
@@ -162,6 +173,7 @@ def _pipeline(
     buckets: list[list[np.ndarray]] = [[] for _ in range(stages)]
     orders = [order_of(s, stages, micro) for s in range(stages)]
     replica = np.arange(replicas)
+    lines = rows.lines(stages * replicas * (1 + 2 * lay.tensor))
     for stage in range(stages):
         before: np.ndarray | None = None
         for backward, k in orders[stage]:
@@ -170,7 +182,9 @@ def _pipeline(
             pieces = step.buckets if summed else 1
             first: np.ndarray | None = None
             for _ in range(pieces):
-                at = rows.add(host[stage, :, 0], host[stage, :, 0], 1, stage * replicas + replica, took / pieces, True)
+                at = rows.add(
+                    host[stage, :, 0], host[stage, :, 0], 1, lines[stage * replicas + replica], took / pieces, True
+                )
                 if before is not None:
                     rows.need(at, before)
                 first, before = (at if first is None else first), at
@@ -185,21 +199,20 @@ def _pipeline(
                 for t in range(lay.tensor):
                     src, dst = host[a, :, t], host[b, :, t]
                     line = base + ((stage * 2 + backward) * replicas + replica) * lay.tensor + t
-                    at = _handed(step, rows, src, dst, octets, line)
+                    at = _handed(step, rows, src, dst, octets, lines[line])
                     rows.need(at, done[a, backward, k][1])
                     rows.need(done[b, backward, k][0], at)
     return buckets, done
 
 
 def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray) -> np.ndarray:
-    """Octets from rank to rank: a message, or time of NVLink where both use one adapter or sit in one node."""
-    width = step.adapters.shape[1]
-    node = {int(a): i // width for i, a in enumerate(step.adapters.reshape(-1))}
-    local = np.array([node[int(a)] == node[int(b)] for a, b in zip(src, dst, strict=True)])
-    if local.all():
-        return rows.add(src, src, 1, line, octets / (step.machine.gpu.nvlink_gbytes * 1e3), True)
-    if local.any():
-        raise InputError(
-            "some stages are in one node with the next and others are not; choose tensor and pipeline that fill nodes"
-        )
-    return rows.add(src, dst, octets, line, 0.0, False)
+    """Octets from rank to rank: a message, or time of NVLink where both are in one node."""
+    node = np.zeros(int(step.adapters.max()) + 1, np.int64)
+    node[step.adapters] = np.arange(len(step.adapters))[:, None]
+    local = node[src] == node[dst]
+    found = np.zeros(len(src), np.int64)
+    inside = octets / (step.machine.gpu.nvlink_gbytes * 1e3)
+    found[local] = rows.add(src[local], src[local], 1, line[local], inside, True)
+    rate = adapter_gbytes(step.machine, step.values) * 8
+    found[~local] = rows.add(src[~local], dst[~local], octets, line[~local], 0.0, False, rate)
+    return found

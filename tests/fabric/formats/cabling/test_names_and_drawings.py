@@ -15,6 +15,7 @@ from softib.errors import UnreadableFile
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats import graphml, node_name_map, registry, slurm
 from softib.fabric.model import Fabric
+from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.iba.constants import NodeType
 
 # -- node-name-map --
@@ -180,3 +181,23 @@ def test_graphml_reads_back_with_an_xml_parser(tmp_path: Path) -> None:
         e = edges[cable]
         assert (e.get("source"), e.get("target")) == (f"n{f.port_node[a]}", f"n{f.port_node[b]}")
         assert data[f"e{cable}"]["source_port"] == str(f.port_num[a]) and data[f"e{cable}"]["speed"] == "EDR"
+
+
+def test_a_map_that_names_nothing_says_so(tmp_path: Path) -> None:
+    """Another fabric's map, one of PortGUIDs, one without an entry; a generated fabric takes a map as a dump does."""
+    f = three_tiers()
+    ca = int(f.cas[0])
+    f.port_guid[f.port(ca, 1)] = f.node_guid[ca] + np.uint64(0x100000)
+    for text, words in (
+        ('0x99 "a"\n0x98 "b"\n', "none of its 2 GUIDs is a node of the fabric: is it another"),
+        (f'{int(f.port_guid[f.port(ca, 1)]):#x} "a"\n', "1 are PortGUIDs: write the NodeGUID"), ("# nothing\n", "it names nothing"),
+    ):  # fmt: skip
+        (tmp_path / "names").write_text(text)
+        (problem,) = node_name_map.apply(f, tmp_path / "names")
+        assert words in problem.reason
+    (tmp_path / "t.yaml").write_text("topology: {kind: ring, switches: 4}\n")
+    assert load_fabric_yaml(tmp_path / "t.yaml", node_name_map=tmp_path / "names").problems
+    guid = int(load_fabric_yaml(tmp_path / "t.yaml").fabric.node_guid[0])
+    (tmp_path / "names").write_text(f'{guid:#x} "first"\n')
+    found = load_fabric_yaml(tmp_path / "t.yaml", node_name_map=tmp_path / "names")
+    assert found.fabric.node_name(0) == "first" and not found.problems

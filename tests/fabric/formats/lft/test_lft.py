@@ -22,6 +22,7 @@ from softib.fabric.formats.topo.reader import read as read_topo
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
+from tests.cli.run import one_line, softib
 from tests.live.serving import wait_for
 
 
@@ -56,6 +57,27 @@ def test_flit_simulator_tables_reach_every_host(shared_data: Path) -> None:
     lid, more = read_hcas(f"{base}ftree.hcas", f)
     assert problems == [] and more == [] and np.count_nonzero(lid) == 32
     assert arrive(f, lft, lid) == (640, 20 * 32)
+
+
+def test_flit_simulator_tables_as_a_user_gives_them(shared_data: Path, tmp_path: Path) -> None:
+    """``--lfts x.fdbs`` on the simulator's ``.topo``, its ``.ini`` and ``.hcas`` beside it: 20 switches reach 32 hosts."""
+    base = "flitsim/examples__is1_3l_32n__"
+    for name in ("is1_3l_32n.topo", "is1_3l_32n.fdbs", "is1_3l_32n.fdbs.ini", "ftree.hcas"):
+        (tmp_path / name).write_bytes((shared_data / f"{base}{name}").read_bytes())
+    arguments = [
+        "route",
+        tmp_path / "is1_3l_32n.topo",
+        "--lfts",
+        tmp_path / "is1_3l_32n.fdbs",
+        "--ibnl",
+        shared_data / "ibutils-ibnl",
+    ]
+    ran = softib(*arguments)
+    assert ran.code == 0 and "640 of 640 arrive" in ran.out, (ran.out, ran.err)
+    (tmp_path / "other.hcas").write_text("H-1/U1/1 1\n")
+    assert "2 .hcas files are there; name the one of these tables is1_3l_32n.hcas" in one_line(softib(*arguments))
+    (tmp_path / "ftree.hcas").rename(tmp_path / "is1_3l_32n.hcas")
+    assert softib(*arguments).code == 0
 
 
 def test_flit_simulator_tables_of_another_topology_are_named(shared_data: Path) -> None:

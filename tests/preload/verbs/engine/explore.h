@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 /* -- for the library -- */
 
@@ -28,10 +29,13 @@ static inline bool explore_wrote_if(bool success)
 void explore_wait(void);
 /* futex(2), membarrier(2), pidfd_open(2) as a scenario has them. */
 long explore_syscall(long number, ...);
+/* A second an order and a nanosecond a step, so that what the library does once a millisecond happens at the same step of each. */
+int explore_clock(struct timespec *now);
 
 #define SPINS 1 /* who waits looks at once whether the owner lives */
 #define sched_yield() ((void)0)
 #define syscall(...) explore_syscall(__VA_ARGS__)
+#define clock_gettime(id, now) ((void)(id), explore_clock(now))
 #define memcpy(to, from, n) (explore_step(), explore_wrote(), memcpy(to, from, n))
 #define __atomic_load_n(at, order) (explore_step(), __atomic_load_n(at, order))
 #define __atomic_store_n(at, value, order) (explore_step(), explore_wrote(), __atomic_store_n(at, value, order))

@@ -46,7 +46,6 @@ static void as_orderer(unsigned number, uint64_t seed, unsigned rounds)
     char *nowhere = memory + ((size_t)ORDERERS * PART / PAGE + 1) * PAGE;
 
     random_ = seed;
-    vp_serve_forget();
     vm_renumber(&w, 2 + number);
     MUST(order(false, part, PART, model) == 0);
     for (unsigned i = 0; i < rounds; i++) {

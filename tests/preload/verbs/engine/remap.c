@@ -452,13 +452,50 @@ static void mappings(void)
     rmdir(folder);
 }
 
+/* Octets of the mapping at `at` that huge pages map (proc_pid_smaps(5)). */
+static uint64_t huge_at(const char *at)
+{
+    FILE *file = fopen("/proc/self/smaps", "r");
+    unsigned long start, end, kb = 0;
+    bool inside = false;
+    char line[600];
+
+    MUST(file);
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2)
+            inside = start <= (uintptr_t)at && (uintptr_t)at < end;
+        if (inside && sscanf(line, "ShmemPmdMapped: %lu kB", &kb) == 1)
+            break;
+    }
+    fclose(file);
+    return kb * 1024;
+}
+
+/* A program can have them again: file and memory have the same places in them. The system is the oracle (madvise(2), MADV_COLLAPSE). */
+static void huge_pages(void)
+{
+    enum { HUGE = 2 << 20, COLLAPSE = 25 };
+    char *at = fresh(8 * HUGE) + 5 * PAGE, *first = at + HUGE - ((uintptr_t)at & (HUGE - 1));
+    struct vm_region r;
+
+    fill(at, 6 * HUGE, 3);
+    add(&r, at, 6 * HUGE);
+    MUST(shared(&r) == 6 * HUGE && seen_by_peer(&r)[HUGE] == at[HUGE]);
+    if (madvise(first, 4 * HUGE, COLLAPSE)) {
+        puts("skip");
+        return;
+    }
+    MUST(huge_at(first) == 4 * HUGE);
+    MUST(filled(at, 6 * HUGE, 3));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } scenes[] = {
     { "whole_pages", whole_pages }, { "not_moved", not_moved }, { "sparse", sparse }, { "forks", forks },
     { "killed_child", killed_child }, { "threads", threads }, { "later", later }, { "allocator", allocator },
-    { "descriptors", descriptors }, { "mappings", mappings },
+    { "descriptors", descriptors }, { "mappings", mappings }, { "huge_pages", huge_pages },
 };
 
 int main(int n, char **arguments)

@@ -2,8 +2,8 @@
  * Two programs that share a folder and a fabric: `b` owns memory and, once connected, makes no call of verbs until `a` has
  * done with it; `a` writes, reads, adds, swaps and sends. The address of b's memory is also one of a's.
  *
- * containers a|b FOLDER KIND [octets] prints whether a maps b's memory, and whether b has a thread that serves. KIND is plain, odd (no whole pages at the ends), threads, direct (threads, and a file open with
- * O_DIRECT), file (a mapping of a file in FOLDER).
+ * containers a|b FOLDER KIND [octets [on]] prints whether a maps b's memory, and whether b has a thread that serves. KIND is plain, odd (no whole pages at the ends), threads, direct (threads, and a file open with
+ * O_DIRECT), file (a mapping of a file in FOLDER). With "on" a writes until that fails, and prints why.
  */
 #include "rig.h"
 
@@ -168,6 +168,20 @@ static void as_a(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, const 
     printf("a: right, %s\n", maps());
 }
 
+/* Until one fails. */
+static void write_on(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr, const struct end *b)
+{
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+    setlinebuf(stdout);
+    for (unsigned i = 0; !status; i++) {
+        status = rig_send(qp, cq, IBV_WR_RDMA_WRITE, (uintptr_t)mr->addr, (uint32_t)octets, mr->lkey, b->address, b->rkey, 0).status;
+        if (i == 10)
+            puts("a: writes");
+    }
+    printf("a: %s\n", ibv_wc_status_str(status));
+}
+
 int main(int n, char **arguments)
 {
     bool owner = n > 1 && *arguments[1] == 'b';
@@ -199,7 +213,11 @@ int main(int n, char **arguments)
     rig_rts(qp, 14, 7);
     put(me, "ready", "", 1);
     get(other, "ready", &octet, 1);
-    if (owner)
+    if (n > 5 && owner)
+        pause();
+    else if (n > 5)
+        write_on(qp, cq, mr, &its);
+    else if (owner)
         as_b(cq, m, (uint64_t *)(void *)(m + PART(2)));
     else
         as_a(qp, cq, mr, &its, m);

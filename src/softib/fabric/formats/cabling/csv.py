@@ -1,50 +1,40 @@
-"""Reads cabling lists: UFM-NDT CSV and P2P sheets.
+"""Cabling lists as plans: UFM-NDT CSV, P2P sheets, and lists as people keep them, from CSV or a workbook (:mod:`.sheet`).
 
-Columns are found by their headings, in any order; a heading is compared without case, blanks and punctuation.
+:mod:`.headings` finds the columns, in any order and several languages. Of the cells:
 
-* UFM-NDT (NVIDIA UFM's Network Definition): ``StartDevice, StartPort, StartDeviceLocation, EndDevice, EndPort,
-  EndDeviceLocation, LinkType, Speed, Cable Length``; real ones add ``rack #`` and ``U height`` columns, which belong to
-  the start device when they stand before ``EndDevice`` and to the end device behind it. A location that is a rack unit
-  (``U3``) is one, and then ``rack #`` is the rack. A device written with its port (``Server 1 IB Port 1``) is the
-  device. The unnamed column behind ``Speed`` holds the cable in words.
-* P2P sheets of NVIDIA's cable validation: ``A-Rack, A-U, A-Node, A-Port, Z-Rack, Z-U, Z-Node, Z-Port``; ``Source``/
-  ``Destination``, ``From``/``To`` and ``Local``/``Remote`` are understood in place of A and Z.
+* UFM-NDT (NVIDIA UFM's Network Definition): a location that is a rack unit (``U3``) is one, and then ``rack #`` is the rack. A
+  device written with its port (``Server 1 IB Port 1``) is the device.
+* An adapter's own column (``HCA``: ``mlx5_0``, ``1``) names the port with or without a port column.
+* Where a list has no column for a port, the device's cell holds both: ``leaf-1/5``, ``leaf-1:5``, ``leaf-1[5]``, ``leaf-1 Port 5``.
+* Merged cells: a device, rack or unit that stands once is filled down (:func:`.sheet._fill_down`).
+* Breakout cables: two far ends in one cell (``node-1; node-2``), in two columns (``Server 1``, ``Server 2``), or in two rows under one
+  merged port, are two cables. One near port between them is a cage: its halves are ports 1 and 2 of it.
 
 A speed in Mb/s or Gb/s means the 4x link of that rate: 200000 is HDR.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problems
-from softib.fabric.formats.cabling.plan import CablingPlan, mark_repeats
+from softib.fabric.formats.cabling.headings import normal
+from softib.fabric.formats.cabling.node_address import ADAPTER
+from softib.fabric.formats.cabling.plan import CablingPlan, decode, mark_repeats
+from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook
+from softib.foreign_text import NAME, shown
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS
+from softib.input_files import content, shown_name
 
-__all__ = ["looks_like_cabling", "parse_cabling"]
+__all__ = ["looks_like_cabling", "parse_cabling", "parse_workbook", "sheets_of"]
 
-DELIMITERS = ",;\t|"
-HEADER_WITHIN = 50
 MAX_LENGTH_M = 10_000.0
 """InfiniBand's longest optics reach 10 km; a longer cable is a mistyped one."""
-_SIDES = {"start": 0, "end": 1, "a": 0, "z": 1, "source": 0, "src": 0, "destination": 1, "dest": 1, "dst": 1,
-          "from": 0, "to": 1, "local": 0, "remote": 1}  # fmt: skip
-_FIELDS = {
-    "node": "node", "device": "node", "nodename": "node", "devicename": "node", "host": "node", "hostname": "node",
-    "switch": "node", "system": "node", "port": "port", "portname": "port", "rack": "rack", "devicelocation": "rack",
-    "location": "rack", "racklocation": "rack", "u": "u", "ru": "u", "uheight": "u", "rackunit": "u", "unit": "u",
-}  # fmt: skip
-_PLAIN = {
-    "cablelength": "length", "length": "length", "lengthm": "length", "cablelengthm": "length", "linktype": "purpose",
-    "speed": "speed", "linkspeed": "speed", "cabletype": "cable", "cable": "cable", "medium": "cable", "media": "cable",
-    "uheight": "u", "u": "u", "u1": "u", "u2": "u", "rack": "rack", "purpose": "purpose",
-}  # fmt: skip
-_HEADING = re.compile(rf"^({'|'.join(sorted(_SIDES, key=len, reverse=True))})(.+)$")
 _GENERATION = re.compile(rf"\b({'|'.join(s.name for s in reversed(SPEEDS))})(?:100|200)?\b", re.IGNORECASE)
 _GENERATION_BY_GBPS = {10: "SDR", 20: "DDR", 40: "QDR", 56: "FDR", 100: "EDR", 200: "HDR", 400: "NDR", 800: "XDR"}
 _LANES = re.compile(r"\b(1|2|4|8|12)x\b", re.IGNORECASE)
@@ -60,114 +50,220 @@ _MEDIA = (
     (re.compile(r"\bbackplane\b", re.IGNORECASE), CableMedium.BACKPLANE),
 )
 
-Columns = dict[str, int]
-"""Field → column; fields of an end carry its number: ``node0``, ``port1``."""
+_BREAKOUT = re.compile(r"\s*(?:[\n|]|(?<!MF\d)(?<!MF\d\d);)\s*|\s+[&+/]\s+", re.IGNORECASE)
+MOST_ENDS = 8
+_CELLS = (
+    re.compile(r"^(?P<node>.+?)\s*\[(?P<port>[^\]]+)\]$"),
+    re.compile(
+        r"^(?P<node>.+?)[\s/:,_-]+(?P<port>(?:ib\s*)?(?:port|p|swp|eth|puerto|anschluss|端口|ポート|포트|порт)\s*#?\s*\d[\d/s]*)$",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"^(?P<node>\S+?)[\s/:]+(?P<port>(?:{ADAPTER})(?:\s*[/:]\s*\d)?)$", re.IGNORECASE),
+    re.compile(r"^(?P<node>.+?)(?:\s*:\s*|\s+|/)(?P<port>\d{1,3}(?:/\d{1,3}){0,2})$"),
+)
+"""A device and its port in one cell; the first that fits counts."""
+_CAGE = re.compile(r"^(?:(?:ib|eth|swp|port|p)\s*)*#?\s*(?:1/)?0*(\d{1,3})$", re.IGNORECASE)
 
 
 def looks_like_cabling(text: str) -> bool:
     """True where one of the first lines names the columns of a cabling list."""
-    return _find_header(text.splitlines()) is not None
+    return sheets_of_text(text).layout is not None
 
 
 def parse_cabling(text: str, file: str) -> CablingPlan:
-    """Parse a cabling list; raises :class:`UnreadableFile` where it has no heading or no readable row."""
-    lines = text.splitlines()
-    header = _find_header(lines)
-    if header is None:
-        raise UnreadableFile(f"{file}: no line with the headings StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port")  # fmt: skip
-    at, delimiter, columns = header
-    heading = _split(lines[at], delimiter)[columns["node0"]].lower()
+    """Parse a list in CSV; raises :class:`UnreadableFile` where it has no headings or no readable row."""
+    sheet = sheets_of_text(text)
     problems = Problems(file)
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(lines[at + 1 :], at + 2):
-        fields = _split(line, delimiter)
-        is_heading = columns["node0"] < len(fields) and fields[columns["node0"]].lower() == heading
-        if not any(fields) or line.lstrip().startswith("#") or is_heading:
-            continue
-        row = _row(fields, line, columns, number, problems)
-        if row is not None:
-            rows.append(row)
-    if text[-1:] not in ("\n", "\r") and rows and len(_split(lines[-1], delimiter)) < len(_split(lines[at], delimiter)):
+    rows = _rows_of(sheet, file, problems)
+    last = sheet.rows[-1]
+    if text[-1:] not in ("\n", "\r") and rows and len(last[1]) < len(sheet.rows[sheet.head][1]):
         # Many editors write no last line end; a row that lacks columns too was cut.
-        problems.add(len(lines), "the file ends within this row: it may be cut off")
+        problems.add(last[0], "the file ends within this row: it may be cut off")
+    return _plan(rows, sheet, file, problems)
+
+
+def sheets_of(path: str | Path) -> list[Sheet]:
+    """The sheets of the list at ``path``: one of a text file, those of a workbook."""
+    data = content(path, what="cabling list").data
+    return sheets_of_workbook(data, shown_name(path)) if is_workbook(data) else [sheets_of_text(decode(data))]
+
+
+def parse_workbook(data: bytes, file: str) -> CablingPlan:
+    """Parse every sheet of a workbook that has headings; raises :class:`UnreadableFile` where none has."""
+    sheets = sheets_of_workbook(data, file)
+    used = [s for s in sheets if s.layout is not None]
+    if not used:
+        raise UnreadableFile(
+            f"{file}: no sheet has the headings of a cabling list; {_found(sheets[0] if sheets else None)}"
+        )
+    rows: list[dict[str, Any]] = []
+    problems = Problems(file)
+    for sheet in used:
+        rows += _rows_of(sheet, file, problems)
+    return _plan(rows, used[0], file, problems)
+
+
+def _plan(rows: list[dict[str, Any]], sheet: Sheet, file: str, problems: Problems) -> CablingPlan:
     if not rows:
-        raise UnreadableFile(f"{file}: no row names two devices and two ports")
+        opening = f"; line {problems[0].line}: {problems[0].reason}" if problems else ""
+        raise UnreadableFile(f"{file}: no row names two devices and two ports{opening}; {_found(sheet)}")
     _find_names_in_two_racks(rows, problems)
-    form = "ufm-ndt" if "start" in re.sub(r"\W", "", lines[at].lower()) else "p2p"
+    form = "ufm-ndt" if any("start" in normal(h) for h in sheet.rows[sheet.head][1]) else "p2p"
     plan = CablingPlan.from_rows(rows, form, file, [])
     plan.problems = sorted([*problems, *mark_repeats(plan).values()], key=lambda p: p.line)
     return plan
 
 
-def _find_header(lines: list[str]) -> tuple[int, str, Columns] | None:
-    for at, line in enumerate(lines[:HEADER_WITHIN]):
-        for delimiter in DELIMITERS:
-            columns = _columns(_split(line, delimiter)) if delimiter in line else None
-            if columns is not None:
-                return at, delimiter, columns
-    return None
+def _found(sheet: Sheet | None) -> str:
+    """The headings found, for an error."""
+    if sheet is None or not sheet.rows:
+        return "it has no cells"
+    if sheet.layout is None:
+        widest = max(sheet.rows[:HEADER_WITHIN], key=lambda row: sum(map(bool, row[1])))[1]
+        return f"found: {', '.join(repr(shown(c, 30)) for c in widest[:12] if c)}; name two devices and two ports, for example Device A, Port A, Device B, Port B"
+    pairs = [
+        f"{shown(h, 30)!r}: {t or 'not used'}"
+        for h, t in zip(sheet.layout.headings, sheet.layout.taken, strict=True)
+        if h
+    ]
+    return f"headings: {'; '.join(pairs[:12])}"
 
 
-def _columns(fields: list[str]) -> Columns | None:
-    """Where each field stands; None where this is no heading line."""
-    if len(fields) < 4:
-        return None
-    found: Columns = {}
-    headings = [re.sub(r"[^a-z0-9]", "", re.sub(r"^#?\s*fields:", "", f.strip().lower())) for f in fields[:256]]
-    for i, heading in enumerate(headings):
-        match = _HEADING.match(heading)
-        if match and match.group(2) in _FIELDS:
-            found.setdefault(f"{_FIELDS[match.group(2)]}{_SIDES[match.group(1)]}", i)
-    if any(f"{what}{end}" not in found for what in ("node", "port") for end in (0, 1)):
-        return None
-    second = max(found["node0"], found["node1"])
-    for i, heading in enumerate(headings):
-        what = _PLAIN.get(heading)
-        if what in ("u", "rack"):
-            # A second rack column (a UFM "location" holds the rack, or the unit) keeps a name of its own.
-            name = "shelf" if what == "rack" else what
-            found.setdefault(f"{name}{0 if i < second else 1}", i)
-        elif what:
-            found.setdefault(what, i)
-    if "speed" in found and found["speed"] + 1 < len(headings) and not headings[found["speed"] + 1]:
-        found.setdefault("cable", found["speed"] + 1)
-    return found
+def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]]:
+    if sheet.layout is None:
+        raise UnreadableFile(
+            f"{file}: no line with the headings of a cabling list, for example StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port; {_found(sheet)}"
+        )
+    columns, heading = sheet.layout.column, sheet.rows[sheet.head][1]
+    raw = {n: cells for n, cells, _ in sheet.rows[sheet.head + 1 :]}
+    rows: list[dict[str, Any]] = []
+    above: dict[str, Any] | None = None
+    for number, cells, line in sheet.body():
+        text = [c for c in cells if c]
+        if not text or text[0].startswith("#") or [c.casefold() for c in cells] == [c.casefold() for c in heading]:
+            continue
+        reader = _Row(cells, raw[number], columns, number, problems, sheet.merged > 0)
+        if line.count('"') % 2:
+            problems.add(number, "a quote that never closes: the row is left out")
+            continue
+        found, above = reader.cables(above)
+        rows += found
+    return rows
 
 
-def _split(line: str, delimiter: str) -> list[str]:
-    # Line by line, so that one stray quote cannot swallow the rest of the file.
-    try:
-        return [f.strip().replace("\0", "") for f in next(csv.reader([line], delimiter=delimiter), [])]
-    except (csv.Error, StopIteration):
-        return [f.strip().strip('"').replace("\0", "") for f in line.split(delimiter)]
+class _Row:
+    """One row of a list."""
+
+    def __init__(
+        self, cells: list[str], raw: list[str], columns: dict[str, int], number: int, problems: Problems, filled: bool
+    ):
+        self.filled = filled  # from merged cells of a workbook
+        self.cells, self.raw, self.columns, self.number, self.problems = cells, raw, columns, number, problems
+
+    def get(self, name: str, cells: list[str] | None = None) -> str:
+        """The cell of a field; "" where there is no such column."""
+        at, cells = self.columns.get(name, -1), self.cells if cells is None else cells
+        return cells[at] if 0 <= at < len(cells) else ""
+
+    def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+        """The cables of this row, and the one that a row below belongs to whose first end is in cells merged with this row's."""
+        first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
+        others = [e for e in others if e[0] or e[1]]
+        same = above is not None and self.filled and above["node"][0] == self.get("node0")
+        merged = (
+            "port0" in self.columns and not self.get("port0", self.raw) and (same or not self.get("node0", self.raw))
+        )
+        if merged and above is not None and len(first) == len(others) == 1:
+            halves = _halves(above["label"][0])
+            if halves:
+                above["label"][0] = halves[0]
+                first = [(above["node"][0], halves[1])]
+        elif len(first) == 1 and len(others) == 2:
+            first = [(first[0][0], half) for half in _halves(first[0][1]) or [first[0][1]] * 2]
+        elif len(first) == 1:
+            first = first * len(others) or first
+        if len(others) == 1 and len(first) > 1:
+            others = others * len(first)
+        missing = self.missing(first, others)
+        if not missing and len(first) != len(others):
+            missing = f"{len(first)} first and {len(others)} second ends"
+        if missing:
+            self.problems.add(self.number, f"{missing}: the row is left out")
+            return [], None
+        made = [self.cable(a, b) for a, b in zip(first, others, strict=True)]
+        return made, made[0] if len(made) == 1 and not merged else None
+
+    def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
+        """What the row lacks, for people."""
+        lacks = [
+            f"no {place} {what}"
+            for place, ends in (("first", first), ("second", others))
+            for k, what in enumerate(("device", "port"))
+            if not ends or any(not e[k] for e in ends)
+        ]
+        return " and ".join(lacks)
+
+    def ends(self, end: int) -> list[tuple[str, str]]:
+        """(device, label) of each leg at one end."""
+        nodes, hcas, ports = (_pieces(self.get(f"{what}{end}")) for what in ("node", "hca", "port"))
+        if f"port{end}" not in self.columns and f"hca{end}" not in self.columns:
+            return [_of_cell(node) for node in nodes] if nodes != [""] else ([("", "")] if end < 2 else [])
+        if end == 2 and nodes == [""]:
+            return []
+        most = max(len(nodes), len(hcas), len(ports))
+        if any(len(x) not in (1, most) for x in (nodes, hcas, ports)):
+            most = 1
+            nodes, hcas, ports = ([self.get(f"{what}{end}")] for what in ("node", "hca", "port"))
+        wide = [x * (most // len(x)) for x in (nodes, hcas, ports)]
+        return [(_without_port(n, p), _label(h, p)) for n, h, p in zip(*wide, strict=True)]
+
+    def cable(self, a: tuple[str, str], b: tuple[str, str]) -> dict[str, Any]:
+        """One cable as a row of the plan."""
+        get, number, problems = self.get, self.number, self.problems
+        mounted = {end: _rack_unit(get, end, number, problems) for end in (0, 1)}
+        length, medium = _length(get("length"), number, problems), _medium(get("cable"))
+        code, lanes = _speed(get("speed"), get("cable"), number, problems)
+        return {
+            "node": [shown(a[0], NAME), shown(b[0], NAME)], "label": [shown(a[1], NAME), shown(b[1], NAME)],
+            "rack": [shown(mounted[0][0], NAME), shown(mounted[1][0], NAME)], "u": [mounted[0][1], mounted[1][1]],
+            "length_m": length, "medium": medium, "speed": code, "lanes": lanes, "purpose": shown(get("purpose"), NAME), "line": number,
+        }  # fmt: skip
 
 
-def _row(fields: list[str], line: str, columns: Columns, number: int, problems: Problems) -> dict[str, Any] | None:
-    def get(name: str) -> str:
-        at = columns.get(name, -1)
-        return fields[at] if 0 <= at < len(fields) else ""
+def _pieces(text: str) -> list[str]:
+    """``node-1; node-2`` as two."""
+    parts = [p for p in _BREAKOUT.split(text) if p]
+    return parts if 1 < len(parts) <= MOST_ENDS else [text]
 
-    if line.count('"') % 2:
-        problems.add(number, "a quote that never closes: the row is left out")
-        return None
-    missing = [what for what in ("node0", "port0", "node1", "port1") if not get(what)]
-    if missing:
-        names = {"node0": "first device", "port0": "first port", "node1": "second device", "port1": "second port"}
-        problems.add(number, f"no {' and no '.join(names[m] for m in missing)}: the row is left out")
-        return None
-    mounted = {end: _rack_unit(get, end, number, problems) for end in (0, 1)}
-    length, medium = _length(get("length"), number, problems), _medium(get("cable"))
-    code, lanes = _speed(get("speed"), get("cable"), number, problems)
-    return {
-        "node": [_without_port(get(f"node{e}"), get(f"port{e}")) for e in (0, 1)],
-        "label": [get("port0"), get("port1")], "rack": [mounted[0][0], mounted[1][0]], "u": [mounted[0][1], mounted[1][1]],
-        "length_m": length, "medium": medium, "speed": code, "lanes": lanes, "purpose": get("purpose"),
-        "line": number,
-    }  # fmt: skip
+
+def _halves(label: str) -> list[str]:
+    """The two ports of cage ``label``; empty where the label is no cage."""
+    match = _CAGE.match(label.strip())
+    return [f"1/{match[1]}/{half}" for half in (1, 2)] if match else []
+
+
+def _of_cell(text: str) -> tuple[str, str]:
+    """(device, port) of a cell that holds both; no port where it does not."""
+    match = next((m for form in _CELLS if (m := form.match(text))), None)
+    return (match["node"].strip(), match["port"].strip()) if match else (text, "")
+
+
+def _label(hca: str, port: str) -> str:
+    """The label that an adapter's cell and a port's cell are together."""
+    port = _WHOLE.sub(r"\1", port)
+    hca = _WHOLE.sub(r"\1", hca)
+    if not hca:
+        return port
+    hca = f"HCA-{hca}" if hca.isdigit() else hca
+    return f"{hca}/{port}" if port else hca
+
+
+_WHOLE = re.compile(r"^(\d{1,5})[.,]0+$")
+"""A number as a spreadsheet exports it: ``5.0``."""
 
 
 def _rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str, int]:
-    rack, shelf, unit = get(f"rack{end}"), get(f"shelf{end}"), get(f"u{end}")
+    rack, shelf, unit = get(f"rack{end}"), get(f"shelf{end}"), _WHOLE.sub(r"\1", get(f"u{end}"))
     if _U.match(rack) and rack[:1] in "Uu":
         unit, rack = unit or rack, ""
     match = _U.match(unit)

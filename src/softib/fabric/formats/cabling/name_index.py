@@ -72,6 +72,7 @@ class NameIndex:
         for port, text in fabric.port_label.items():
             self.labels.setdefault((int(fabric.port_node[port]), normal_label(text)), []).append(port)
         self._sorted: list[str] = []
+        self._short: dict[str, dict[str, list[int]]] = {}
 
     def similar(self, name: str) -> list[str]:
         """Names like ``name``: among its neighbours in the alphabet, read from the front and from the back."""
@@ -94,7 +95,20 @@ class NameIndex:
                     return tier[spelling]
         hexed = key.lower().removeprefix("s-").removeprefix("h-").removeprefix("0x").zfill(16)
         found = self.tiers[1].get(hexed) or self.folded.get(key.casefold(), [])
-        return found or self._in_chassis(key)
+        return found or self._in_chassis(key) or self._of_domain(key)
+
+    def _of_domain(self, name: str) -> list[int]:
+        """``node-1.cluster.example`` where the fabric says ``node-1``, and the other way round."""
+        host, dot, _ = name.casefold().partition(".")
+        if dot and not host.isdigit():
+            return self.folded.get(host, [])
+        if not self._short:
+            for key, nodes in self.folded.items():
+                short, dot, _ = key.partition(".")
+                if dot and short and " " not in key:
+                    self._short.setdefault(short, {}).setdefault(key, nodes)
+        of = self._short.get(name.casefold(), {})
+        return next(iter(of.values())) if len(of) == 1 else []
 
     def _in_chassis(self, name: str) -> list[int]:
         """Nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written in another form than the fabric's."""

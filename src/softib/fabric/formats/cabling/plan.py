@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problem
 from softib.fabric.formats.cabling.port_label import normal_label, portnum_of_label
@@ -31,6 +30,11 @@ from softib.input_files import content, head, shown_name
 from softib.whole_files import write_text
 
 __all__ = ["CablingPlan", "decode", "join_plans", "mark_repeats", "read_plan", "write_plan"]
+
+
+ENCODINGS = ("cp1252", "gb18030", "cp932", "cp949", "cp1251")
+"""What Excel saves CSV in, in western Europe, China, Japan, Korea and Russia."""
+HEAD_CHARACTERS = 1 << 14
 
 
 @dataclass
@@ -176,10 +180,17 @@ def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
 
 
 def decode(data: bytes) -> str:
-    """Text of a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks, else UTF-8."""
+    """Text of a file that a spreadsheet may have written: UTF-16 and UTF-8 with byte-order marks, UTF-8, else the first of
+    Excel's encodings (:data:`ENCODINGS`) in which the headings make sense."""
+    from softib.fabric.formats.cabling.sheet import sheets_of_text
+
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
-    return data.decode("utf-8-sig", "replace")
+    text = data.decode("utf-8-sig", "replace")
+    if "\ufffd" not in text[:HEAD_CHARACTERS]:
+        return text
+    other = (data.decode(encoding, "replace") for encoding in ENCODINGS)
+    return next((t for t in other if sheets_of_text(t[:HEAD_CHARACTERS]).layout is not None), text)
 
 
 def read_plan(path: str | Path, **options: Any) -> CablingPlan:
@@ -188,10 +199,11 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     Raises :class:`UnreadableFile` where no row can be read.
     """
     from softib.fabric.formats.cabling import csv
+    from softib.fabric.formats.cabling.sheet import is_workbook
 
     start = head(path, 1 << 16)
-    if start[:4] == b"PK\x03\x04":
-        raise UnreadableFile(f"{shown_name(path)}: an Excel workbook; save the sheet as CSV")
+    if is_workbook(start):
+        return csv.parse_workbook(content(path, what="workbook").data, shown_name(path))
     if csv.looks_like_cabling(decode(start)):
         got = content(path)
         plan = csv.parse_cabling(decode(got.data), shown_name(path))

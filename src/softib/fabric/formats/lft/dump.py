@@ -19,7 +19,7 @@ import numpy as np
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
-from softib.fabric.formats.lft.omnet import looks_like_omnet, read_omnet
+from softib.fabric.formats.lft.omnet import hcas_of, looks_like_omnet, read_hcas, read_omnet
 from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
@@ -72,9 +72,13 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     """LIDs that the destinations of a dump_lfts dump state: ``uint16[ports]``, 0 = not stated; and what was wrong.
 
     For fabrics whose own file has no LIDs (netlists, ``.topo``), so that tables of theirs can be judged. A destination
-    is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA.
+    is found by PortGUID, else by the name of exactly one node: port 0 of a switch, the first linked port of a CA. The flit
+    simulator's rows state none: its ``.hcas`` beside them does.
     """
-    text = content(path).data.decode("utf-8", "replace")
+    data = content(path).data
+    if looks_like_omnet(data):
+        return read_hcas(hcas_of(Path(path)), fabric)
+    text = data.decode("utf-8", "replace")
     problems = Problems(str(path))
     destinations: dict[int, tuple[int | None, str, int]] = {}
     newest, counted, line = 0, 0, 1

@@ -21,7 +21,7 @@ from softib.fabric.formats.lft.parse import NO_ROUTE, Dump, Section
 from softib.fabric.model import Fabric
 from softib.input_files import content, read_text
 
-__all__ = ["looks_like_omnet", "read_hcas", "read_omnet"]
+__all__ = ["hcas_of", "looks_like_omnet", "read_hcas", "read_omnet"]
 
 _ROW = re.compile(rb"^[ \t]*(\d{1,6}):((?:[ \t]+\d{1,6})+)[ \t]*$")
 _USES = re.compile(r"^\s*\*\*\.(\S+?)(?:\.pktfwd)?\.fdbIndex\s*=\s*(\d{1,6})\s*(?:#.*)?$")
@@ -88,6 +88,18 @@ def _switches(row: int, users: dict[int, list[str]], modules: list[str], line: i
             problems.add(line, f"no switch is called {pattern} (row {row}): this table is left out")
         out += hits or [-1]
     return out
+
+
+def hcas_of(path: Path) -> Path:
+    """The ``.hcas`` of the tables ``path``: of the same name, else the only one beside them. Raises :class:`UnreadableFile` where none or several are there."""
+    named = path.with_suffix(".hcas")
+    found = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
+    if len(found) != 1:
+        there = f"{len(found)} .hcas files are there" if found else "no .hcas file is there"
+        raise UnreadableFile(
+            f"{path}: its LIDs stand in a .hcas file beside it, and {there}; name the one of these tables {named.name}"
+        )
+    return found[0]
 
 
 def read_hcas(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:

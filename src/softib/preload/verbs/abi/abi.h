@@ -56,6 +56,8 @@ struct va_td {
 struct va_mr {
     struct ibv_mr mr;
     bool imported;
+    void *mapped;               /* a buffer's memory, which goes with the region */
+    size_t mapped_n;
     struct vm_region region;
 };
 

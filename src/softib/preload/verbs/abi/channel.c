@@ -6,6 +6,7 @@
 #include "abi.h"
 #include "../engine/complete.h"
 #include "../engine/sq_sched.h"
+#include "../peers/orders.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,6 +131,7 @@ VA_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
         ve_will_sleep(&va_engine);
         if (recv(channel->fd, &byte, 1, 0) < 0)
             return -1;
+        vp_serve(&va_engine.w);
         if (ve_modes)
             ve_before_event(&va_engine);
         pthread_mutex_lock(&ch->lock);

@@ -5,7 +5,6 @@
 #include "../engine/record.h"
 #include "../engine/sq_sched.h"
 #include "../engine/timer.h"
-#include "../peers/orders.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -14,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct ve_engine va_engine;
@@ -28,7 +28,6 @@ static void forget(void)
     va_engine.waiting = NULL;
     va_engine.tagged = NULL;
     va_engine.timer_runs = false;
-    vp_serve_forget();
     ve_record_forget();
     pthread_mutex_init(&va_engine.lock, NULL);
     ve_quiesce_begin(&va_engine);
@@ -41,6 +40,7 @@ static void refuse(int error)
     static bool reported;
     const char *quiet = getenv("SOFTIB_QUIET"), *folder = sv_fabric_folder();
     uint32_t version = vm_version(folder);
+    struct rlimit space;
 
     if (reported || (quiet && *quiet && strcmp(quiet, "0")))
         return;
@@ -48,6 +48,9 @@ static void refuse(int error)
     if (error == -EPROTO && version != SOFTIB_VERBS_VERSION)
         fprintf(stderr, "softib: no InfiniBand devices: %s/verbs has version %u, this library reads version %u\n", folder,
                 version, SOFTIB_VERBS_VERSION);
+    else if (error == -ENOMEM && !getrlimit(RLIMIT_AS, &space) && space.rlim_cur != RLIM_INFINITY)
+        fprintf(stderr, "softib: no InfiniBand devices: %s/verbs takes %llu GB of address space, the limit is %llu; use ulimit -v unlimited\n",
+                folder, (unsigned long long)(SOFTIB_VERBS_SIZE >> 30), (unsigned long long)space.rlim_cur >> 30);
     else
         fprintf(stderr, "softib: no InfiniBand devices: %s/verbs: %s\n", folder, strerror(-error));
 }

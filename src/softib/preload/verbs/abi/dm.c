@@ -186,10 +186,3 @@ struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
     vm_hazard_end(hazard);
     return mr;
 }
-
-struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
-{
-    (void)pd;
-    errno = EOPNOTSUPP;
-    return NULL;
-}

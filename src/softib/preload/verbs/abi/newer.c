@@ -14,8 +14,10 @@ struct mr_init_attr {
     uint64_t comp_mask;
     uint64_t iova;
     void *addr;
+    int fd;
+    uint64_t fd_offset;
 };
-enum { MASK_IOVA = 1, MASK_ADDR = 2 }; /* IBV_REG_MR_MASK_*; files, DMA handles and buffers are others */
+enum { MASK_IOVA = 1, MASK_ADDR = 2, MASK_FD = 4, MASK_FD_OFFSET = 8 }; /* IBV_REG_MR_MASK_*; DMA handles and buffers are others */
 
 #define EXPORTED_AS(name) __asm__(#name) VA_EXPORT
 
@@ -25,12 +27,19 @@ int va_query_port_speed(struct ibv_context *context, uint32_t portnum, uint64_t 
 struct ibv_mr *va_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr)
 {
     unsigned access = (unsigned)attr->access;
-    uint64_t iova = attr->comp_mask & MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
+    uint64_t mask = attr->comp_mask, iova = mask & MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
 
-    if (attr->comp_mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR) || !(attr->comp_mask & MASK_ADDR)) {
-        errno = attr->comp_mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR) ? EOPNOTSUPP : EINVAL;
+    if (mask & ~(uint64_t)(MASK_IOVA | MASK_ADDR | MASK_FD | MASK_FD_OFFSET)) {
+        errno = EOPNOTSUPP;
         return NULL;
     }
+    if ((mask & MASK_FD) == (mask & MASK_ADDR) << 1 || (mask & MASK_FD_OFFSET && !(mask & MASK_FD)) ||
+        (mask & MASK_FD && !(mask & MASK_IOVA && mask & MASK_FD_OFFSET))) { /* one of both, a file with all that it takes */
+        errno = EINVAL;
+        return NULL;
+    }
+    if (mask & MASK_FD)
+        return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, attr->iova, attr->fd, attr->access);
     return va_make_mr(pd, attr->addr, attr->length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
 }
 

@@ -10,7 +10,53 @@
 #include "../memory/locks.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
+#include <time.h>
+
+/*
+ * A thread that polls in vain gives way to another one that does so on the same processor: what it waits for may have to come from there.
+ * Threads of other programs are not let run: they would keep the processor for a time slice each. With a processor for each thread none
+ * gives way.
+ */
+#define IDLE_POLLS 500
+#define COMPANY 8 /* so often after another one was seen */
+
+static void yield_to_poller(void)
+{
+    static uint32_t threads;
+    static __thread uint32_t mine, company;
+    int processor = sched_getcpu();
+    uint32_t *last = &vm_head(&va_engine.w)->poller[(unsigned)processor % SOFTIB_VERBS_PROCESSORS], me, before;
+
+    if (!mine)
+        mine = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
+    me = va_engine.w.process << 16 | (mine & 0xFFFF);
+    before = __atomic_load_n(last, __ATOMIC_RELAXED);
+    if (before != me)
+        __atomic_store_n(last, me, __ATOMIC_RELAXED);
+    if (before && before != me)
+        company = COMPANY; /* the scheduler may need more than one word */
+    if (!company)
+        return;
+    company--;
+    sched_yield();
+    if (__atomic_load_n(last, __ATOMIC_RELAXED) == me) /* of another session or control group, for which a yield does not count */
+        nanosleep(&(struct timespec){ 0, 1 }, NULL);
+}
+
+/* A poll is over, and holds no lock any more. */
+static void poll_ends(bool found)
+{
+    static __thread unsigned idle;
+
+    if (found) {
+        idle = 0;
+    } else if (++idle >= IDLE_POLLS) {
+        idle = 0;
+        yield_to_poller();
+    }
+}
 
 /* -- polling; s->polling is held -- */
 
@@ -58,6 +104,7 @@ int va_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
         taken(c);
     }
     vm_unlock(&c->s->polling);
+    poll_ends(got != 0);
     return got;
 }
 
@@ -109,6 +156,7 @@ int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         vm_unlock(&c->s->polling);
     else
         ve_batch_begin(c->s);
+    poll_ends(!error);
     return error;
 }
 

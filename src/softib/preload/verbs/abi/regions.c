@@ -7,6 +7,7 @@
 #include "../memory/hazards.h"
 #include "../memory/key_table.h"
 #include "../memory/locks.h"
+#include "../memory/mmap_calls.h"
 #include "../memory/vma.h"
 #include "../peers/orders.h"
 
@@ -186,10 +187,49 @@ VA_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *address, size
     return va_make_mr(pd, address, length, access & IBV_ACCESS_ZERO_BASED ? 0 : iova, access);
 }
 
+/*
+ * A buffer by its descriptor: a dma-buf of memory (udmabuf), or the memory file itself. It is mapped while it is a region. What cannot be
+ * mapped (memory of a GPU) is not supported.
+ */
 VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access)
 {
-    (void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
-    return fail(EOPNOTSUPP);
+    int rights = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0), error;
+    uint64_t from = offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+    off_t size = lseek(fd, 0, SEEK_END);
+    struct ibv_mr *mr;
+    char *mapped;
+
+    if (!length || offset + length < length || (size >= 0 && offset + length > (uint64_t)size))
+        return fail(EINVAL);
+    mapped = vm_mmap(NULL, offset - from + length, rights, MAP_SHARED, fd, (off_t)from);
+    if (mapped == MAP_FAILED)
+        return fail(errno == ENODEV ? EOPNOTSUPP : errno);
+    mr = va_make_mr(pd, mapped + (offset - from), length, iova, (unsigned)access);
+    if (!mr) {
+        error = errno;
+        vm_munmap(mapped, offset - from + length);
+        return fail(error);
+    }
+    ((struct va_mr *)mr)->mapped = mapped;
+    ((struct va_mr *)mr)->mapped_n = offset - from + length;
+    mr->addr = (void *)(uintptr_t)offset; /* as libibverbs says it */
+    return mr;
+}
+
+/* Any address, for local use alone (engine/keys.c): no R_Key, and windows and new registrations are refused. */
+struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
+{
+    struct ibv_mr *mr = va_make_mr(pd, NULL, 0, 0, IBV_ACCESS_LOCAL_WRITE);
+    struct softib_key *k;
+
+    if (!mr)
+        return NULL;
+    k = vm_key(&va_engine.w, mr->lkey);
+    k->access |= SOFTIB_ACCESS_NULL;
+    __atomic_store_n(&k->length, UINT64_MAX, __ATOMIC_RELEASE);
+    mr->length = SIZE_MAX;
+    mr->rkey = 0;
+    return mr;
 }
 
 /* Out of reach. False: another one, who shares it, was first. */
@@ -229,8 +269,12 @@ static bool is_there(const struct ibv_mr *mr)
 
 void va_forget_mr(struct ibv_mr *mr)
 {
-    vm_region_drop(&((struct va_mr *)mr)->region);
-    if (!((struct va_mr *)mr)->imported)
+    struct va_mr *m = (struct va_mr *)mr;
+
+    vm_region_drop(&m->region);
+    if (m->mapped)
+        vm_munmap(m->mapped, m->mapped_n);
+    if (!m->imported)
         va_uncount(mr->context, VA_MR);
     va_pd_leave(va_pd(mr->pd));
     free(mr);
@@ -264,8 +308,8 @@ VA_EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void
     struct mapped_range g = { .mapped = true };
     unsigned rights = flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : k->access;
 
-    if (m->imported || !is_there(mr))
-        return errno = EINVAL, IBV_REREG_MR_ERR_INPUT; /* its pages are another process's to name */
+    if (m->imported || m->mapped || !is_there(mr) || k->access & SOFTIB_ACCESS_NULL)
+        return errno = EINVAL, IBV_REREG_MR_ERR_INPUT; /* its pages are not this process's to name */
     if (!flags || flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS) ||
         (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!address || !length)))
         return errno = EINVAL, IBV_REREG_MR_ERR_INPUT;

@@ -1,5 +1,5 @@
 /*
- * getifaddrs with an interface ib0, ib1 .. for each address of the host's HCA ports (SOFTIB_ADDRESS), as IPoIB gives one on
+ * getifaddrs with an interface ib0, ib1 .. for each address of the host's HCA ports (SOFTIB_ADDRESSES), as IPoIB gives one on
  * hardware: libfabric looks there for the addresses that it offers. The addresses are the loopback interface's in truth.
  */
 #include "cm.h"
@@ -39,7 +39,7 @@ static struct interface *of_port(struct interface *i, unsigned number, struct in
 
 static struct interface *interfaces(unsigned *n)
 {
-    const char *text = getenv("SOFTIB_ADDRESS");
+    const char *text = getenv("SOFTIB_ADDRESSES");
     char *copy = text ? strdup(text) : NULL, *rest = NULL;
     struct interface *all = copy ? calloc(strlen(copy) / 8 + 1, sizeof *all) : NULL;
 

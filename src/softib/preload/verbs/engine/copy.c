@@ -160,11 +160,11 @@ static unsigned parts_there(struct iovec *there, const struct ve_part *parts, un
     return t;
 }
 
-/* The pid of `process`, a near one, is its own still. It is asked once a millisecond: no pid comes round in that time. */
+/* In one PID namespace: the pid of `process` is still its own. Checked once a millisecond: no pid is reused sooner. */
 static bool is_still(struct ve_engine *e, uint32_t process)
 {
-    static uint64_t asked[256]; /* milliseconds << 16 | process */
-    uint64_t *last = &asked[process % 256], now = ve_now_ns() / 1000000 << 16 | process;
+    static uint64_t checked[256]; /* milliseconds << 16 | process */
+    uint64_t *last = &checked[process % 256], now = ve_now_ns() / 1000000 << 16 | process;
 
     if (__atomic_load_n(last, __ATOMIC_RELAXED) == now)
         return true;
@@ -196,7 +196,7 @@ static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_par
     if (left > room)
         left = room;
     parts_n = parts_there(there, parts, parts_n, left, put);
-    if (!vm_is_near(&e->w, process))
+    if (!vm_same_namespace(&e->w, process))
         return vp_order_copy(&e->w, process, put, there, parts_n, here, iov_n);
     if (!is_still(e, process))
         return -ESRCH;
@@ -251,13 +251,14 @@ static int copy_in_parts(struct ve_engine *e, const struct ve_part *parts, unsig
 static int copy(struct ve_engine *e, uint32_t process, const struct ve_part *parts, unsigned parts_n,
                 const struct iovec *iov, unsigned iov_n, bool put)
 {
-    bool here = true, imported = false;
+    bool here = true, some_here = false, imported = false;
 
     for (unsigned i = 0; i < parts_n; i++) {
         here = here && (parts[i].here || !parts[i].length);
+        some_here = some_here || (parts[i].here && parts[i].length);
         imported = imported || (parts[i].key && parts[i].length);
     }
-    if (imported)
+    if (imported || (some_here && !here)) /* null memory is here alone */
         return copy_in_parts(e, parts, parts_n, iov, iov_n, put);
     if (!here)
         return copy_there(e, process, parts, parts_n, iov, iov_n, put);

@@ -1,4 +1,5 @@
 /* UD: one packet to one QP, or to the members of a multicast group. IBA 9.8.4, 10.5. */
+#include "complete.h"
 #include "loss.h"
 #include "members.h"
 #include "receive.h"
@@ -10,6 +11,7 @@
 #include "../memory/number_table.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 #define GRH 40
@@ -32,6 +34,21 @@ static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
     memcpy(grh + 24, route->dgid.raw, 16);
 }
 
+/*
+ * The receiver began before any program in another namespace, and does not serve yet. It begins when it polls; one that sleeps in its
+ * completion channel is woken, for the event that comes with this datagram.
+ */
+static int put_to_sleeper(struct ve_engine *e, const struct softib_qp *peer, const struct ve_part *parts, unsigned parts_n,
+                          const struct iovec *iov, unsigned n)
+{
+    const struct softib_cq *cq = ve_cq(e, peer->recv_cq);
+
+    if (!cq->channel || !cq->armed)
+        return -EXDEV;
+    ve_notify(e, cq->process, cq->channel, "", 1);
+    return ve_put(e, peer->process, parts, parts_n, iov, n);
+}
+
 /* What arrives at `peer`; faults of a responder drop it without a word. */
 static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *peer, const struct iovec *iov, unsigned n,
                    uint64_t length)
@@ -40,7 +57,8 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
     struct softib_srq *srq = ve_srq_of(e, peer);
     struct softib_receive *receive;
     struct ve_part parts[VE_SGES];
-    uint64_t room;
+    uint64_t room = 0;
+    int error = -EFAULT;
     struct softib_cqe cqe = {
         .status = IBV_WC_SUCCESS, .opcode = IBV_WC_RECV, .byte_len = (uint32_t)length, .src_qp = q->s->qpn,
         .slid = (uint16_t)(sv_lid(&sv_shared_fabric, q->s->port) | wr->ah->attr.src_path_bits), .sl = wr->ah->attr.sl,
@@ -56,8 +74,12 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
     if (srq)
         vm_lock(&e->w, &srq->lock);
     receive = ve_next_receive(e, peer, srq);
-    if (receive && ve_receive_parts(e, peer, srq, receive, length, parts, &room) && length <= room &&
-        !ve_put(e, peer->process, parts, receive->sges, iov, n)) {
+    if (receive && ve_receive_parts(e, peer, srq, receive, length, parts, &room) && length <= room) {
+        error = ve_put(e, peer->process, parts, receive->sges, iov, n);
+        if (error == -EXDEV)
+            error = put_to_sleeper(e, peer, parts, receive->sges, iov, n);
+    }
+    if (!error) {
         ve_complete_first(q, wr);
         ve_take_receive(e, peer, srq, &cqe, wr->flags & IBV_SEND_SOLICITED);
     } else if (ve_is_strict()) {

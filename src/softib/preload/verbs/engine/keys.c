@@ -3,10 +3,12 @@
 #include "../memory/hazards.h"
 #include "../memory/key_table.h"
 #include "../memory/locks.h"
+#include "../memory/mmap_calls.h"
 #include "../memory/number_table.h"
 #include "../peers/peer_mappings.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 /* Where [address, address + length) of another process is mapped here; NULL where not (then the kernel copies). */
@@ -38,6 +40,41 @@ static bool of_device_memory(struct ve_engine *e, const struct softib_key *k, ui
     part->key = key;
     part->here = e->w.base + file->at + (part->address - file->from);
     return true;
+}
+
+/*
+ * Null memory (ibv_alloc_null_mr(3)): NULL_SIZE bytes to read that are zero, and as many to write, which are the same few again and
+ * again. Each process has its own, and copies there or from there for peers, too.
+ */
+#define NULL_SIZE (2ul << 30) /* the longest message */
+#define SINK_SIZE (16ul << 20)
+
+static char *zeros, *sink;
+
+static void make_null_memory(void)
+{
+    char *from = vm_mmap(NULL, NULL_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *to = vm_mmap(NULL, NULL_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int fd = memfd_create("softib-null", MFD_CLOEXEC);
+    bool made = from != MAP_FAILED && to != MAP_FAILED && fd >= 0 && !ftruncate(fd, SINK_SIZE);
+
+    for (size_t at = 0; made && at < NULL_SIZE; at += SINK_SIZE)
+        made = vm_mmap(to + at, SINK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    if (made) {
+        zeros = from;
+        sink = to;
+    }
+}
+
+/* NULL: this process has no room for it. */
+static char *null_memory(bool to_write)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make_null_memory);
+    return to_write ? sink : zeros;
 }
 
 bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t length, unsigned access, uint32_t domain,
@@ -72,7 +109,9 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
         part->here = k->file && !imported ? here_too(&e->w, k, key, part->address, length) : NULL;
     if (__builtin_expect(k->qpn && k->kind == SOFTIB_KEY_REGION, false))
         return of_device_memory(e, k, key, part);
-    return true;
+    if (__builtin_expect(k->access & SOFTIB_ACCESS_NULL, false))
+        part->here = null_memory(access & IBV_ACCESS_LOCAL_WRITE);
+    return part->here || !(k->access & SOFTIB_ACCESS_NULL);
 }
 
 bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **hazard)

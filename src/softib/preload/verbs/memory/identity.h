@@ -17,7 +17,7 @@ bool vm_runs(const struct softib_process *p);
  * It is in this process's PID namespace, so that its pid is its own here, too; and in its user namespace, in which alone the system
  * lets one process copy from and to another (ptrace(2), "Ptrace access mode checking").
  */
-static inline bool vm_is_near(const struct vm_heap *w, uint32_t process)
+static inline bool vm_same_namespace(const struct vm_heap *w, uint32_t process)
 {
     const struct softib_process *mine = vm_process(w, w->process), *p = vm_process(w, process);
 

@@ -21,7 +21,7 @@ bool vm_lives(struct vm_heap *w, uint32_t process)
 
     if (!__atomic_load_n(&p->alive, __ATOMIC_ACQUIRE))
         return false;
-    return !vm_is_near(w, process) || vm_runs(p); /* of one in another namespace the daemon alone knows */
+    return !vm_same_namespace(w, process) || vm_runs(p); /* of one in another namespace the daemon alone knows */
 }
 
 bool vm_lock_slow(struct vm_heap *w, uint32_t *lock)

@@ -36,7 +36,7 @@ bool vm_has_policy(uint64_t address)
 }
 
 struct policies {
-    uint64_t from, to;
+    uint64_t from, to, at;
     int fd;
 };
 
@@ -50,7 +50,7 @@ static bool bind_part(const struct vm_vma *g, void *of)
 
     if (!mode)
         return true;
-    part = mmap(NULL, to - from, PROT_READ, MAP_SHARED | MAP_NORESERVE, p->fd, (off_t)(from - p->from));
+    part = mmap(NULL, to - from, PROT_READ, MAP_SHARED | MAP_NORESERVE, p->fd, (off_t)(p->at + from - p->from));
     if (part == MAP_FAILED)
         return true;
     syscall(SYS_mbind, part, to - from, mode, mask, (unsigned long)NODES, 0u); /* the file's, whoever maps it */
@@ -58,9 +58,9 @@ static bool bind_part(const struct vm_vma *g, void *of)
     return true;
 }
 
-void vm_keep_policies(uint64_t from, uint64_t to, int fd)
+void vm_keep_policies(uint64_t from, uint64_t to, int fd, uint64_t at)
 {
-    struct policies p = { .from = from, .to = to, .fd = fd };
+    struct policies p = { .from = from, .to = to, .at = at, .fd = fd };
 
     vm_vmas_between(from, to, bind_part, &p);
 }

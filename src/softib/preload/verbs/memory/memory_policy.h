@@ -23,7 +23,7 @@ void vm_relock(const struct vm_locks *locks, uint64_t to);
 
 /* The memory there has a policy of its own (mbind), not only its process's. */
 bool vm_has_policy(uint64_t address);
-/* The policies of [from, to) become those of `fd`, whose first octet is that at `from`. Before it has pages. */
-void vm_keep_policies(uint64_t from, uint64_t to, int fd);
+/* The policies of [from, to) become those of `fd` from `at` on. Before it has pages. */
+void vm_keep_policies(uint64_t from, uint64_t to, int fd, uint64_t at);
 
 #endif

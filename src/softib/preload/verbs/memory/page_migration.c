@@ -125,7 +125,7 @@ static bool is_held(int fd, bool threads, bool despite_io, enum vm_holder *holde
     return *holder != VM_NO_HOLDER;
 }
 
-uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder)
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, uint64_t at, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder)
 {
     bool alone = threads() <= 1 + helpers, right = true;
     int guard_fd = alone ? -1 : guard(), pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -138,7 +138,7 @@ uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool moved_before, unsigned
         uint64_t n = to - done < PIECE ? to - done : PIECE;
 
         right = alone || protect(guard_fd, done, n);
-        right = right && !is_held(fd, !alone, despite_io, holder) && replace(pagemap, fd, done, done + n, done - from, moved_before && vm_may_swap());
+        right = right && !is_held(fd, !alone, despite_io, holder) && replace(pagemap, fd, done, done + n, at + (done - from), moved_before && vm_may_swap());
         if (!alone)
             release(guard_fd, done, n, right);
         if (right)

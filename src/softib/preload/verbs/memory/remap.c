@@ -20,8 +20,12 @@
  */
 #define ROOM (1ull << 44)
 
+/* Places in memory and in the file are the same modulo this: what a huge page's mapping takes (MADV_COLLAPSE, shmem_enabled). */
+#define HUGE_PAGE (2ull << 20)
+
 struct vm_moved { /* one file; while regions use it */
-    uint64_t from, device, inode;
+    uint64_t from; /* the address of the file's first octet */
+    uint64_t device, inode;
     int fd;
     unsigned users;
     struct vm_moved *next;
@@ -249,16 +253,17 @@ static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies
     struct vm_moved *m = on_this_stack(run) || !few_files() ? NULL : calloc(1, sizeof *m);
     struct stat info;
     struct vm_locks locks;
-    uint64_t end = run->from;
+    uint64_t end = run->from, at;
 
     if (!m)
         return NULL;
-    m->fd = make_file(run->to - run->from);
+    at = run->to - run->from < HUGE_PAGE ? 0 : run->from % HUGE_PAGE;
+    m->fd = make_file(at + (run->to - run->from));
     if (m->fd >= 0 && policies)
-        vm_keep_policies(run->from, run->to, m->fd);
+        vm_keep_policies(run->from, run->to, m->fd, at);
     vm_keep_locks(&locks, run->from, run->to);
     if (m->fd >= 0 && !fstat(m->fd, &info))
-        end = vm_move(run->from, run->to, m->fd, run->moved_before, helpers, r->moves == VM_MOVES_ALWAYS, &r->holder);
+        end = vm_move(run->from, run->to, m->fd, at, run->moved_before, helpers, r->moves == VM_MOVES_ALWAYS, &r->holder);
     if (end == run->from) {
         if (m->fd >= 0)
             close(m->fd);
@@ -268,7 +273,7 @@ static struct vm_moved *move(struct vm_region *r, struct run *run, bool policies
     run->to = end;
     vm_relock(&locks, end);
     vm_span_add(run->from, end);
-    m->from = run->from;
+    m->from = run->from - at;
     m->device = info.st_dev;
     m->inode = info.st_ino;
     m->next = files;

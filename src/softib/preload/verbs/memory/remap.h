@@ -48,10 +48,9 @@ void vm_region_drop(struct vm_region *r);
 /* What this process's files are called in /proc/self/maps; a peer's, which may be mapped here too, have another name. */
 void vm_memory_path(char path[80]);
 /*
- * Moves [from, to) to file `fd`, which begins at `from`; `moved_before`: part of it is in files that have no name any more. Returns
- * the end of what was moved: all, or less, `*holder` where somebody may hold the rest; `despite_io`: I/O does not count.
+ * Moves [from, to) to `at` of file `fd`; `moved_before`: part of it is in files that have no name any more. Returns the end of what was moved: all, or less, `*holder` where somebody may hold the rest; `despite_io`: I/O does not count.
  */
-uint64_t vm_move(uint64_t from, uint64_t to, int fd, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder);
+uint64_t vm_move(uint64_t from, uint64_t to, int fd, uint64_t at, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder);
 /* The system has swap space: a file's page that is not in memory may have octets all the same. */
 bool vm_may_swap(void);
 /* Memory was moved there: madvise treats it as private. */

@@ -38,6 +38,7 @@
 #define SOFTIB_VERBS_HAZARDS 24
 #define SOFTIB_VERBS_ATOMIC_LOCKS 256
 #define SOFTIB_VERBS_EVENTS 2048
+#define SOFTIB_VERBS_PROCESSORS 256
 
 struct softib_verbs {
     char magic[8];          /* "SOFTIBq" and a NUL, written last */
@@ -58,6 +59,7 @@ struct softib_verbs {
     uint64_t pid_ns;        /* of the first process of all; */
     uint64_t namespaces;    /* 1: another has another */
     uint64_t block_sequence;    /* blocks of keys taken so far: their tags and versions go on from there, for their page goes with them */
+    uint32_t poller[256];   /* SOFTIB_VERBS_PROCESSORS: which thread polled in vain there last: number of its process << 16 | its own */
 };
 
 /*
@@ -118,6 +120,7 @@ struct softib_key {
 };
 
 #define SOFTIB_ACCESS_IMPORTED 0x80000000 /* of `access`: other processes have it, too (ibv_import_mr) */
+#define SOFTIB_ACCESS_NULL 0x40000000     /* of a null region: any address, zeros to read, nothing that is kept */
 
 #define SOFTIB_KEY_REGION 1
 #define SOFTIB_KEY_WINDOW 2

@@ -20,7 +20,7 @@
 #define LOOK_NS 1000000u        /* … and looks so often whether the owner lives */
 #define UNTAKEN_NS 500000000u   /* an owner that takes no order for so long is stopped */
 #define SERVES_NS 5000000u      /* one that polls begins to serve within this time */
-#define TURN 64 /* looks between two at the clock */
+#define LOOKS 64 /* looks between two at the clock */
 
 void vp_futex_wait(uint32_t *word, uint32_t seen, uint64_t ns)
 {
@@ -123,7 +123,7 @@ static int wait_for(struct vm_heap *w, uint32_t process, struct softib_service *
         wake(service);
     for (unsigned spins = 1; !is_in(order, SOFTIB_ORDER_DONE); spins++) {
         vm_relax();
-        if (spins % TURN)
+        if (spins % LOOKS)
             continue;
         now = now_ns();
         if (!woken && now - began > POLLER_NS && is_in(order, SOFTIB_ORDER_GIVEN)) {
@@ -255,8 +255,8 @@ bool vp_files_address(const struct vm_heap *w, uint32_t number, struct sockaddr_
 static int receive_file(int socket)
 {
     union { char room[CMSG_SPACE(sizeof(int))]; struct cmsghdr align; } control;
-    char octet;
-    struct iovec part = { &octet, 1 };
+    char byte;
+    struct iovec part = { &byte, 1 };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room };
     struct cmsghdr *head;
     int fd = -1;

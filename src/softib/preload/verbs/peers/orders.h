@@ -1,7 +1,7 @@
 /*
  * Copies that the owner of the memory executes: for peers in another PID or user namespace (a container), and where the system lets
  * nobody copy from process to process. Who orders and who serves share a bounce buffer in the heap of the owner, and wake each
- * other by futexes, which no namespace separates. A thread serves (ve_serve_begin), or any thread that polls.
+ * other by futexes, which no namespace separates. A thread of the library serves (vp_serve_begin), or any thread that polls.
  */
 #ifndef SOFTIB_VERBS_PEERS_ORDERS_H
 #define SOFTIB_VERBS_PEERS_ORDERS_H
@@ -29,8 +29,6 @@ void vp_serve_begin(struct vm_heap *w);
 bool vp_copies(const struct vm_heap *w, uint32_t process);
 /* Threads that serve: 0 or 1. They write to registered memory alone. */
 unsigned vp_serve_threads(void);
-/* In a forked child: it serves nobody yet. */
-void vp_serve_forget(void);
 /* Returns when no order that was taken before is executed any more. */
 void vp_serve_quiesce(void);
 void vp_serve_slow(struct vm_heap *w);

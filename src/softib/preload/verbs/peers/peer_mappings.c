@@ -48,7 +48,7 @@ static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t
 
     snprintf(link, sizeof link, "/proc/%u/fd/%d", vm_process(w, process)->pid, file->fd);
     /* Looked at before it is opened: a number may be a device's or a pipe's by now. */
-    if ((file->fd < 0 || vm_is_near(w, process)) && !stat(path, &info) && is_the_file(&info, file)) {
+    if ((file->fd < 0 || vm_same_namespace(w, process)) && !stat(path, &info) && is_the_file(&info, file)) {
         int fd = open(path, O_RDWR | O_CLOEXEC | (file->fd < 0 ? O_NOFOLLOW : 0));
 
         if (fd >= 0)

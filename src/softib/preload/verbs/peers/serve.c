@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define AWAKE_NS 30000u /* the thread looks for the next order so long before it sleeps: one follows another in a long message */
-#define TURN 64 /* looks before the processor is given away */
+#define LOOKS 64 /* looks before the processor is given away */
 
 const struct softib_service *vp_service;
 uint32_t vp_served;
@@ -68,9 +68,9 @@ static int copy(struct vm_heap *w, struct softib_order *order, char *data)
 static int send_file(struct vm_heap *w, uint32_t process, int fd)
 {
     union { char room[CMSG_SPACE(sizeof fd)]; struct cmsghdr align; } control = { .room = "" };
-    struct iovec octet = { "", 1 };
+    struct iovec byte = { "", 1 };
     struct sockaddr_un to;
-    struct msghdr message = { .msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &octet, .msg_iovlen = 1,
+    struct msghdr message = { .msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &byte, .msg_iovlen = 1,
                               .msg_control = control.room, .msg_controllen = sizeof control.room };
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     int from = vp_files_address(w, process, &to) ? vm_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC) : -1, error = 0;
@@ -179,7 +179,7 @@ static void *run(void *of)
         if (any)
             busy = now_ns();
         if (any || now_ns() - busy < AWAKE_NS) {
-            if (spins % TURN == 0)
+            if (spins % LOOKS == 0)
                 sched_yield();
             vm_relax();
             continue;
@@ -215,10 +215,10 @@ void vp_serve_begin(struct vm_heap *w)
 
 bool vp_copies(const struct vm_heap *w, uint32_t process)
 {
-    char octet;
-    struct iovec here = { &octet, 1 }, nowhere = { NULL, 1 };
+    char byte;
+    struct iovec here = { &byte, 1 }, nowhere = { NULL, 1 };
 
-    return vm_is_near(w, process) &&
+    return vm_same_namespace(w, process) &&
            (process_vm_readv((pid_t)vm_process(w, process)->pid, &here, 1, &nowhere, 1, 0) >= 0 || errno == EFAULT);
 }
 
@@ -227,10 +227,16 @@ unsigned vp_serve_threads(void)
     return threads;
 }
 
-void vp_serve_forget(void)
+/* A forked child has no thread of this, and must not execute its parent's orders in memory of its own. */
+static void forget(void)
 {
     vp_service = service = NULL;
     vp_served = threads = 0;
     pthread_mutex_init(&serving, NULL);
     pthread_mutex_init(&beginning, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget);
 }

@@ -1,0 +1,140 @@
+"""Arguments of the public functions are of the types that their signatures say, or the caller gets one line. softib's own calls are not looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from softib.errors import InputError
+
+__all__ = ["check_fields", "checked", "checked_methods"]
+
+Test = Callable[[Any], bool]
+SOURCES = ("source", "before", "after")
+"""Arguments that :func:`softib.load` judges, with what would be right for each thing that people give."""
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, Sequence | set) and not isinstance(value, bytes) and all(_path(v) for v in value)
+
+
+def _path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
+KINDS: dict[str, tuple[str, Test]] = {
+    "str": ("text", lambda v: isinstance(v, str)),
+    "os.PathLike[str]": ("a path", _path),
+    "int": ("a whole number", lambda v: isinstance(v, Integral) and not isinstance(v, bool)),
+    "float": ("a number", lambda v: isinstance(v, Real) and not isinstance(v, bool)),
+    "bool": ("True or False", lambda v: isinstance(v, bool)),
+    "Sequence[str]": ("a list of texts", _texts),
+    "Sequence[str | os.PathLike[str]]": ("a list of paths", _texts),
+    "Mapping": ("a mapping", lambda v: isinstance(v, Mapping)),
+    "Sequence": ("a list", lambda v: isinstance(v, Sequence) and not isinstance(v, str | bytes)),
+    "Callable": ("a function", callable),
+    "None": ("None", lambda v: v is None),
+}
+"""Parts of an annotation, as people call them, and what is of them."""
+
+
+@functools.cache
+def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, which raises :class:`InputError` for an argument of another type than its annotation says: ``check: severity is text, not 5``."""
+    signature = inspect.signature(function)
+    kinds = {name: _kinds(p.annotation, function) for name, p in signature.parameters.items() if name not in SOURCES}
+    called_as = function.__qualname__.removesuffix(".__init__").rpartition(".<locals>.")[2]
+
+    @functools.wraps(function)
+    def called(*args: Any, **named: Any) -> Any:
+        try:
+            given = signature.bind(*args, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{called_as}(): {error}") from None
+        for name, value in given.items():
+            if name not in kinds:
+                continue
+            several = signature.parameters[name].kind in (
+                inspect.Parameter.VAR_POSITIONAL,
+                inspect.Parameter.VAR_KEYWORD,
+            )
+            for one in (value.values() if isinstance(value, dict) else value) if several else (value,):
+                _check(called_as, name, one, kinds[name])
+        return function(*args, **named)
+
+    return called
+
+
+def checked_methods(cls: type) -> None:
+    """:func:`checked` for every public method of ``cls``."""
+    for name, thing in list(vars(cls).items()):
+        if inspect.isfunction(thing) and not name.startswith("_"):
+            setattr(cls, name, checked(thing))
+
+
+def check_fields(made: Any) -> None:
+    """As :func:`checked`, of the fields of a dataclass."""
+    cls = type(made)
+    for field in dataclasses.fields(made):
+        _check(cls.__name__, field.name, getattr(made, field.name), _kinds(field.type, cls.__init__))
+
+
+def _check(function: str, name: str, value: Any, kinds: Sequence[str]) -> None:
+    if isinstance(value, str) and "\0" in value:
+        raise InputError(f"{function}: {name} has a NUL character")
+    if not kinds or any(_is(value, kind) for kind in kinds):
+        if name == "seed" and isinstance(value, Integral) and value < 0:
+            raise InputError(f"{function}: seed is at least 0, not {value}")
+        return
+    names = list(dict.fromkeys(KINDS[kind][0] if kind in KINDS else f"a softib.{kind}" for kind in kinds))
+    wanted = " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+    raise InputError(f"{function}: {name} is {wanted}, not {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str | bytes | int | float | None) else f"a {type(value).__name__}"
+
+
+def _kinds(annotation: Any, function: Callable[..., Any]) -> tuple[str, ...]:
+    """The parts of an annotation; empty where one is of another class, which nothing here can judge."""
+    if not isinstance(annotation, str):
+        return ()
+    found: list[str] = []
+    for part in _parts(annotation):
+        alias, head = function.__globals__.get(part), part.partition("[")[0]
+        if isinstance(alias, str):
+            found += _kinds(alias, function) or ("",)
+        else:
+            found.append(
+                part if part in KINDS or part in _classes() else head if head in KINDS and head != part else ""
+            )
+    return () if "" in found else tuple(found)
+
+
+def _parts(annotation: str) -> list[str]:
+    """``A | B[C | D]`` → ``A``, ``B[C | D]``."""
+    parts, depth = [""], 0
+    for letter in annotation:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+@functools.cache
+def _classes() -> frozenset[str]:
+    """Public classes; whatever takes a Fabric takes more, and says itself what."""
+    import softib
+
+    return frozenset(name for name in softib.__all__ if name[0].isupper()) - {"Fabric"}
+
+
+def _is(value: Any, kind: str) -> bool:
+    return KINDS[kind][1](value) if kind in KINDS else any(c.__name__ == kind for c in type(value).__mro__)

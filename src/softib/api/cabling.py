@@ -1,0 +1,70 @@
+"""Cabling lists as they are read: which heading was taken for what, and which rows became cables."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from softib.api.records import Problem
+
+if TYPE_CHECKING:
+    from softib.api.fabric import Fabric
+    from softib.fabric.formats.cabling.explain import PlanReading
+    from softib.fabric.formats.cabling.other_names import NameProposal
+
+__all__ = ["CablingList", "cabling_list"]
+
+
+class CablingList:
+    """A cabling list (CSV or Excel) as ``--plan`` reads it (:func:`cabling_list` reads one)."""
+
+    def __init__(self, read: PlanReading):
+        self._read = read
+
+    @property
+    def cables(self) -> int:
+        """How many cables its rows are."""
+        return 0 if self._read.plan is None else len(self._read.plan)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Rows that could not be used."""
+        return () if self._read.plan is None else tuple(self._read.plan.problems)
+
+    def explain(self) -> str:
+        """Its headings, what each was taken for, and what became of its rows."""
+        return "\n".join(self._read.lines())
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as a document."""
+        return self._read.to_json()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as a point-to-point sheet in CSV. Raises :class:`InputError` where no row could be read, or the file cannot be written."""
+        from softib.errors import UnreadableFile
+        from softib.fabric.formats.cabling.plan import write_plan
+
+        if self._read.plan is None:
+            raise UnreadableFile(self._read.why)
+        write_plan(self._read.plan, os.fspath(path))
+
+    def match(self, fabric: Fabric | str | os.PathLike[str]) -> NameProposal:
+        """Which of its devices is which of ``fabric``, whose names are others: by the cables. ``.lines()`` shows the proposal, ``.write(path)`` writes it as a node-name-map.
+        Raises :class:`InputError` where the cables tell no names, or several."""
+        from softib.api.fabric import as_fabric, result_of
+        from softib.errors import UnreadableFile
+        from softib.fabric.formats.cabling.other_names import propose_names
+
+        if self._read.plan is None:
+            raise UnreadableFile(self._read.why)
+        return propose_names(self._read.plan, result_of(as_fabric(fabric)).fabric)
+
+    def __repr__(self) -> str:
+        return f"<CablingList {self._read.path!r}: {self.cables} cables>"
+
+
+def cabling_list(path: str | os.PathLike[str]) -> CablingList:
+    """Read a cabling list. One whose headings are not understood has no cables, and :meth:`CablingList.explain` says why. Raises :class:`UnreadableFile` for what is no text and no workbook."""
+    from softib.fabric.formats.cabling.explain import read_headings
+
+    return CablingList(read_headings(os.fspath(path)))

@@ -1,0 +1,103 @@
+"""One device of a fabric: ``fabric["leaf-1"]``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from softib.api.shown import Suggests, html_table
+from softib.api.table import Table
+from softib.errors import InputError, UnknownName
+
+if TYPE_CHECKING:
+    from softib.api.fabric import Fabric
+
+__all__ = ["Node", "item_of"]
+
+
+class Node(Suggests):
+    """One switch, adapter or router: what its row of :attr:`Fabric.nodes` has (``name``, ``type``, ``guid``, ``firmware`` …) in ``row``, and its ports.
+
+    >>> import softib
+    >>> leaf = softib.generate("fat-tree", radix=4, levels=2)["leaf-1"]
+    >>> leaf, leaf[3]["peer"], leaf.peers
+    (<Node 'leaf-1': switch, 4 ports>, 'spine-1[1]', ['host-0001', 'host-0002', 'spine-1', 'spine-2'])
+    """
+
+    def __init__(self, fabric: Fabric, row: int):
+        from softib.api.fabric import result_of
+
+        self.fabric = fabric
+        self._number, self._arrays = row, result_of(fabric).fabric
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its row of the fabric's table of nodes."""
+        found: dict[str, Any] = self.fabric.nodes[self._number : self._number + 1].rows(named=True)[0]
+        return found
+
+    @property
+    def name(self) -> str:
+        """Its node description."""
+        return str(self.row["name"])
+
+    @property
+    def type(self) -> str:
+        """``switch``, ``ca`` or ``router``."""
+        return str(self.row["type"])
+
+    @property
+    def guid(self) -> str:
+        """Its node GUID in hexadecimal."""
+        return str(self.row["guid"])
+
+    @property
+    def ports(self) -> Table:
+        """One row a port, as in the fabric's table of ports."""
+        import numpy as np
+
+        return self.fabric.ports._at(np.flatnonzero(self._arrays.port_node == self._number))
+
+    @property
+    def peers(self) -> list[str]:
+        """Names of the devices at the other ends of its cables, in the order of its ports."""
+        import numpy as np
+
+        f = self._arrays
+        mine = np.flatnonzero((f.port_node == self._number) & f.linked)
+        return list(dict.fromkeys(f.node_name(int(n)) for n in f.port_node[f.port_peer[mine]]))
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """The row of port ``number``. Raises :class:`InputError` where it has none of this number."""
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise InputError(f"{number!r} is no port number of {self.name}")
+        found = next((row for row in self.ports.iter_rows(named=True) if row["port"] == number), None)
+        if found is None:
+            numbers = self.ports.column("port")
+            known = f"its ports are {min(numbers)} to {max(numbers)}" if numbers else "it has none"
+            raise InputError(f"{self.name} has no port {number}; {known}")
+        return dict(found)
+
+    __iter__ = None
+
+    def __repr__(self) -> str:
+        n = self.row["ports"]
+        return f"<Node {self.name!r}: {self.type}, {n} port{'' if n == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(("", ""), [(k, v) for k, v in self.row.items() if v is not None]) + self.ports._repr_html_()
+
+
+def item_of(fabric: Fabric, key: Any) -> Node | dict[str, Any]:
+    """The node, or the row of the port, that ``key`` names."""
+    from softib.fabric.node_finder import split_port
+
+    if not isinstance(key, str):
+        raise InputError(f"fabric[{key!r}]: give the name or GUID of a node ('leaf-1') or a port ('leaf-1[3]')")
+    finder = fabric._finder
+    split = split_port(key)
+    try:
+        return Node(fabric, finder.adapter(key))
+    except UnknownName:
+        if split is None:
+            raise
+    return Node(fabric, finder.adapter(split[0]))[split[1]]

@@ -1,0 +1,233 @@
+"""The table that every result gives: columns of one length, shown and read without any other library."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from softib.api.arguments import checked_methods
+from softib.api.shown import html_table
+from softib.errors import MissingLibrary, UnknownName
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+__all__ = ["Table", "library"]
+
+SHOWN = 10
+"""Rows that the representation of a table shows."""
+WIDEST, LINE = 32, 120
+"""Characters of a cell, and of a line, of it."""
+
+
+class Table:
+    """Columns of one length.
+
+    ``columns``, ``rows()``, ``column(name)``, ``head()`` and ``len()`` need no other library. Everything else is a method of polars'
+    DataFrame (``filter``, ``sort``, ``group_by`` …) and gives what polars gives, where the extra ``softib[tables]`` is installed.
+
+    >>> import softib
+    >>> links = softib.generate("fat-tree", radix=4, levels=2).links
+    >>> len(links), links.columns[:3]
+    (16, ['node_a', 'port_a', 'node_b'])
+    >>> links.rows(named=True)[0]["node_a"]
+    'leaf-1'
+    """
+
+    def __init__(self, columns: Mapping[str, Any]):
+        self._columns = dict(columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self._columns)
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self._columns.values()), ()))
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self._columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.height, self.width
+
+    def column(self, name: str) -> list[Any]:
+        """The values of column ``name``, as numbers and text of Python. Raises :class:`UnknownName`."""
+        return _plain(self._values(name))
+
+    def rows(self, *, named: bool = False) -> list[Any]:
+        """A tuple a row, or with ``named`` a dict."""
+        return list(self.iter_rows(named=named))
+
+    def iter_rows(self, *, named: bool = False) -> Iterator[Any]:
+        """:meth:`rows`, one at a time."""
+        rows = zip(*map(_plain, self._columns.values()), strict=True)
+        return (dict(zip(self._columns, row, strict=True)) for row in rows) if named else rows
+
+    def head(self, n: int = 5) -> Table:
+        """The first ``n`` rows."""
+        return Table({name: values[: max(n, 0)] for name, values in self._columns.items()})
+
+    def to_polars(self) -> polars.DataFrame:
+        """As a DataFrame of polars. Raises :class:`MissingLibrary` without polars (``softib[tables]``)."""
+        return self._polars.clone()
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As a DataFrame of pandas. Raises :class:`MissingLibrary` without pandas (``softib[pandas]``)."""
+        made = library("pandas", "pandas").DataFrame
+        frame: pandas.DataFrame = made({name: _native(values) for name, values in self._columns.items()})
+        return frame
+
+    @cached_property
+    def _polars(self) -> polars.DataFrame:
+        of: Any = library("polars", "tables")
+        frame: polars.DataFrame = of.DataFrame([_series(of, name, v) for name, v in self._columns.items()])
+        return frame
+
+    def _at(self, rows: Any) -> Table:
+        """The rows of these numbers."""
+        chosen = lambda values: [values[k] for k in rows] if isinstance(values, list) else values[rows]
+        return Table({name: chosen(values) for name, values in self._columns.items()})
+
+    def _values(self, name: str) -> Any:
+        if name not in self._columns:
+            raise UnknownName("column", name, self._columns)
+        return self._columns[name]
+
+    def __getitem__(self, key: Any) -> Any:
+        """``table["gbps"]``: polars' Series of a column, or NumPy's array of it without polars. A slice gives rows; any other key is
+        polars' own."""
+        if isinstance(key, str):
+            import numpy as np
+
+            values = self._values(key)
+            try:
+                return self._polars[key]
+            except MissingLibrary:
+                return _native(values) if isinstance(values, np.ndarray) else np.array(values, object)
+        if isinstance(key, slice):
+            return Table({name: values[key] for name, values in self._columns.items()})
+        return self._polars[key]
+
+    def __len__(self) -> int:
+        return self.height
+
+    def __iter__(self) -> Iterator[Any]:
+        """Columns, as polars' DataFrame gives them; rows are :meth:`iter_rows`."""
+        return (self[name] for name in self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"Table has no {name!r}", name=name, obj=self)
+        try:
+            found = getattr(self._polars, name)
+        except MissingLibrary as error:
+            known = ", ".join(n for n in dir(type(self)) if not n.startswith("_"))
+            raise AttributeError(f"Table has {known}; for {name!r}: {error}", name=name, obj=self) from None
+        return _of_frames(found) if callable(found) else found
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._polars.__arrow_c_stream__(requested_schema)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        import numpy as np
+
+        return np.array(self.rows(), dtype)
+
+    def __dir__(self) -> list[str]:
+        try:
+            return sorted({*object.__dir__(self), *dir(self._polars)})
+        except MissingLibrary:
+            return sorted(object.__dir__(self))
+
+    def __repr__(self) -> str:
+        return "\n".join((f"<Table: {self.height:,} rows × {self.width} columns>", *self._lines()))
+
+    def _lines(self) -> list[str]:
+        """Head and first rows, as many columns as a line takes."""
+        names = self.columns
+        cells = [names, *([_cell(v) for v in row] for row in self.head(SHOWN).iter_rows())]
+        right = [all(isinstance(v, int | float) for v in _plain(self._columns[n][:SHOWN])) for n in names]
+        widths = [max(len(line[k]) for line in cells) for k in range(len(names))]
+        fit = next((k for k in range(len(names)) if sum(widths[: k + 1]) + 2 * k > LINE - 4), len(names)) or len(
+            names[:1]
+        )
+        lines = []
+        for number, line in enumerate(cells):
+            parts = [line[k].rjust(widths[k]) if right[k] else line[k].ljust(widths[k]) for k in range(fit)]
+            rest = "" if fit == len(names) else f"  … {len(names) - fit} more columns" if number == 0 else "  …"
+            lines.append(f"{'  '.join(parts)}{rest}".rstrip())
+        return [*lines, *(["…"] if self.height > SHOWN else [])]
+
+    def _repr_html_(self) -> str:
+        rows = (map(_cell, row) for row in self.head(SHOWN).iter_rows())
+        more = f", the first {SHOWN} here" if self.height > SHOWN else ""
+        return f"{html_table(self.columns, rows)}<small>{self.height:,} rows × {self.width} columns{more}</small>"
+
+
+checked_methods(Table)
+
+
+def library(name: str, extra: str) -> Any:
+    """The module ``name``, which softib's optional ``extra`` installs. Raises :class:`MissingLibrary`."""
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingLibrary(f"{name} is not installed; pip install 'softib[{extra}]'") from None
+
+
+def _of_frames(method: Any) -> Any:
+    """A method of polars that takes tables for its frames (``join``, ``vstack``, ``equals``)."""
+    frame = lambda value: value.to_polars() if isinstance(value, Table) else value
+
+    @functools.wraps(method)
+    def called(*args: Any, **named: Any) -> Any:
+        return method(*map(frame, args), **{key: frame(value) for key, value in named.items()})
+
+    return called
+
+
+def _plain(values: Any) -> list[Any]:
+    """Values as numbers and text of Python."""
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def _cell(value: Any) -> str:
+    """A value as people read it, of at most :data:`WIDEST` characters."""
+    if value is None or value != value:  # NaN: not known
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+
+
+def _native(values: Any) -> Any:
+    """A copy of ``values``, arrays in the byte order of this machine: wire images are big-endian or strided."""
+    import numpy as np
+
+    if isinstance(values, np.ndarray):
+        return np.array(values, values.dtype.newbyteorder("="), order="C")
+    return list(values)
+
+
+def _series(polars: Any, name: str, values: Any) -> Any:
+    """Lists are texts, None where nothing is known."""
+    import numpy as np
+
+    if isinstance(values, np.ndarray):
+        return polars.Series(name, _native(values))
+    texts = all(v is None or isinstance(v, str) for v in values)
+    return polars.Series(name, values, dtype=polars.String if texts else None)

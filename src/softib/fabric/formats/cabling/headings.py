@@ -1,0 +1,207 @@
+"""What the headings of a cabling list mean: end of the cable, and what of it, in the languages of people who keep such lists.
+
+A heading is compared without case, accents, blanks and punctuation, and taken apart into known words: ``Switch Port`` is the
+port of the switch, ``Puerto destino`` and ``目的端口`` are the port at the far end. A heading with a word that is not known
+means nothing. Ends come, in this order, from
+
+* words for an end: A/Z, A/B, start/end, source/destination, from/to, local/remote, 1/2 behind one word;
+* what a device is, where it is written instead: Switch and Server, Leaf and Spine; the first is end A;
+* the order of the columns: what names no end belongs to the device in front of it (rack and unit: to the device behind them
+  where the first of them stands before the first device).
+
+Two ``Server`` columns with numbers beside another device are the two legs of a breakout cable.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from softib.plain_yaml import load_plain_yaml
+
+__all__ = ["Heading", "Layout", "layout_of", "normal"]
+
+_ORDER = ("length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
+"""What a heading of several words is: ``cable length`` a length, ``rack unit`` a unit, ``device location`` a rack."""
+_SIDELESS = ("length", "speed", "cable", "purpose")
+_MOST = 60
+
+
+@lru_cache(maxsize=1 << 12)
+def normal(text: str) -> str:
+    """Small letters and digits alone, without accents."""
+    split = unicodedata.normalize("NFKD", re.sub(r"^#?\s*fields:", "", text.strip().casefold()))
+    return "".join(c for c in split if c.isalnum())
+
+
+def _table(of: dict[str, str]) -> dict[str, str]:
+    return {normal(word): what for what, parts in of.items() for word in parts.split()}
+
+
+_VOCABULARY = load_plain_yaml(
+    Path(__file__).with_name("headings.yaml").read_text("utf-8"), "headings.yaml", "vocabulary"
+)
+_SIDE_OF = {word: ("first", "second").index(end) for word, end in _table(_VOCABULARY["ends"]).items()}
+_FIELD_OF, _ROLE_OF = _table(_VOCABULARY["fields"]), _table(_VOCABULARY["roles"])
+_NOISE = {normal(word) for word in _VOCABULARY["noise"].split()}
+_VOCABULARY_ALL = {*_SIDE_OF, *_FIELD_OF, *_ROLE_OF, *_NOISE}
+_LONGEST = max(map(len, _VOCABULARY_ALL))
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What one heading says: ``end`` 0, 1 or None (none stated), ``what`` of ``headings.yaml``'s fields or "" (an end alone), ``role`` and ``number`` as written."""
+
+    end: int | None
+    what: str
+    role: str = ""
+    number: int = 0
+    is_a: bool = False
+
+
+@dataclass
+class Layout:
+    """Columns of a cabling list by field and end (``node0``, ``port1``; second leg: ``node2``), and what each heading was taken for."""
+
+    column: dict[str, int]
+    headings: list[str]
+    taken: list[str] = field(default_factory=list)
+
+    @property
+    def peers(self) -> int:
+        """Far ends in one row."""
+        return 2 if "node2" in self.column else 1
+
+
+def _taken_apart(text: str) -> list[str] | None:
+    """``text`` as known words, the fewest; None where something is left."""
+    best: list[list[str] | None] = [[], *([None] * len(text))]
+    for end in range(1, len(text) + 1):
+        for begin in range(max(0, end - _LONGEST), end):
+            before = best[begin]
+            word = text[begin:end]
+            if before is None or not (word in _VOCABULARY_ALL or word in ("1", "2")):
+                continue
+            now = best[end]
+            if now is None or len(before) + 1 < len(now):
+                best[end] = [*before, word]
+    return best[len(text)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _heading(text: str) -> Heading | None:
+    plain = normal(text)
+    parts = _taken_apart(plain) if plain and len(plain) <= _MOST else None
+    if parts is None:
+        return None
+    fields = {_FIELD_OF[w] for w in parts if w in _FIELD_OF}
+    role = next((_ROLE_OF[w] for w in parts if w in _ROLE_OF), "")
+    sides = [w for w in parts if w in _SIDE_OF and w not in _NOISE]
+    number = next((int(w) for w in parts if w in ("1", "2")), 0)
+    what = next((f for f in _ORDER if f in fields), "node" if role else "")
+    if plain == normal("name") or not (what or sides):
+        return None
+    if "end" in sides and len(sides) > 1:
+        sides.remove("end")  # A-End, Z end
+    strong = [w for w in sides if len(w) > 1 or not w.isascii()] or sides
+    return Heading(_SIDE_OF[strong[0]] if strong else None, what, role, number, bool(strong) and strong[0] == "a")
+
+
+def layout_of(cells: Sequence[str]) -> Layout | None:
+    """The layout that a line of headings states; None where it names no two devices."""
+    if len(cells) < 2:
+        return None
+    read = [_heading(cell) if cell.strip() else None for cell in cells[:256]]
+    if any(h and h.end == 0 and not h.is_a for h in read) and not any(h and h.end == 1 for h in read):
+        read = [Heading(1, h.what, h.role, h.number) if h and h.is_a else h for h in read]  # de … a …
+    found: dict[str, int] = {}
+    ends = _devices(read, found)
+    if ends is None:
+        return None
+    _rest(read, ends, found)
+    speed = found.get("speed", len(cells))
+    if speed + 1 < len(cells) and not cells[speed + 1].strip():
+        found.setdefault("cable", speed + 1)  # UFM's lists have the cable in words there
+    for end in (0, 1):
+        if f"node{end}" not in found:
+            return None
+    explicit = all(any(h and h.end == e for h in read) for e in (0, 1))
+    if not explicit and not any(f"{what}{e}" in found for what in ("port", "hca") for e in (0, 1)):
+        return None
+    if not explicit and 3 * len(found) < sum(bool(c.strip()) for c in cells):
+        return None  # a table of something else in which two headings happen to fit
+    if len(found) == 2 and (len(cells) > 6 or None in read):
+        return None  # two words in a longer line are a sentence, no headings
+    layout = Layout(found, list(cells))
+    taken = {at: name for name, at in found.items()}
+    layout.taken = [_meaning(taken.get(i, "")) for i in range(len(cells))]
+    return layout
+
+
+def _devices(read: Sequence[Heading | None], found: dict[str, int]) -> dict[int, int] | None:
+    """Enter the columns of devices; column → end (2: the second leg), None where there are no two."""
+    nodes = [(i, h) for i, h in enumerate(read) if h and h.what in ("node", "")]
+    stated = [(i, h) for i, h in nodes if h.end is not None]
+    # "Switch, Port, Server 1, HCA 1, Server 2, HCA 2" beside a device without a number: legs.
+    if len({h.end for _, h in stated}) == 2:
+        chosen = [(i, h, h.end if not (h.end == 1 and h.number == 2) else 2) for i, h in stated]
+        if any(e == 2 for _, _, e in chosen) and not any(h.number == 1 and h.end == 1 for _, h in stated):
+            chosen = [(i, h, h.end) for i, h, _ in chosen]
+    elif stated and (free := [(i, h) for i, h in nodes if h.end is None and h.what == "node"]):
+        remote = stated[0][1].end or 0  # Switch, Port, Remote, Remote Port
+        chosen = [(*stated[0], remote), (*free[0], 1 - remote)]
+    else:
+        parts = [(i, h) for i, h in nodes if h.what == "node"]
+        alone = [h for _, h in parts if not h.number]
+        numbered = [h for _, h in parts if h.number]
+        if alone and len({h.number for h in numbered}) == 2:
+            chosen = [(i, h, 0 if not h.number else h.number) for i, h in parts]
+        elif len(parts) >= 2:
+            chosen = [(parts[0][0], parts[0][1], 0), (parts[1][0], parts[1][1], 1)]
+        else:
+            return None
+    for i, _, end in chosen:
+        found.setdefault(f"node{end}", i)
+    return {found[f"node{e}"]: e for e in (0, 1, 2) if f"node{e}" in found}
+
+
+def _rest(read: Sequence[Heading | None], ends: dict[int, int], found: dict[str, int]) -> None:
+    """Enter ports, adapters, racks, units, and what belongs to the cable."""
+    roles = {read[i].role: e for i, e in ends.items() if read[i] and read[i].role and not read[i].number}  # type: ignore[union-attr]
+    devices = sorted(ends)
+    mounts = [i for i, h in enumerate(read) if h and h.what in ("rack", "u") and h.end is None and not h.role]
+    leading = bool(mounts) and mounts[0] < devices[0]
+    several = {h.number for i, h in enumerate(read) if h and i in ends and h.number}
+    for i, h in sorted(enumerate(read), key=lambda one: one[1] is None or one[1].end is None):  # a stated end wins
+        if h is None or i in ends or h.what in ("", "node"):
+            continue
+        if h.what in _SIDELESS:
+            found.setdefault(h.what, i)
+            continue
+        if h.end is not None:
+            end = 2 if h.end == 1 and h.number == 2 and 2 in ends.values() else h.end
+        elif h.role in roles:
+            end = roles[h.role]
+        elif h.number and len(several) == 2:
+            end = next((ends[d] for d in devices if read[d] and read[d].number == h.number), 0)  # type: ignore[union-attr]
+        else:
+            before, behind = [d for d in devices if d < i], [d for d in devices if d > i]
+            nearest = behind[0] if behind and (not before or (h.what in ("rack", "u") and leading)) else before[-1]
+            end = ends[nearest]
+        name = f"{h.what}{end}"
+        if h.what == "rack" and name in found:
+            name = f"shelf{end}"  # a UFM "location" holds the rack, or the unit
+        found.setdefault(name, i)
+
+
+_NAMES = {"node": "device", "port": "port", "hca": "adapter", "rack": "rack", "shelf": "rack", "u": "rack unit"}
+_OF = {"0": "first end", "1": "second end", "2": "second end, second leg"}
+
+
+def _meaning(name: str) -> str:
+    """``port of the second end`` of ``port1``; "" where a column is not used."""
+    return f"{_NAMES[name[:-1]]} of the {_OF[name[-1]]}" if name[-1:] in _OF and name[:-1] in _NAMES else name

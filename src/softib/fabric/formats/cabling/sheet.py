@@ -1,0 +1,197 @@
+"""The cells of a cabling list: a CSV file of any delimiter, or an Excel workbook (with the extra ``xlsx``), and what merged cells hide."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from softib.errors import MissingLibrary, UnreadableFile
+from softib.fabric.formats.cabling.headings import Layout, layout_of
+
+__all__ = ["Sheet", "find_headings", "is_workbook", "sheets_of_text", "sheets_of_workbook"]
+
+DELIMITERS = ",;\t|"
+HEADER_WITHIN = 50
+MOST_CELLS = 5_000_000
+MOST_UNPACKED = 256 << 20
+"""Bytes of a workbook's parts: it is a ZIP archive."""
+
+
+@dataclass
+class Sheet:
+    """``rows`` of (line, cells, text of the line); ``layout`` of the headings, which end with row ``head``. ``name`` is that of a workbook's sheet."""
+
+    name: str
+    rows: list[tuple[int, list[str], str]]
+    layout: Layout | None = None
+    head: int = -1
+    filled: dict[str, int] = field(default_factory=dict)
+    """Column's field → cells that took the value above."""
+    merged: int = 0
+    """Cells of a workbook that were filled from a merged one."""
+
+    def body(self) -> list[tuple[int, list[str], str]]:
+        """Rows below the headings, with the cells of merged ones filled down."""
+        assert self.layout is not None
+        rows = [(n, list(cells), text) for n, cells, text in self.rows[self.head + 1 :]]
+        column = self.layout.column
+        for end in "012":
+            merged = _fill_down(rows, column[f"node{end}"]) if f"node{end}" in column else []
+            self.filled[f"node{end}"] = len(merged)
+            for name in (f"rack{end}", f"shelf{end}"):
+                self.filled[name] = len(_fill_down(rows, column[name])) if name in column else 0
+            if f"u{end}" in column:  # a device has one unit: that of the row above where the device is
+                _fill_down(rows, column[f"u{end}"], merged)
+        return rows
+
+
+def is_workbook(start: bytes) -> bool:
+    """Is this the beginning of an Excel workbook (a ZIP archive)?"""
+    return start[:4] == b"PK\x03\x04"
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """Cells of one line: line by line, so that one stray quote cannot swallow the rest of the file."""
+    try:
+        return [f.strip().replace("\0", "") for f in next(csv.reader([line], delimiter=delimiter), [])]
+    except (csv.Error, StopIteration):
+        return [f.strip().strip('"').replace("\0", "") for f in line.split(delimiter)]
+
+
+def sheets_of_text(text: str) -> Sheet:
+    """The sheet of a CSV file; without a layout where no delimiter gives headings."""
+    lines = text.splitlines()
+    best = Sheet("", [(i, [line], line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)])
+    for delimiter in DELIMITERS:
+        head = [(i, split_line(line, delimiter), line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)]
+        found = find_headings(head)
+        if found is not None:
+            rest = (
+                (i, split_line(line, delimiter), line)
+                for i, line in enumerate(lines[HEADER_WITHIN:], HEADER_WITHIN + 1)
+            )
+            return Sheet("", [*head, *rest], *found)
+        if max((len(c) for _, c, _ in head), default=0) > max((len(c) for _, c, _ in best.rows), default=0):
+            best = Sheet("", head)
+    return best
+
+
+def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, int] | None:
+    """The layout of the first line of headings, and its row; a line of ends over a line of fields is one heading."""
+    for at, (_, cells, _) in enumerate(rows[:HEADER_WITHIN]):
+        if len(cells) > 1 and (found := layout_of(cells)) is not None:
+            below = rows[at + 1][1] if at + 1 < len(rows) else []
+            over = layout_of(_over(cells, below)) if len(found.column) == 2 else None
+            return (over, at + 1) if over is not None and len(over.column) > 2 else (found, at)
+    for at, (_, cells, _) in enumerate(rows[: min(HEADER_WITHIN, len(rows)) - 1]):
+        if sum(map(bool, cells)) >= 2 and (found := layout_of(_over(cells, rows[at + 1][1]))) is not None:
+            return found, at + 1
+    return None
+
+
+def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
+    """``Source, , Destination,`` over ``Device, Port, Device, Port`` as one line."""
+    out, group = [], ""
+    for i, one in enumerate(fields):
+        group = groups[i] if i < len(groups) and groups[i] else group
+        out.append(f"{group} {one}" if one else group if i < len(groups) and groups[i] else "")
+    return out
+
+
+def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] | None = None) -> list[int]:
+    """Cells below a merged one take its value; the rows that did. A column is merged where it has gaps and no value stands twice in
+    a row: whoever writes every value leaves none out. ``only``: these rows, whatever the column looks like."""
+    used = [i for i, (_, cells, _) in enumerate(rows) if any(cells)]
+    values = [rows[i][1][at] if at < len(rows[i][1]) else "" for i in used]
+    if only is None and (all(values) or any(a and a == b for a, b in pairwise(values))):
+        return []
+    filled, last = [], ""
+    chosen = None if only is None else set(only)
+    for i, value in zip(used, values, strict=True):
+        cells = rows[i][1]
+        if value:
+            last = value
+        elif last and (chosen is None or i in chosen):
+            cells.extend([""] * (at + 1 - len(cells)))
+            cells[at] = last
+            filled.append(i)
+    return filled
+
+
+def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
+    """Every sheet of the workbook ``data``. Raises :class:`MissingLibrary` and :class:`UnreadableFile`."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise MissingLibrary(
+            f"{name}: an Excel workbook; install softib[xlsx] to read it, or save the sheet as CSV"
+        ) from None
+    _check_archive(data, name)
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(data), data_only=True)
+        return [_sheet(sheet) for sheet in book.worksheets if sheet.max_row * sheet.max_column <= MOST_CELLS]
+    except Exception as error:  # openpyxl raises what its XML and ZIP libraries do
+        raise UnreadableFile(
+            f"{name}: a workbook that cannot be read ({type(error).__name__}); save the sheet as CSV"
+        ) from None
+
+
+def _check_archive(data: bytes, name: str) -> None:
+    """Raise :class:`UnreadableFile` for an archive that is none, or unpacks to more than :data:`MOST_UNPACKED`."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = 0
+            for part in archive.infolist():
+                with archive.open(part) as opened:  # the directory may lie about sizes
+                    while chunk := opened.read(1 << 20):
+                        size += len(chunk)
+                        if size > MOST_UNPACKED:
+                            raise UnreadableFile(
+                                f"{name}: a workbook of more than {MOST_UNPACKED >> 20} MiB; save the sheet as CSV"
+                            )
+    except (
+        zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        RuntimeError,
+        NotImplementedError,
+        EOFError,
+        zipfile.LargeZipFile,
+    ) as error:
+        raise UnreadableFile(f"{name}: a damaged workbook ({str(error)[:60]}); save the sheet as CSV") from None
+    except Exception as error:  # zlib.error, lzma.LZMAError
+        if isinstance(error, UnreadableFile):
+            raise
+        raise UnreadableFile(f"{name}: a damaged workbook; save the sheet as CSV") from None
+
+
+def _sheet(sheet: Any) -> Sheet:
+    rows = [[_text(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
+    made = Sheet(str(sheet.title), [(i, cells, "") for i, cells in enumerate(rows, 1)])
+    found = find_headings(made.rows)
+    if found is None:
+        return made
+    made.layout, made.head = found
+    ports = {at for name, at in made.layout.column.items() if name[:-1] in ("port", "hca")}
+    for part in sheet.merged_cells.ranges:
+        at = part.min_col - 1
+        if part.min_row - 1 > made.head and at not in ports:  # a merged port is a breakout cable's
+            for row in rows[part.min_row : part.max_row]:
+                row[at] = rows[part.min_row - 1][at]
+                made.merged += 1
+    return made
+
+
+def _text(value: Any) -> str:
+    """A cell as people see it: 5 and not 5.0."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip().replace("\0", "")

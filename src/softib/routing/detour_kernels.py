@@ -1,0 +1,148 @@
+# mypy: ignore-errors
+"""Entries for the switches that a destination's tables leave out, none of which closes a cycle of waiting channels."""
+
+import numpy as np
+
+from softib.jit import kernel
+from softib.routing.order_kernels import ADDED, BLOCKED, CYCLE, add_dependency
+from softib.routing.verify_kernels import ARRIVES, load_tile, resolve
+
+
+@kernel
+def add_dependencies_along(c, vl_state, outward, tree):
+    """Let paths along the tree's links (bool[links], both directions of a cable) be possible where they close no cycle, those at the first switches of
+    ``outward`` first."""
+    for v in outward:
+        for b in range(c.first[v], c.first[v + 1]):
+            if not tree[b]:
+                continue
+            for back in range(c.first[v], c.first[v + 1]):
+                if tree[back] and back != b:
+                    add_dependency(c, vl_state, c.reverse[back], b)
+
+
+@kernel
+def copy_paths(links, routes, kept):
+    """The entries of ``routes.lft`` that packets of CAs meet, into ``kept`` uint8[n, LIDs]."""
+    lft, at, cas, peer = routes.lft, routes.at, routes.cas, links.peer
+    for k in range(routes.dest_lid.shape[0]):
+        lid = routes.dest_lid[k]
+        for source in range(cas.shape[0]):
+            s = source
+            while cas[source] and kept[s, lid] == 255 and lft[s, lid] != 255:
+                kept[s, lid] = lft[s, lid]
+                if at[s, lft[s, lid]] < 0:
+                    break
+                s = peer[at[s, lft[s, lid]]]
+
+
+@kernel
+def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
+    """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their order.
+
+    A switch takes a link to one that has an entry where the links wait for each other already, the one with the least ``load`` (int64[links]: LIDs of CAs that
+    were so given to a link); where none does, one whose dependency closes no cycle. ``part`` int[n]: switches that cables join have the same number.
+    ``left`` int64[2] counts pairs of a switch and a LID that stay without one, and those of them where the switch has CAs; ``whole``: stop
+    at the first destination that has one.
+    """
+    lft, end_switch, peer = routes.lft, links.end_switch, c.peer
+    n = part.shape[0]
+    state, dist = np.empty(n, np.uint8), np.empty(n, np.int32)
+    stack, order, taken, past = (
+        np.empty(n + 1, np.int32),
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+        np.full(n, -1, np.int32),
+    )
+    tile = np.empty((64, n), np.uint8)
+    begin = settled = 0
+    target = -1
+    for k in range(routes.dest_lid.shape[0]):
+        if k & 63 == 0:
+            load_tile(lft, routes.dest_lid, k, min(k + 64, routes.dest_lid.shape[0]), tile)
+        ports = tile[k & 63]
+        lid, end = routes.dest_lid[k], routes.dest_end[k]
+        last, target = target, end_switch[end]
+        for i in range(begin, settled):  # the gaps of the destination before, and how they were filled
+            past[i] = order[i]
+        past_begin, past_end = begin, settled
+        before = taken.copy()
+        settled, missing = 1, 0
+        state[:] = 0
+        taken[:] = -1
+        order[0] = target
+        for s in range(n):
+            if part[s] != part[target] or s == target:
+                continue
+            if state[s] == 0:
+                resolve(s, ports, routes.at, peer, end, state, dist, stack)
+            if state[s] == ARRIVES:
+                taken[s] = routes.at[s, ports[s]]
+                order[settled] = s
+                settled += 1
+            else:
+                missing += 1
+        begin = settled
+        if links.end_is_switch[end]:
+            for i in range(past_begin, past_end):
+                u = past[i]
+                a = before[u]
+                v = peer[a]
+                if u != target and taken[u] < 0 and _waits(c, vl_state, a, v, target, taken):
+                    settled = _settle(u, a, settled, order, taken)
+            if last >= 0 and last != target and taken[last] < 0:
+                a = _least_loaded(c, vl_state, last, target, taken, load)
+                if a >= 0:
+                    settled = _settle(last, a, settled, order, taken)
+        head, tried = 0, 0
+        while settled - begin < missing and tried < settled:
+            spreads = head < settled
+            v = order[head] if spreads else order[tried]
+            for e in range(c.first[v], c.first[v + 1]):
+                u = peer[e]
+                if u == target or taken[u] >= 0:
+                    continue
+                a = c.reverse[e]
+                if spreads:
+                    if not _waits(c, vl_state, a, v, target, taken):
+                        continue
+                    a = _least_loaded(c, vl_state, u, target, taken, load)
+                elif add_dependency(c, vl_state, a, taken[v]) == CYCLE:
+                    vl_state.present[c.dep_first[a] + taken[v] - c.first[v]] = BLOCKED
+                    continue
+                settled = _settle(u, a, settled, order, taken)
+                load[a] += not links.end_is_switch[end]
+            if spreads:
+                head += 1
+            else:
+                tried += 1
+        for i in range(begin, settled):
+            lft[order[i], lid] = out_port[taken[order[i]]]
+        left[0] += missing - (settled - begin)
+        for s in range(n):
+            left[1] += routes.cas[s] > 0 and taken[s] < 0 and s != target and part[s] == part[target]
+        if whole and left[0]:
+            return
+
+
+@kernel
+def _settle(u, a, settled, order, taken):
+    taken[u] = a
+    order[settled] = u
+    return settled + 1
+
+
+@kernel
+def _waits(c, vl_state, a, v, target, taken):
+    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there?"""
+    return v == target or (taken[v] >= 0 and vl_state.present[c.dep_first[a] + taken[v] - c.first[v]] == ADDED)
+
+
+@kernel
+def _least_loaded(c, vl_state, u, target, taken, load):
+    """The link of ``u`` with the least load that leads on; -1 where none does."""
+    best = -1
+    for a in range(c.first[u], c.first[u + 1]):
+        if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken):
+            best = a
+    return best

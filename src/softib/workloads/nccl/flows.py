@@ -1,0 +1,92 @@
+"""A collective as flows: everything that one adapter sends to another is one flow, and the flows together take the law's time on an idle fabric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.ragged import spread
+from softib.workloads.nccl.algorithms import plan_of
+from softib.workloads.nccl.constants import Algorithm, Collective
+from softib.workloads.nccl.law import payload_of, predicted_us, rates_of
+from softib.workloads.nccl.tuning import steps_of
+from softib.workloads.nccl.work import Work
+
+if TYPE_CHECKING:
+    from softib.workloads.nccl.placing import Run
+
+__all__ = ["MOST_OCTETS", "Flows", "adapter_of", "flows_of"]
+
+MOST_OCTETS = 1 << 30
+"""Octets of one message: longer flows are several messages of one connection."""
+
+
+@dataclass(frozen=True)
+class Flows:
+    """All flows begin ``begin_us`` after the collective: launch and latency of all hops. Without flows this is the whole collective. Columns by message: ``src`` and ``dst``, rows of adapters;
+    ``size`` octets; ``connection``, whose messages go one after another; ``rate_gbps``, the static rate."""
+
+    begin_us: float
+    src: np.ndarray
+    dst: np.ndarray
+    size: np.ndarray
+    connection: np.ndarray
+    rate_gbps: np.ndarray
+
+    def slower(self, times: float) -> Flows:
+        """The same flows with a share of their rates."""
+        return replace(self, rate_gbps=self.rate_gbps / times)
+
+
+def flows_of(run: Run) -> Flows:
+    """The flows of ``run``: none in one node, and none where switches reduce."""
+    v, m, work = run.values, run.machine, run.work
+    whole = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
+    src, dst, octets, connections = _edges(run, work)
+    if not len(src):
+        return Flows(whole, src, dst, octets.astype(np.int64), src, octets)
+    _, across = rates_of(run.by, m, run.nodes, work, v)
+    payload, adapter = payload_of(run.by), run.adapter_gbytes
+    both = [np.bincount(side, octets)[side] for side in (src, dst)]  # what the adapter of each end has to carry
+    rate = np.minimum(connections * across, adapter * octets / np.maximum(np.maximum(*both), 1e-9))
+    busy = max(float(side.max(initial=0.0)) for side in both) / adapter
+    carried = max(busy, float((octets / rate).max(initial=0.0))) / 1e3
+    octets = np.maximum(np.round(octets / payload), 1).astype(np.int64)
+    row, nth = spread(-(-octets // MOST_OCTETS))
+    size = np.minimum(octets[row] - nth * MOST_OCTETS, MOST_OCTETS)
+    return Flows(max(0.0, whole - carried - v["wire"]), src[row], dst[row], size, row, rate[row] / payload * 8)
+
+
+def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(adapter, adapter, octets, connections) of what goes between nodes."""
+    m, n = run.machine, run.machine.gpus * run.nodes
+    if run.nodes == 1:
+        none = np.zeros(0, np.int64)
+        return none, none, none.astype(np.float64), none
+    if run.by.algorithm == Algorithm.RING:
+        cast = run.collective == Collective.BROADCAST
+        each = run.size / work.channels * (1.0 if cast else steps_of(run.collective, n) / n)
+        node, channel = np.divmod(np.arange((run.nodes - cast) * work.channels), work.channels)
+        a, b = (run.adapters[k % run.nodes, channel % m.nics] for k in (node, node + 1))
+        octets = np.full(len(node), each)
+    else:
+        parts = n if run.by.algorithm == Algorithm.PAT else 1
+        share = Work(work.channels, work.threads, ((-(-run.size // (work.channels * parts)), 1),))
+        plan = plan_of(run.collective, run.by, run.size, m, run.nodes, share)
+        inside = np.maximum(plan.src, plan.dst) < plan.ranks
+        net = inside & (np.where(inside, plan.src, 0) // m.gpus != np.where(inside, plan.dst, 0) // m.gpus)
+        a, b = (adapter_of(run, side[net], plan.channel[net]) for side in (plan.src, plan.dst))
+        octets = plan.octets[net].astype(np.float64)
+    key, at = np.unique(a * (int(run.adapters.max()) + 1) + b, return_inverse=True)
+    src, dst = np.divmod(key, int(run.adapters.max()) + 1)
+    return src, dst, np.bincount(at, octets, minlength=len(key)), np.bincount(at, minlength=len(key))
+
+
+def adapter_of(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:
+    """The adapter that a rank uses: the rail of the channel; sends and receives, and shares of an NVSwitch, that of its own GPU."""
+    ranks = np.minimum(ranks, run.nodes * run.machine.gpus - 1)
+    if run.by.algorithm in (Algorithm.RING, Algorithm.TREE, Algorithm.PAT):
+        return np.asarray(run.adapters[ranks // run.machine.gpus, channel % run.machine.nics])
+    return np.asarray(run.host[ranks])

@@ -1,0 +1,81 @@
+/*
+ * idle_polls: how often the library gave the processor away in 100,000 polls that find nothing, alone on its processor; while another
+ * process polls there, too; and in 1,000 polls that find something.
+ */
+#include "rig.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static unsigned yields;
+
+int sched_yield(void) /* in place of libc's */
+{
+    yields++;
+    return (int)syscall(SYS_sched_yield);
+}
+
+static unsigned polls(struct ibv_cq *cq, int n)
+{
+    struct ibv_wc wc;
+
+    yields = 0;
+    for (int i = 0; i < n; i++)
+        MUST(ibv_poll_cq(cq, 1, &wc) == 0);
+    return yields;
+}
+
+static unsigned work(struct ibv_pd *pd, struct ibv_cq *cq)
+{
+    struct ibv_qp *qp = rig_qp(pd, cq, IBV_QPT_RC);
+    static uint64_t word;
+    struct ibv_mr *mr = ibv_reg_mr(pd, &word, sizeof word, ALL);
+    uint64_t at = (uintptr_t)&word;
+    uint16_t lid = rig_lid(pd->context, 1);
+
+    rig_init(qp, 1);
+    rig_rtr(qp, 1, qp->qp_num, lid);
+    rig_rts(qp, 14, 7);
+    yields = 0;
+    for (int i = 0; i < 1000; i++)
+        MUST(rig_send(qp, cq, IBV_WR_RDMA_WRITE, at, sizeof word, mr->lkey, at, mr->rkey, 0).status == IBV_WC_SUCCESS);
+    return yields;
+}
+
+int main(void)
+{
+    struct ibv_context *context;
+    struct ibv_cq *cq;
+    cpu_set_t all, one;
+    int ready[2];
+    pid_t other;
+    char c = 0;
+
+    MUST(!sched_getaffinity(0, sizeof all, &all) && !pipe(ready));
+    CPU_ZERO(&one);
+    for (int i = 0; !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &all))
+            CPU_SET(i, &one);
+    MUST(!sched_setaffinity(0, sizeof one, &one));
+    other = fork();
+    context = rig_device();
+    cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+    MUST(cq);
+    if (!other) {
+        MUST(read(ready[0], &c, 1) == 1);
+        for (;;)
+            polls(cq, 1000);
+    }
+    polls(cq, 1000); /* another test's program may have polled there last */
+    printf("%u ", polls(cq, 100000));
+    MUST(write(ready[1], &c, 1) == 1);
+    usleep(100000);
+    printf("%u ", polls(cq, 100000));
+    kill(other, SIGKILL);
+    waitpid(other, NULL, 0);
+    polls(cq, 1000);
+    printf("%u\n", work(ibv_alloc_pd(context), cq));
+    return 0;
+}
