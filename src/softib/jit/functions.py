@@ -55,7 +55,7 @@ class Kernel:
             if self.steps is not None:
                 from softib.jit import interpreted
 
-                if interpreted.affordable(self, args):
+                if interpreted.is_small(self, args):
                     return interpreted.run(self, args)
             entry = self.dispatcher()
         try:

@@ -66,7 +66,7 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
                 mads64[r, DATA_AT // 8 + i] = data[source, i]
 
 
-@kernel(_nrt=False, steps=lambda mads, first: 3 * len(mads))
+@kernel(_nrt=False, steps=lambda mads, first: 2 * len(mads))
 def stamp_tids(mads, first):
     """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian."""
     for r in range(mads.shape[0]):

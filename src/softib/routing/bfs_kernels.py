@@ -58,7 +58,7 @@ def all_hops(first, peer, use, hops):
             break
 
 
-@kernel(steps=lambda first, peer, down, order, hops, is_down: len(peer) * len(first) // 5)
+@kernel(steps=lambda first, peer, down, order, hops, is_down: len(peer) * len(first) // 8)
 def legal_hops(first, peer, down, order, hops, is_down):
     """Up*/down* distances: first as many links up as it likes, then only down.
 

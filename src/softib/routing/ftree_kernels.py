@@ -11,7 +11,11 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel
+@kernel(
+    steps=lambda first, peer, reverse, rank, place, leaf, keep, load, chain: (
+        len(leaf) * (len(peer) // len(rank)) ** 2 // 4
+    )
+)
 def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
     """The main path of each destination in turn: from its leaf the least-loaded link up, to the top.
 
@@ -170,7 +174,7 @@ def _take(found, count, load):
     return best
 
 
-@kernel(steps=lambda table, lids, lft: table.size)
+@kernel(steps=lambda table, lids, lft: table.size // 2)
 def scatter(table, lids, lft):
     """``lft[s, lids[d]] = table[d, s]`` in tiles that fit a cache."""
     dests, n = table.shape

@@ -126,7 +126,7 @@ def least_loaded(legal, dests, resume, lft):
                     k += 1
 
 
-@kernel(steps=lambda legal, dests, resume, lft: 5 * len(lft) * len(dests.lid), rows=True)
+@kernel
 def least_loaded_lmc(legal, dests, system, lft):
     """As :func:`least_loaded` for LMC > 0: the LIDs of one port spread over systems, then switches, then cables.
 

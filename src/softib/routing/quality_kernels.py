@@ -7,7 +7,7 @@ from softib.jit import kernel
 from softib.routing.verify_kernels import load_tile
 
 
-@kernel
+@kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 2 * len(cas) * len(dest_lid), rows=True)
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
     """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) but its own.
 

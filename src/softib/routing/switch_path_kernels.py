@@ -6,7 +6,7 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel(steps=lambda first, peer, hops, out: len(peer) * len(first))
+@kernel(steps=lambda first, peer, hops, out: len(peer) * len(first) // 3)
 def lowest_neighbour(first, peer, hops, out):
     """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 where there is none.
 
@@ -23,7 +23,7 @@ def lowest_neighbour(first, peer, hops, out):
                     out[s, t] = e
 
 
-@kernel
+@kernel(steps=lambda links, via, end_switch, end_lid, end_lmc, end_port, cable, lft: 2 * len(lft) * len(end_lid))
 def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
     """Entries of all LIDs: on switch ``s`` towards the switch that link ``via[s, t]`` leads to, over its cables in turn.
 
