@@ -111,7 +111,7 @@ def _numbers(views: bool) -> Any:
 
         return new
 
-    named = {name: getattr(np, name) for name in [*NARROW.split(), "uint64"]}
+    named = {name: getattr(np, name) for name in [*NARROW.split(), "uint64", "argsort"]}
     return types.SimpleNamespace(
         int64=int, **named, **{name: allocator(getattr(np, name)) for name in ALLOCATORS.split()}
     )
