@@ -79,7 +79,7 @@ def _add_paths(c, vl_state, paths, source, target, waits, count):
     return count
 
 
-@kernel(steps=lambda c, vl_state, paths, number, wanted, layer, path, fresh: 4 * layer.size)
+@kernel
 def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
     """Put on layer ``number`` every path whose ``layer`` is ``wanted``, one after the other, that closes no cycle on it.
 
@@ -90,8 +90,7 @@ def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
     node, state = np.empty(n, np.int32), np.empty(n, np.uint8)
     for j in range(paths.lid.shape[0]):
         lid, target = paths.lid[j], paths.target[j]
-        for s in range(n):
-            state[s] = UNTRIED
+        state[:] = UNTRIED
         state[target] = PLACED
         for i in range(paths.source.shape[0]):
             if layer[i, j] != wanted:
