@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.analysis.simulation.replayed import replayed
+from softib.analysis.simulation.replay import replay
 from softib.sim.fluid import run
 from softib.sim.messages import Opcode
 from softib.sim.paths import Plane
@@ -109,7 +109,7 @@ def test_layers_agree_on_ranks_of_one_host():
     made, ended = on_hosts(s, star(2), [0], 2, **cost)
     fluid = run(Plane(star(2)), made, judge=False).arrived_ps[ended]
     host = np.full(2, hosts_of(star(2)).end[0])
-    assert fluid.tolist() == replayed(Plane(star(2)), s, host, Overheads(**cost)).outcome.ended_ps.tolist()
+    assert fluid.tolist() == replay(Plane(star(2)), s, host, Overheads(**cost)).outcome.ended_ps.tolist()
 
 
 @pytest.mark.parametrize(("octets", "more"), [(28, 0), (29, 70), (92, 70), (93, 70 + 30)])

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from softib.analysis.simulation.causes import BusyPort
     from softib.analysis.simulation.flows import Victims
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
     from softib.api.simulation.result import Simulation
     from softib.sim.fluid_phases import Phases
 
@@ -19,7 +19,7 @@ __all__ = ["as_json", "busy_port", "jobs", "messages", "over_time", "phases", "p
 SLOWEST = 10
 
 
-def messages(run: Simulated) -> dict[str, Any]:
+def messages(run: RunResult) -> dict[str, Any]:
     """One row a message; times in µs, NaN where they did not happen."""
     m, o = run.messages, run.outcome
     return {
@@ -29,7 +29,7 @@ def messages(run: Simulated) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def jobs(run: Simulated) -> dict[str, Any]:
+def jobs(run: RunResult) -> dict[str, Any]:
     """One row a job."""
     found = run.job_times()
     return {
@@ -39,7 +39,7 @@ def jobs(run: Simulated) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def ports(run: Simulated) -> dict[str, Any]:
+def ports(run: RunResult) -> dict[str, Any]:
     """One row a port that sent or received; ``load`` is the share of the run in which its link was busy."""
     f, c = run.fabric, run.outcome.counters
     rows = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
@@ -58,7 +58,7 @@ def phases(found: Phases) -> dict[str, Any]:
     return {"shift": found.shifts, "took_us": found.took_ps / 1e6, "most_flows": found.most}
 
 
-def busy_port(run: Simulated, p: BusyPort) -> dict[str, Any]:
+def busy_port(run: RunResult, p: BusyPort) -> dict[str, Any]:
     """One port as JSON."""
     return {
         "port": p.place, "peer": p.peer, "gbps": p.gbps, "load": p.load, "bytes": p.octets, "vls": list(p.vls), "hop": p.hop,
@@ -68,7 +68,7 @@ def busy_port(run: Simulated, p: BusyPort) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _victims(run: Simulated, found: Victims) -> dict[str, Any]:
+def _victims(run: RunResult, found: Victims) -> dict[str, Any]:
     m = run.messages
     return {
         "messages": found.messages, "jobs": list(found.jobs), "worst": found.worst, "slowdown": found.slowdown,
@@ -77,7 +77,7 @@ def _victims(run: Simulated, found: Victims) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def over_time(run: Simulated) -> dict[str, Any]:
+def over_time(run: RunResult) -> dict[str, Any]:
     """The samples of a run as figures; empty where there are none."""
     from softib.analysis.simulation.over_time import loads_of_ports, loads_of_tiers, queues_of_ports
 
@@ -167,7 +167,7 @@ def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
+def _jobs(s: Simulation, run: RunResult) -> list[dict[str, Any]]:
     """Jobs with percentiles of their latencies, and what each does alone where that was run."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
     from softib.workloads.gpu_figures import gpu_figures
@@ -184,7 +184,7 @@ def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
     return found
 
 
-def _ethernet(run: Simulated) -> dict[str, Any]:
+def _ethernet(run: RunResult) -> dict[str, Any]:
     """What an Ethernet run counted in all, and its longest queue."""
     found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
     names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
@@ -195,7 +195,7 @@ def _ethernet(run: Simulated) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _slowest(run: Simulated) -> list[dict[str, Any]]:
+def _slowest(run: RunResult) -> list[dict[str, Any]]:
     m, found = run.messages, []
     for i in run.slowest(SLOWEST).tolist():
         found.append({

@@ -11,7 +11,7 @@ from softib.api.shown import Suggests
 from softib.errors import InputError
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.replayed import Replayed
+    from softib.analysis.simulation.replay import ProgramRun
     from softib.workloads.jobs import Trace
 
 __all__ = ["Replay", "replay"]
@@ -20,7 +20,7 @@ __all__ = ["Replay", "replay"]
 class Replay(Suggests):
     """A program that ran on a fabric: ``operations`` (sends, receives, computations), ``messages``, ``bytes``, ``ranks``, ``simulated_us`` of virtual time, ``wall_s`` taken."""
 
-    def __init__(self, fabric: Fabric, found: Replayed, engine: str, wall_s: float):
+    def __init__(self, fabric: Fabric, found: ProgramRun, engine: str, wall_s: float):
         from softib.workloads.schedule.schedule import Kind
 
         self.fabric, self._found, self.engine, self.wall_s = fabric, found, engine, wall_s
@@ -72,7 +72,7 @@ def replay(
     from dataclasses import replace
 
     from softib.analysis.routed import check_choice, routed
-    from softib.analysis.simulation.replayed import replayed
+    from softib.analysis.simulation.replay import replay as replay_program
     from softib.sim.paths import Plane
     from softib.workloads.hosts import hosts_of, rows_of
     from softib.workloads.patterns import overheads_of
@@ -96,16 +96,17 @@ def replay(
         else program_of(job, len(rows))
     )
     host = hosts.end[place(schedule, rows, job.ranks_per_host)]
-    found = replayed(plane, schedule, host, overheads_of(job))
+    found = replay_program(plane, schedule, host, overheads_of(job))
     return Replay(fabric, found, made.part.tables or made.part.engine, time.perf_counter() - began)
 
 
 def _job(text: str, options: Mapping[str, Any]) -> Trace:
     """The trace's options. Raises :class:`InputError` for a workload that is no trace."""
-    from softib.workloads.jobs import PATTERNS, Trace
+    from softib.workloads.jobs import Trace
+    from softib.workloads.registry import patterns
     from softib.workloads.workload import job_of, parse
 
-    is_file = text.partition(":")[0].partition(",")[0] not in PATTERNS and "," not in text
+    is_file = text.partition(":")[0].partition(",")[0] not in patterns() and "," not in text
     job = parse(text).jobs[0] if not is_file else job_of("trace", {"file": text, **options}, text)
     if not isinstance(job, Trace):
         raise InputError(f"{text} is no trace; the loggops layer runs programs")

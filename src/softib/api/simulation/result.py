@@ -15,7 +15,7 @@ from softib.errors import InputError, UnknownName
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
     from softib.api.graph import Drawing
 
 __all__ = ["Simulation"]
@@ -122,7 +122,7 @@ class Simulation(Suggests):
 
     @cached_property
     def _failures(self) -> dict[str, Any]:
-        from softib.analysis.simulation.failing import figures
+        from softib.analysis.simulation.failures import figures
 
         run = self._run
         return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
@@ -289,7 +289,7 @@ class Simulation(Suggests):
         return Drawing(styled(svg))
 
     @property
-    def _details(self) -> Simulated:
+    def _details(self) -> RunResult:
         if self._run is None:
             raise InputError("phases with barriers have no messages of their own; run the workload without barrier")
         return self._run

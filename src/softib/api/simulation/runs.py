@@ -14,8 +14,8 @@ from softib.errors import InputError
 
 if TYPE_CHECKING:
     from softib.analysis.routed import Routed
-    from softib.analysis.simulation.simulated import Simulated
-    from softib.analysis.simulation.watched import Ask
+    from softib.analysis.simulation.result import RunResult
+    from softib.analysis.simulation.run import Recording
     from softib.sim.fluid_phases import Phases
     from softib.sim.paths import Scale
     from softib.workloads.workload import Workload
@@ -32,7 +32,7 @@ class Record:
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
     whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be
     asked about; a name that is none is refused before the run. ``progress`` is called while the run goes on.
-    ``cores``: processors for the packet layer (0: all), with the same result. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
+    ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
     ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
 
     samples: bool | str = False
@@ -40,7 +40,6 @@ class Record:
     trace: str | int | None = None
     counters: Sequence[str] = ()
     progress: Progress | None = field(default=None, compare=False)
-    cores: int = 1
     queue_pairs: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,7 +50,7 @@ class Record:
 class Made:
     """One run: ``run`` or ``phases``, the fabric that it took, seconds of the layer, who made the tables."""
 
-    run: Simulated | None
+    run: RunResult | None
     phases: Phases | None
     fabric: Fabric
     wall_s: float
@@ -79,7 +78,7 @@ class Runs:
         from dataclasses import replace
 
         from softib.analysis.routed import routed
-        from softib.analysis.simulation.run import simulated
+        from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.ethernet_options import network_of
 
@@ -105,35 +104,39 @@ class Runs:
             options |= network_of(changed["network"])
         network = changed.get("network", "infiniband").partition(",")[0]
         options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
-        if self.layer == "packet":
-            options["cores"] = self.record.cores
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
         began = time.perf_counter()
         if self.work.phased is not None:
             phases = self._phases(found, scale_of(changed))
             return Made(None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
-        run = simulated(
-            found, work, self.layer, engine=named, seed=self.seed, options=options, progress=self.record.progress,
-            ask=replace(self._ask(found.fabric, changes is None, changed.get("vl") == "jobs"), scale=scale_of(changed)),
-        )  # fmt: skip
+        recording = self._recording(found.fabric, changes is None, changed.get("vl") == "jobs")
+        run = run_workload(
+            found,
+            work,
+            self.layer,
+            engine=named,
+            seed=self.seed,
+            options=options,
+            progress=self.record.progress,
+            recording=replace(recording, scale=scale_of(changed)),
+        )
         run.outcome.wall_s = time.perf_counter() - began
         return Made(run, None, shown, run.outcome.wall_s, named)
 
-    def alone(self, run: Simulated, job: int) -> Simulated:
+    def alone(self, run: RunResult, job: int) -> RunResult:
         """One job of ``run`` without the others, on the same tables."""
-        from softib.analysis.simulation.run import run_messages
-        from softib.analysis.simulation.watched import Ask
+        from softib.analysis.simulation.run import Recording, run_messages
 
         made = run.messages.only(run.messages.job == job)
-        return run_messages(run, made, self.layer, Ask(), self.record.progress)
+        return run_messages(run, made, self.layer, Recording(), self.record.progress)
 
-    def _ask(self, fabric: Any, recorded: bool, apart: bool) -> Ask:
+    def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
         from softib.analysis.simulation.counters import named_port
-        from softib.analysis.simulation.watched import Ask
+        from softib.analysis.simulation.run import Recording
 
         if not recorded:
-            return Ask(jobs_apart=apart)
+            return Recording(jobs_apart=apart)
         r = self.record
         for name in r.counters:
             named_port(fabric, name)
@@ -145,11 +148,11 @@ class Runs:
             raise InputError("the static layer has no clock, so nothing changes over time; take layer fluid or packet")
         interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
-        return Ask(bool(r.samples), interval, ports, r.trace, apart)
+        return Recording(bool(r.samples), interval, ports, r.trace, apart)
 
     def _phases(self, found: Routed, scale: Scale) -> Phases:
         """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
-        from softib.analysis.simulation.phased import phased
+        from softib.analysis.simulation.phases import phases_of
 
         job = self.work.phased
         assert job is not None
@@ -167,7 +170,7 @@ class Runs:
             raise InputError(
                 f"{self.work.name}: only the packet layer knows faults at a time, and it no barriers; leave faults out"
             )
-        return phased(found, job.size, scale, self.record.progress)
+        return phases_of(found, job.size, scale, self.record.progress)
 
 
 def port_row(fabric: Any, place: str) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of, machine
-from softib.workloads.patterns import Part
+from softib.workloads.pattern import JobMessages
 from softib.workloads.schedule.messages import part_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.nd
     return rows[host * rails], rows[host[:, None] * rails + (first[:, None] + rail) % rails]
 
 
-def mpi_part(job: Mpi, rows: np.ndarray) -> Part:
+def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
     """The messages of ``job`` on the hosts ``rows``. Raises :class:`InputError` for more ranks than these take, and for what is not MPI's to choose."""
     what = str(getattr(job, "pattern", "mpi"))
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
@@ -60,7 +60,7 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> Part:
     return part
 
 
-def _sharp(job: Mpi, rows: np.ndarray, collective: str) -> Part:
+def _sharp(job: Mpi, rows: np.ndarray, collective: str) -> JobMessages:
     """An all-reduce by the switches (packet layer). The library posts one operation of at most :data:`SHARP_PAYLOAD` octets after another, each of
     which takes its processor."""
     if collective != "allreduce" or job.ranks_per_host > 1 or job.iterations > 1:
@@ -68,4 +68,4 @@ def _sharp(job: Mpi, rows: np.ndarray, collective: str) -> Part:
     operations = -(-job.size // SHARP_PAYLOAD)
     none = np.zeros(0, np.int64)
     start = round(operations * machine(job.machine)["sharp_operation"] * 1000)
-    return Part(none, none, none, none, start_ps=start, reduces=rows, name="mpi-allreduce sharp")
+    return JobMessages(none, none, none, none, start_ps=start, reduces=rows, name="mpi-allreduce sharp")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from softib.sim.outcome import Outcome
     from softib.workloads.workload import Workload
 
-__all__ = ["JobTimes", "Simulated", "names_of"]
+__all__ = ["JobTimes", "RunResult", "names_of"]
 
 ETHERNET_OVERHEAD = 24.0
 """Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
@@ -40,10 +40,10 @@ class JobTimes:
 
 
 @dataclass
-class Simulated:
+class RunResult:
     """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
-    ``failures``: what failed meanwhile, and what the manager did; ``of_tables``: why another engine than the one that was asked for made the tables,
-    and which hosts they do not know."""
+    ``failures``: what failed meanwhile, and what the manager did. ``of_tables``: why another engine than the requested one made the
+    tables, and which hosts they do not know; ``of_workload``: what the jobs take for granted."""
 
     plane: Plane
     hosts: Hosts
@@ -53,10 +53,15 @@ class Simulated:
     outcome: Outcome
     engine: str
     seed: int
-    notes: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     failures: FailureRun | None = None
     of_tables: tuple[str, ...] = ()
+    of_workload: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the run: of its tables, its workload and its outcome."""
+        return [*self.of_tables, *self.of_workload, *self.outcome.notes]
 
     @property
     def fabric(self) -> Fabric:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from softib.analysis.routed import Routed, from_engine
-from softib.analysis.simulation.messages import with_stated_sls
-from softib.analysis.simulation.phased import phased
+from softib.analysis.simulation.phases import phases_of
 from softib.errors import InputError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.topologies.registry import generate
+from softib.scenario.managed_messages import with_stated_sls
 from softib.sim import fluid
 from softib.sim.fluid_phases import phase
 from softib.sim.paths import Plane, Scale
@@ -35,7 +35,7 @@ def by_messages(found: Routed, scale: Scale | None = None) -> list[int]:
 @pytest.mark.parametrize("scale", [Scale(bandwidth=2), Scale(latency=3), Scale(congestion=2), Scale(0.5, 0.5, 3)])
 def test_a_what_if_scales_phases(scale):
     found = up()
-    assert phased(found, SIZE, scale).took_ps.tolist() == by_messages(found, scale) != by_messages(found)
+    assert phases_of(found, SIZE, scale).took_ps.tolist() == by_messages(found, scale) != by_messages(found)
 
 
 def test_one_sl_for_all_and_sls_by_pair():
@@ -44,7 +44,7 @@ def test_one_sl_for_all_and_sls_by_pair():
     ends = len(found.graph.end_lid)
     for sls in (np.full((ends, ends), 2), np.random.default_rng(1).integers(0, 4, (ends, ends))):
         stated = replace(found, path_sl=sls.astype(np.uint8), subnet=None)
-        phases = phased(stated, SIZE)
+        phases = phases_of(stated, SIZE)
         assert phases.took_ps.tolist() == by_messages(stated)
         assert (phases.enumerated == HOSTS - 1) == (len(np.unique(sls)) > 1)
 
@@ -54,4 +54,4 @@ def test_hosts_that_share_no_partition_are_refused(tmp_path):
     file = tmp_path / "partitions.conf"
     file.write_text("Default=0x7fff,ipoib:ALL=limited,SELF=full;\n")
     with pytest.raises(InputError, match="share no partition"):
-        phased(up({"partitions": str(file)}), SIZE)
+        phases_of(up({"partitions": str(file)}), SIZE)

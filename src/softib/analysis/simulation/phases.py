@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.analysis.simulation.messages import stated_sls
 from softib.errors import InputError
+from softib.scenario.managed_messages import stated_sls
 from softib.sim.fluid_phases import Phases, shift_phases
 from softib.sim.paths import Plane, Scale
 
 if TYPE_CHECKING:
     from softib.analysis.routed import Routed
 
-__all__ = ["phased"]
+__all__ = ["phases_of"]
 
 AT_ONCE = 1 << 20
 """Pairs whose SLs are asked for together."""
 
 
-def phased(
+def phases_of(
     found: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
     """:func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``found``, each pair on the SL that its manager states.

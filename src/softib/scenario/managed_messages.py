@@ -1,27 +1,54 @@
-"""What a workload's messages get from the fabric's manager before they run: service levels, multicast groups, trees of aggregation nodes."""
+"""What the subnet manager decides about messages before they are sent: service levels, multicast groups, trees of aggregation nodes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from softib.errors import InputError, SoftibError
-from softib.scenario.path_records import NO_RECORD
+from softib.scenario.path_records import NO_RECORD, path_record_sls
 from softib.sim.messages import PATH_SL
+from softib.sim.socket_reads import without_reads
 
 if TYPE_CHECKING:
-    from softib.analysis.routed import Routed
+    from collections.abc import Callable
+
+    from softib.fabric.model import Fabric
+    from softib.routing.graph import SwitchGraph
+    from softib.scenario.bring_up import BringUp
     from softib.sim.messages import Messages
     from softib.sim.paths import Plane
+    from softib.sm.config import SmConfig
 
-__all__ = ["MAX_SL", "stated_sls", "with_groups", "with_reductions", "with_stated_sls"]
+__all__ = ["MAX_SL", "Managed", "managed_messages", "stated_sls", "with_stated_sls"]
 
 MAX_SL = 15
 
 
-def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
+class Managed(Protocol):
+    """A fabric with tables, and who answers for its paths; members as in :class:`softib.analysis.routed.Routed`."""
+
+    fabric: Fabric
+    graph: SwitchGraph
+    path_sl: np.ndarray | None
+    subnet: BringUp | None
+    config: SmConfig | None
+    ask_sls: Callable[[np.ndarray, np.ndarray], np.ndarray] | None
+
+
+def managed_messages(found: Managed, plane: Plane, made: Messages, layer: str, network: str) -> Messages:
+    """Return ``made`` as ``layer`` sends it on ``found``: with the messages of its all-reduces, the SLs of its paths and the MLIDs of its
+    groups; over TCP (``network``) without READs. Raises :class:`InputError` where the manager has no answer."""
+    made = _with_reductions(found, plane, made, layer)
+    if network == "tcp":
+        made = without_reads(made)
+    made = with_stated_sls(found, plane, made)
+    return _with_groups(found, plane, made, layer)
+
+
+def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
     """``made`` with the SLs that the manager of ``found`` states for their paths, where they name none themselves. Raises :class:`InputError` for messages that it has no path
     for."""
     asks = made.sl == PATH_SL
@@ -39,7 +66,7 @@ def with_stated_sls(found: Routed, plane: Plane, made: Messages) -> Messages:
     return replace(made, sl=sl if found.path_sl is not None else np.maximum(sl, 0).astype(np.int8))
 
 
-def stated_sls(found: Routed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     """SLs (int8) that the manager of ``found`` states for the paths between end ports ``source`` and ``target`` (rows as in messages): those of its path records, the
     engine's, or what the subnet administration of a running fabric says (:data:`PATH_SL` where only an engine's table has none). None where nobody states one.
 
@@ -67,16 +94,14 @@ def stated_sls(found: Routed, plane: Plane, source: np.ndarray, target: np.ndarr
     return np.asarray(stated, np.int8)[row]
 
 
-def _by_records(found: Routed) -> bool:
+def _by_records(found: Managed) -> bool:
     """Is our own administration asked, path by path?"""
     config = found.config
     return found.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
 
 
-def _recorded(found: Routed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
+def _recorded(found: Managed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
     """SLs (int16) of the path records between ports, :data:`NO_RECORD` where there is none; None where a running fabric's administration does not say."""
-    from softib.scenario.path_records import path_record_sls
-
     if found.ask_sls is None or _by_records(found):
         assert found.subnet is not None
         return path_record_sls(found.subnet, source, target)
@@ -87,7 +112,7 @@ def _recorded(found: Routed, source: np.ndarray, target: np.ndarray) -> np.ndarr
         return None
 
 
-def _of_table(found: Routed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _of_table(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """The SLs that an engine gives paths."""
     table = found.path_sl
     assert table is not None
@@ -103,7 +128,7 @@ def _of_table(found: Routed, plane: Plane, source: np.ndarray, target: np.ndarra
     return np.where(usable, stated, PATH_SL).astype(np.int8)
 
 
-def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
+def _with_groups(found: Managed, plane: Plane, made: Messages, layer: str) -> Messages:
     """``made`` with the MLIDs of its multicast groups, which the manager of ``found`` makes when their members join.
 
     Raises :class:`InputError` for another layer than the packet layer, and for a fabric whose tables our manager did not write.
@@ -121,7 +146,7 @@ def with_groups(found: Routed, plane: Plane, made: Messages, layer: str) -> Mess
     return replace(made, groups=joined_groups(found.subnet, plane.ends, made))
 
 
-def with_reductions(found: Routed, plane: Plane, made: Messages, layer: str) -> Messages:
+def _with_reductions(found: Managed, plane: Plane, made: Messages, layer: str) -> Messages:
     """``made`` with the messages of its all-reduces over the trees that aggregation nodes hold: pieces in the packet layer, streams in the others. Raises
     :class:`InputError` where no tree joins the hosts."""
     if not made.reductions:

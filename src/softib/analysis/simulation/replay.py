@@ -15,11 +15,11 @@ from softib.workloads.schedule.schedule import Schedule, meetings
 if TYPE_CHECKING:
     from softib.sim.paths import Plane
 
-__all__ = ["Replayed", "replayed"]
+__all__ = ["ProgramRun", "replay"]
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ProgramRun:
     """``schedule`` with its ranks on ``host`` (rows of end ports), and when its operations ended."""
 
     schedule: Schedule
@@ -34,7 +34,7 @@ class Replayed:
         return found
 
 
-def replayed(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Replayed:
+def replay(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> ProgramRun:
     """Run ``s``. Raises :class:`InputError` as :func:`~softib.workloads.schedule.messages.part_of` does, with rank and operation."""
     s.check_values()
     meets = meetings(s)
@@ -58,4 +58,4 @@ def replayed(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Re
         raise InputError(
             f"{s.name}: {s.where(i)}: it waits for ever: for itself, by way of what it requires or of other ranks"
         )
-    return Replayed(s, host, outcome)
+    return ProgramRun(s, host, outcome)
