@@ -68,7 +68,8 @@ class Recording:
         from softib.sim.packet import PacketOptions
 
         plane = of.plane
-        ports, rows = _with_peers(plane, self.ports), ()
+        ports = _with_peers(plane, self.ports)
+        rows: tuple[int, ...] = ()
         if self.trace is not None:
             row = message_row(self.trace, names_of(plane, of.hosts), m)
             on_path = laid.port[laid.channel[laid.first[row] : laid.first[row + 1]]] >> 4
