@@ -19,7 +19,7 @@ APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(a
 	hazards.py record_engine.py write_fastpath.py)
 # What computes runs two at a time, a file each, in the order of tests/conftest.py: kernels that both need are compiled once (softib.jit),
 # and the largest early, while the other worker computes what does not need them. (Left alone, files with the most tests come first.)
-PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
+PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS),$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
 # Programs on running fabrics mostly wait: more of them than there are cores.
 AT_ONCE := 3
@@ -121,15 +121,18 @@ ready:
 	@$(MAKE) --no-print-directory -j2 -Oline stock-tools preload web lint types contracts
 
 # Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. A few that fail beside others
-# run once more, alone (docs/decisions/0013). Tests leave nothing behind: what is found in their temporary folder afterwards fails the run too.
+# run once more, alone (docs/decisions/0013). Tests leave nothing behind: files in their temporary folder fail the run too, and what else
+# tests/__leftovers__.py finds, in CI also in /dev/shm, the checkout and the home directory.
 test: ready
-	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; \
+	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; before=$$TMPDIR.before; \
 	pytest="$(BIN)/pytest -q --cache-clear --basetemp=$$TMPDIR/p"; \
 	alone() { [ $$? = 1 ] && $(BIN)/python -m tests.__alone__ --basetemp=$$TMPDIR/p; }; \
+	$(BIN)/python -m tests.__leftovers__ $$before; \
 	echo "== tests that compute"; $$pytest $(PURE) || alone || code=1; \
 	echo "== tests on running fabrics"; \
 	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || alone || code=1; \
-	rm -rf $$TMPDIR/p; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
+	$(BIN)/python -m tests.__leftovers__ $$before || code=1; \
+	rm -rf $$TMPDIR/p $$before; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
 	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
 

@@ -10,6 +10,7 @@ from softib.diags.finding import Severity
 from softib.errors import InputError
 from softib.fabric.faults.inject import remove_cable, slow_link
 from softib.fabric.faults.kinds import FAULTS, random_fault
+from softib.fabric.formats.base import Problem
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from tests.extent import extent
@@ -134,8 +135,8 @@ def test_makers_names_shared_by_hundreds_are_one_finding() -> None:
 
 def test_problems_of_the_reader_are_one_finding() -> None:
     fabric = generate("ring", switches=8)
-    (found,) = check(fabric, problems=["f:3: bad", "f:4: bad"])
-    assert found.code == "unreadable-records" and "f:3: bad" in found.message
+    (found,) = check(fabric, problems=[Problem("f", 3, "bad"), Problem("f", 4, "bad")])
+    assert found.code == "unreadable-records" and "line 3: bad" in found.message and found.evidence["problems"] == 2
 
 
 def test_the_worst_comes_first_and_the_order_is_the_same_every_time() -> None:

@@ -125,12 +125,11 @@ def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
-    """Unreadable records on stderr, at most ``limit`` of them and how many more there are."""
-    every = list(problems)
-    for problem in every[:limit]:
-        click.echo(shown(f"softib: {problem}"), err=True)
-    if len(every) > limit:
-        click.echo(f"softib: … and {len(every) - limit} more records with problems (--json lists all)", err=True)
+    """Unreadable records on stderr, in at most ``limit`` lines and one on how many more there are."""
+    from softib.render.problems import problem_lines
+
+    for line in problem_lines(problems, limit):
+        click.echo(shown(f"softib: {line}"), err=True)
 
 
 def print_notice(text: str) -> None:

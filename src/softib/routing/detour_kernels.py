@@ -37,11 +37,12 @@ def copy_paths(links, routes, kept):
 
 
 @kernel
-def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
+def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, whole_paths, left):
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their order.
 
     A switch takes a link to one that has an entry where the links wait for each other already, the one with the least ``load`` (int64[links]: LIDs of CAs that
     were so given to a link); where none does, one whose dependency closes no cycle. ``part`` int[n]: switches that cables join have the same number.
+    ``whole_paths``: False where the entries that are there make no dependency that is not in ``vl_state`` yet; True: those on the rest of a path count, too.
     ``left`` int64[2] counts pairs of a switch and a LID that stay without one, and those of them where the switch has CAs; ``whole``: stop
     at the first destination that has one.
     """
@@ -88,10 +89,10 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
                 u = past[i]
                 a = before[u]
                 v = peer[a]
-                if u != target and taken[u] < 0 and _waits(c, vl_state, a, v, target, taken):
+                if u != target and taken[u] < 0 and _waits(c, vl_state, a, v, target, taken, whole_paths):
                     settled = _settle(u, a, settled, order, taken)
             if last >= 0 and last != target and taken[last] < 0:
-                a = _least_loaded(c, vl_state, last, target, taken, load)
+                a = _least_loaded(c, vl_state, last, target, taken, load, whole_paths)
                 if a >= 0:
                     settled = _settle(last, a, settled, order, taken)
         head, tried = 0, 0
@@ -104,11 +105,13 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
                     continue
                 a = c.reverse[e]
                 if spreads:
-                    if not _waits(c, vl_state, a, v, target, taken):
+                    if not _waits(c, vl_state, a, v, target, taken, whole_paths):
                         continue
-                    a = _least_loaded(c, vl_state, u, target, taken, load)
+                    a = _least_loaded(c, vl_state, u, target, taken, load, whole_paths)
                 elif add_dependency(c, vl_state, a, taken[v]) == CYCLE:
                     vl_state.present[c.dep_first[a] + taken[v] - c.first[v]] = BLOCKED
+                    continue
+                elif whole_paths and not _add_rest(c, vl_state, v, target, taken):
                     continue
                 settled = _settle(u, a, settled, order, taken)
                 load[a] += not links.end_is_switch[end]
@@ -133,16 +136,33 @@ def _settle(u, a, settled, order, taken):
 
 
 @kernel
-def _waits(c, vl_state, a, v, target, taken):
-    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there?"""
-    return v == target or (taken[v] >= 0 and vl_state.present[c.dep_first[a] + taken[v] - c.first[v]] == ADDED)
+def _waits(c, vl_state, a, v, target, taken, whole_paths):
+    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there (``whole_paths``: to the target, by such alone)?"""
+    while v != target:
+        b = taken[v]
+        if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
+            return False
+        if not whole_paths:
+            break
+        a, v = b, c.peer[b]
+    return True
 
 
 @kernel
-def _least_loaded(c, vl_state, u, target, taken, load):
+def _add_rest(c, vl_state, v, target, taken):
+    """Add the dependencies of the path from ``v`` on; False where one closes a cycle."""
+    while v != target:
+        a, v = taken[v], c.peer[taken[v]]
+        if v != target and add_dependency(c, vl_state, a, taken[v]) == CYCLE:
+            return False
+    return True
+
+
+@kernel
+def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
     """The link of ``u`` with the least load that leads on; -1 where none does."""
     best = -1
     for a in range(c.first[u], c.first[u + 1]):
-        if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken):
+        if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken, whole_paths):
             best = a
     return best

@@ -29,7 +29,6 @@ from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import outcome_of, service_levels
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.parallel import merged
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig
 
@@ -95,7 +94,7 @@ def run_failures(
     clock.run(schedule, management, options.until_ps, progress)
     plane.faults.settle(plane.faults.marked(), clock.device_ps)
     outcome = _outcome(clock, schedule, management, messages, notes, before)
-    s = merged(clock.steps.states)
+    s = clock.steps.state
     dead = np.unique(paths.end[paths.dead()])
     mads = {
         "sent": int(s.mads[t.MADS_SENT]),
@@ -164,7 +163,7 @@ def _outcome(
 ) -> Outcome:
     """The outcome of the packets; ``before``: the fabric's counters when the run began."""
     steps, fabric = clock.steps, management.fabric
-    s = merged(steps.states)
+    s = steps.state
     late = [r.fault for r in schedule.records if not r.happened]
     if late:
         notes = (
@@ -173,7 +172,7 @@ def _outcome(
         )
     status = t.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
     status = t.TIME_OVER if status == t.MANAGED else status
-    outcome = outcome_of(steps.net, steps.states, messages, status, (*notes, *steps.notes))
+    outcome = outcome_of(steps.net, s, messages, status, notes)
     outcome.log = steps.log()
     if clock.samples is not None:
         vls = int(steps.net.opt[t.OPT_VLS])

@@ -34,7 +34,7 @@ class Record:
     the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
     whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be
     asked about; a name that is none is refused before the run. ``progress`` is called while the run goes on.
-    ``cores``: processors for the packet layer (0: all), with the same result. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
+    ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
     ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
 
     samples: bool | str = False
@@ -42,7 +42,6 @@ class Record:
     trace: str | int | None = None
     counters: Sequence[str] = ()
     progress: Progress | None = field(default=None, compare=False)
-    cores: int = 1
     queue_pairs: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -196,8 +195,6 @@ class Runs:
             options |= network_of(changed["network"])
         network = changed.get("network", "infiniband").partition(",")[0]
         options |= {} if network == "tcp" else packet_options(self.record.queue_pairs, self.layer)
-        if self.layer == "packet":
-            options["cores"] = self.record.cores
         shown = Fabric(replace(result, fabric=found.fabric), self.fabric.source)
         began = time.perf_counter()
         if self.work.phased is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +11,10 @@ from softib.fabric.model import Fabric
 from softib.foreign_text import shown
 from softib.input_files import shown_name
 
-__all__ = ["Problem", "Problems", "ReadResult"]
+__all__ = ["Problem", "Problems", "ReadResult", "alike"]
+
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\d+")
+"""What differs between records that are wrong in the same way: quoted text and numbers."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,14 @@ class Problem:
     def to_json(self) -> dict[str, Any]:
         """As ``--json`` prints it."""
         return {"file": self.file, "line": self.line, "reason": self.reason}
+
+
+def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
+    """Problems of one file that are wrong in the same way, together; both levels in the order found."""
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((problem.file, _PARTICULAR.sub("…", problem.reason)), []).append(problem)
+    return list(groups.values())
 
 
 class Problems(list[Problem]):

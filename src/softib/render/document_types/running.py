@@ -149,6 +149,8 @@ class FabricStatus(TypedDict):
     kernels: str
     bugs: int
     log: str
+    pace: bool
+    """What programs send takes the wire's time (softib up --pace)."""
     epoch: int
     shared_fabric: str
     sockname: str
@@ -163,6 +165,19 @@ class Status(TypedDict):
     fabrics: list[FabricStatus]
 
 
+class ExpectedErrors(TypedDict):
+    """What the bit errors of a link lead to, at the end that receives more of them."""
+
+    raw_ber: float
+    fec: str
+    """The code that corrects them, such as `RS(544,514)`; empty: none works at this speed."""
+    corrected_codewords_per_s: float
+    lost_codewords_per_s: float
+    symbol_errors_per_s: float
+    """Lost codewords; without a code, wrong symbols."""
+    post_fec_ber: float
+
+
 class Fault(TypedDict):
     """softib fault KIND --json: the link or node that was changed, or the faults that there are."""
 
@@ -171,6 +186,8 @@ class Fault(TypedDict):
     ports: NotRequired[list[str]]
     state: NotRequired[str]
     phys_state: NotRequired[str]
+    errors: NotRequired[ExpectedErrors]
+    """Of ber, attenuation and weak-laser."""
     node: NotRequired[str]
     power: NotRequired[bool]
     sys_guid: NotRequired[str]
