@@ -26,7 +26,7 @@ from softib.scenario.paths_in_use import PathsInUse
 from softib.sim.ends import end_ports
 from softib.sim.messages import Messages
 from softib.sim.outcome import Outcome
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.engine import outcome_of, service_levels
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
@@ -115,9 +115,9 @@ class _Run:
         self.steps, self.schedule, self.management = steps, schedule, management
         self.before = management.fabric.counters.copy()
         single = np.flatnonzero(messages.group == 0)  # a group's tree is not a path
-        q = steps.state.qp[steps.state.message[single, t.M_QP]]
-        lid = steps.state.message[single, t.M_LID]
-        self.paths = PathsInUse(management.fabric, steps.net, q[:, t.SRC], q[:, t.DST], lid)
+        q = steps.state.qp[steps.state.message["qp"][single]]
+        lid = steps.state.message["lid"][single]
+        self.paths = PathsInUse(management.fabric, steps.net, q["src"], q["dst"], lid)
         self.broken: list[np.ndarray] = []
         self.first_broken: list[int] = []
         self.paths_back: list[int] = []
@@ -133,7 +133,7 @@ class _Run:
             if self._sampled_until(next_ps, progress):
                 management.take(steps.now_ps)
                 continue
-            stands_still = steps.status == t.STUCK
+            stands_still = steps.status == constants.STUCK
             if management.idle and steps.in_network == 0 and (steps.left <= 0 or stands_still):
                 break
             if stands_still and management.idle and not self.schedule.waits:
@@ -149,9 +149,9 @@ class _Run:
         while self.sampler is not None and steps.left > 0 and self.sampler.next_ps < next_ps - 1:
             if steps.run_until(self.sampler.next_ps + 1, progress):
                 return True
-            if steps.status != t.TIME_OVER or steps.left <= 0:
+            if steps.status != constants.TIME_OVER or steps.left <= 0:
                 break
-            self.sampler.take(steps.state.count[:, t.XMIT_OCTETS], steps.state.vl[:, t.QUEUED])
+            self.sampler.take(steps.state.port["xmit_octets"], steps.state.vl["queued"])
         return steps.run_until(next_ps, progress)
 
     def _at(self, now_ps: int) -> None:
@@ -181,7 +181,7 @@ class _Run:
     def _cut_off(self, ends: np.ndarray) -> np.ndarray:
         """bool: end ports that no live link joins to the largest part of the fabric."""
         f = self.management.fabric
-        peer = self.steps.net.port[:, t.PEER].astype(np.int64)
+        peer = self.steps.net.port["peer"].astype(np.int64)
         ports = np.flatnonzero(peer >= 0)
         part = components(f.sizes.nodes, f.port_node[ports], f.port_node[peer[ports]])
         apart: np.ndarray = part[f.port_node[ends]] != np.bincount(part).argmax()
@@ -197,24 +197,24 @@ class _Run:
                 *notes,
                 f"{len(behind)} faults lie behind the end of the run, such as {behind[0].kind} of {behind[0].where}",
             )
-        status = t.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
-        status = t.TIME_OVER if status == t.MANAGED else status
+        status = constants.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
+        status = constants.TIME_OVER if status == constants.MANAGED else status
         outcome = outcome_of(steps.net, s, messages, status, notes)
         outcome.log = steps.log()
         if self.sampler is not None:
-            vls = int(steps.net.opt[t.OPT_VLS])
-            outcome.samples = self.sampler.finish(outcome.end_ps, s.count[:, t.XMIT_OCTETS], s.vl[:, t.QUEUED], vls)
+            vls = int(steps.net.opt.vls)
+            outcome.samples = self.sampler.finish(outcome.end_ps, s.port["xmit_octets"], s.vl["queued"], vls)
         for name in fabric.counters.dtype.names or ():
             outcome.counters[name] += fabric.counters[name] - np.minimum(self.before[name], fabric.counters[name])
-        outcome.counters["vl15_dropped"] += s.smi[:, t.SMI_DROPPED].astype(np.uint64)
+        outcome.counters["vl15_dropped"] += s.smi["dropped"].astype(np.uint64)
         ends = np.unique(self.paths.end[self.paths.broken()])
         mads = {
-            "sent": int(s.mads[t.MADS_SENT]), "lost": int(s.mads[t.MADS_LOST]), "answered": self.management.answered,
-            "vl15_dropped": int(s.smi[:, t.SMI_DROPPED].sum()), "traps_sent": self.management.traps.counts.sent,
+            "sent": int(s.mads.sent), "lost": int(s.mads.lost), "answered": self.management.answered,
+            "vl15_dropped": int(s.smi["dropped"].sum()), "traps_sent": self.management.traps.counts.sent,
         }  # fmt: skip
         engine = station.sm.routing.engine if station and station.sm.routing else ""
         return FailureRun(
             outcome, self.schedule.records, self.management.milestones, s.resent[: len(messages)].copy(),
             self.first_broken, self.paths_back, ends[self._cut_off(ends)], mads, engine, station.port if station else -1,
-            int(s.count[:, t.INACTIVE].sum()), int(s.smi[:, t.SMI_CUT].sum()),
+            int(s.port["inactive"].sum()), int(s.smi["cut"].sum()),
         )  # fmt: skip

@@ -20,7 +20,6 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.mad.transactor import NEVER_PS
-from softib.sim.packet import tables as t
 from softib.sim.packet.stepping import PacketSteps
 
 __all__ = ["OF_NODE", "FaultRecord", "FaultSchedule", "TimedFault"]
@@ -133,7 +132,7 @@ class FaultSchedule:
 
 
 def _lost(steps: PacketSteps) -> tuple[int, int]:
-    return int(steps.state.smi[:, t.SMI_CUT].sum()), int(steps.state.count[:, t.INACTIVE].sum())
+    return int(steps.state.smi["cut"].sum()), int(steps.state.port["inactive"].sum())
 
 
 def _limit(fault: TimedFault) -> tuple[int | None, int | None]:
