@@ -9,6 +9,7 @@ import numpy as np
 from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
 from softib.fabric.model import Fabric
+from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 from softib.routing.quality import Balance, balance
 from softib.routing.verify import Pairs, Proof, verify
@@ -28,7 +29,7 @@ def judge(
     notes = [*(notes or [])]
     if proof.switch_loop is not None:
         which = "between switches" if proof.among_switches else "to and from switches"
-        notes.append(f"packets {which} alone make a credit loop of {len(proof.switch_loop)} channels")
+        notes.append(f"packets {which} alone make a credit loop of {counted(len(proof.switch_loop), 'channel')}")
     part = part_of(fabric, graph, proof, engine, origin, notes)
     part.ports_without_lid = _ports_without_lid(fabric, graph)
     _add_balance(part, fabric, graph, even)
@@ -49,7 +50,9 @@ def _add_balance(part: RoutingPart, fabric: Fabric, graph: SwitchGraph, found: B
         text = f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
         part.facts.append(("All-to-all paths on links", text))
     if found.unused:
-        part.facts.append(("Switch links that no path uses", f"{found.unused:,} of {len(found.paths):,} directions"))
+        part.facts.append(
+            ("Switch links that no path uses", f"{found.unused:,} of {counted(len(found.paths), 'direction')}")
+        )
     part.more["balance"] = {
         "paths_most": found.most,
         "paths_mean": found.mean,

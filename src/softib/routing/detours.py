@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
 from softib.routing.credit_loops import allowed_dependencies, dependencies_of, lists_of
 from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
 from softib.routing.graph import SwitchGraph
@@ -61,7 +62,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
         return False
     if left:
         notes.append(
-            f"{left} pairs of a switch and a LID have no path without a credit loop, {of_cas} of them from switches with CAs"
+            f"{counted(left, 'pair')} of a switch and a LID have no path without a credit loop, {of_cas} of them from switches with CAs"
         )
     if count and not of_cas:
         notes.append(f"{count} (CA switch, switch) pairs have no legal way in the tree; routed down and up again")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
@@ -38,7 +39,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     cas = np.flatnonzero(~graph.end_is_switch)
     found = place_paths(graph, lft, cas, options.data_vls)
     if found.used > options.data_vls:
-        why = f"paths need more than the {options.data_vls} data VL(s) there are"
+        why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
         return by_minhop(graph, options, "dfsssp", why)
     path_sl = np.zeros((graph.n_switches, len(graph.end_lid)), np.uint8)
     path_sl[np.ix_(found.source, cas)] = np.where(found.layer == NO_LAYER, 0, found.layer)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.routing.detours import without_switch_loops
 from softib.routing.dor import first_links
 from softib.routing.engine import RouteOptions, Routing
@@ -42,7 +43,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
             break
     found, lft = _better(graph, tried)
     if found.used > options.data_vls:
-        why = f"paths need more than the {options.data_vls} data VL(s) there are"
+        why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
         return by_minhop(graph, options, "lash", why)
     if found.used == 1 and (free := without_switch_loops(graph, lft)) is not None:
         return Routing("lash", free, notes=["1 VL"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.plural import counted
 from softib.routing.credit_loops import sl2vl_table, waiting_channels
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
@@ -134,13 +135,13 @@ def placed(graph: SwitchGraph, routing: Routing, data_vls: int) -> Routing:
     vls = min(max(routing.vls, 2), data_vls)
     path_sl, left = place_switches(graph, routing.lft, routing.path_sl, vls)
     used = max(routing.vls, int(path_sl.max(initial=0)) + 1)
-    notes = [*routing.notes, f"{used} VLs" if used > 1 else "1 VL", *unplaced(left)]
+    notes = [*routing.notes, counted(used, "VL"), *unplaced(left)]
     return replace(routing, path_sl=path_sl if used > 1 else None, vls=used, notes=notes)
 
 
 def unplaced(left: int) -> list[str]:
     """The note about ``left`` of :func:`place_switches`."""
-    return [f"requests and answers between {left:,} pairs of switches can make a credit loop"] if left else []
+    return [f"requests and answers between {counted(left, 'pair')} of switches can make a credit loop"] if left else []
 
 
 def place_switches(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
 from softib.routing.bfs_kernels import distance_to_cas
 from softib.routing.credit_loops import dependencies_of
 from softib.routing.detours import fill, refilled
@@ -62,9 +63,9 @@ def _routed(
         add_tree(c, table, tree)
         columns = graph.end_switch, graph.end_lid, graph.end_lmc, graph.end_port
         dests = np.stack([column[ends].astype(np.int64) for column in columns], axis=1)
-        counted, wanted = ~graph.end_is_switch[ends], sources[graph.end_switch[ends]]
+        weighed, wanted = ~graph.end_is_switch[ends], sources[graph.end_switch[ends]]
         found = route_part(
-            c, table, _tree_state(graph), (tree, graph.out_port), dests, (counted, wanted), cas, weight, lft
+            c, table, _tree_state(graph), (tree, graph.out_port), dests, (weighed, wanted), cas, weight, lft
         )
         mine = np.isin(np.arange(len(graph.end_lid)), ends)
         by_tree, lost = by_tree + found[0], lost + found[1]
@@ -74,7 +75,9 @@ def _routed(
             lft = lft if full is None else full
     shared, numbers = np.unique(sls, return_inverse=True)  # a share may have no destination
     used, sls = len(shared), numbers.reshape(sls.shape).astype(np.uint8)
-    notes = [f"{used} VL(s); {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"]
+    notes = [
+        f"{counted(used, 'VL')}; {by_tree} of {counted(len(graph.end_lid), 'destination')} along the spanning tree"
+    ]
     if used <= 1:
         return Routing("nue", lft, notes=notes, tree=tree), lost
     path_sl, left = place_switches(graph, lft, sls, used)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import DoesNotFit, by_minhop
 from softib.routing.graph import SwitchGraph
@@ -83,10 +84,12 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         graph, lft, sl[:, graph.end_switch], routing.vls, routing.sl2vl, DATELINE_SLS
     )
     shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
-    routing.notes.append(f"torus {shape}; {np.count_nonzero(torus.at < 0)} position(s) without a switch")
+    routing.notes.append(f"torus {shape}; {counted(np.count_nonzero(torus.at < 0), 'position')} without a switch")
     routing.notes += unplaced(left)
     if torus.strange:
-        routing.notes.append(f"{torus.strange // 2} cable(s) join no neighbours of it; not used")
+        routing.notes.append(
+            f"{counted(torus.strange // 2, 'cable')} {plural(torus.strange // 2, 'joins', 'join')} no neighbours of it; not used"
+        )
     whole = (
         torus.at.size == n and (clear == np.where(wraps | (radix == 1), radix - 1, clear.min())[None, :, None]).all()
     )
@@ -98,11 +101,13 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def _prove(graph: SwitchGraph, routing: Routing) -> None:
     proof = verify(graph, routing.lft, routing.path_sl, routing.sl2vl, DATA_VLS)
     if proof.ca_ca.lost:
-        raise DoesNotFit(f"rings in pieces or missing switches leave {proof.ca_ca.lost} pairs of CAs without a path")
+        raise DoesNotFit(
+            f"rings in pieces or missing switches leave {counted(proof.ca_ca.lost, 'pair')} of CAs without a path"
+        )
     if proof.credit_loop is not None:
-        raise DoesNotFit(f"the missing switches make a credit loop of {len(proof.credit_loop)} channels")
+        raise DoesNotFit(f"the missing switches make a credit loop of {counted(len(proof.credit_loop), 'channel')}")
     if proof.unreachable:
-        routing.notes.append(f"{proof.unreachable} pairs of a CA and a switch without CAs have no path")
+        routing.notes.append(f"{counted(proof.unreachable, 'pair')} of a CA and a switch without CAs have no path")
 
 
 def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
@@ -124,7 +129,7 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
     if len(lost):
         where = f"{int(graph.switch_guid[lost[0]]):#018x}"
         raise DoesNotFit(
-            f"{len(lost)} switch(es) with CAs find no place in the torus, the first {where}; are radixes and seed right?"
+            f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'finds', 'find')} no place in the torus, the first {where}; are radixes and seed right?"
         )
     _check_ports(graph, torus)
     return Torus(config, position, at, torus.link, strange)
@@ -139,7 +144,7 @@ def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
     _, cables = np.unique(owner[both] * n + graph.peer[both], return_counts=True)
     most = max(int(cables.max(initial=0)), int((cas_per_switch(graph) + 1)[placed].max(initial=0)))
     if most > config.max_ports:
-        raise DoesNotFit(f"a switch has {most} ports that lead the same way, more than portgroup_max_ports {config.max_ports}"
+        raise DoesNotFit(f"a switch has {counted(most, 'port')} that lead the same way, more than portgroup_max_ports {config.max_ports}"
                          " (its own port 0 counts as a CA)")  # fmt: skip
     fewest = int(graph.switch_nports.min(initial=254))
     beyond = [p for p in config.port_order[: fewest + 1] if p > fewest]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError, LimitError
+from softib.plural import counted
 from softib.ragged import spread
 from softib.workloads import jobs, mpi_jobs, nccl_jobs
 from softib.workloads.hosts import Hosts, rows_of
@@ -80,7 +81,7 @@ def parts_of(job: jobs.Job, hosts: Hosts, seed: int) -> list[Part]:
     rows = rows_of(job, hosts)
     pattern = str(getattr(job, "pattern", ""))
     if len(rows) < (1 if pattern in OF_TARGETS and job.targets is not None else 2):  # type: ignore[attr-defined]
-        raise InputError(f"{pattern} on {len(rows)} host{'' if len(rows) == 1 else 's'}: it takes at least two")
+        raise InputError(f"{pattern} on {counted(len(rows), 'host')}: it takes at least two")
     place = Place(hosts, rows, np.random.default_rng(seed if job.seed is None else job.seed))
     return MAKERS[pattern](job, place)
 
@@ -88,13 +89,13 @@ def parts_of(job: jobs.Job, hosts: Hosts, seed: int) -> list[Part]:
 def check_count(n: int, what: str) -> None:
     """Raise :class:`LimitError` for more messages than :data:`MAX_MESSAGES`; ``what`` they are."""
     if n > MAX_MESSAGES:
-        raise LimitError(f"{what} are {n:,} messages; a workload has at most {MAX_MESSAGES:,}")
+        raise LimitError(f"{what} are {counted(n, 'message')}; a workload has at most {MAX_MESSAGES:,}")
 
 
 def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int | None = None) -> list[Part]:
     """``count`` messages of each pair on a queue pair of its own."""
     n, count = len(src), getattr(job, "count", 1)
-    check_count(n * count, f"{n:,} pairs with {count:,} messages each")
+    check_count(n * count, f"{counted(n, 'pair')} with {counted(count, 'message')} each")
     qp = np.tile(np.arange(n), count)
     return [Part(np.tile(src, count), np.tile(dst, count), job.size, qp, name=name, sl=sl)]
 
@@ -112,13 +113,13 @@ def _permutation(job: jobs.Permutation, at: Place) -> list[Part]:
 
 def _shift(job: jobs.Shift, at: Place) -> list[Part]:
     if job.k % len(at.rows) == 0:
-        raise InputError(f"shift {job.k} among {len(at.rows)} hosts: everybody would send to itself")
+        raise InputError(f"shift {job.k} among {counted(len(at.rows), 'host')}: everybody would send to itself")
     return _pairs(at.rows, np.roll(at.rows, -job.k), job)
 
 
 def _all_to_all(job: jobs.AllToAll, at: Place) -> list[Part]:
     n = len(at.rows)
-    check_count(n * (n - 1), f"an all-to-all of {n:,} hosts without barriers")
+    check_count(n * (n - 1), f"an all-to-all of {counted(n, 'host')} without barriers")
     shift, host = np.divmod(np.arange(n * (n - 1)), n)
     dst = (host + shift + 1) % n
     waits = np.arange(job.window * n, n * (n - 1)) if job.window else NONE
@@ -150,7 +151,9 @@ def _incast(job: jobs.Incast, at: Place) -> list[Part]:
 def _senders(at: Place, target: int, wanted: int | None, default: int) -> np.ndarray:
     others = at.rows[at.rows != target]
     if wanted is not None and wanted > len(others):
-        raise InputError(f"{wanted:,} senders to one of {len(at.rows):,} hosts: there are {len(others):,} others")
+        raise InputError(
+            f"{wanted:,} senders to one of {counted(len(at.rows), 'host')}: there are {len(others):,} others"
+        )
     return np.sort(at.rng.permutation(others)[: wanted or min(default, len(others))])
 
 
@@ -169,7 +172,7 @@ def _hot_spot(job: jobs.HotSpot, at: Place) -> list[Part]:
     victims = np.setdiff1d(at.rows, np.append(senders, target))
     if len(victims) < 2:
         raise InputError(
-            f"{len(senders):,} senders leave {len(victims)} victims of {len(at.rows):,} hosts; give fewer senders"
+            f"{len(senders):,} senders leave {len(victims)} victims of {counted(len(at.rows), 'host')}; give fewer senders"
         )
     return hot + _pairs(victims, np.roll(victims, -(len(victims) // 2)), job, "victims", job.victim_sl)
 
@@ -211,7 +214,7 @@ def _bandwidth(job: jobs.Bandwidth, at: Place) -> list[Part]:
     a, b = _two(job, at)
     lines = job.qps * (2 if job.bidirectional else 1)
     n = lines * job.iterations
-    check_count(n, f"{lines} queue pairs with {job.iterations:,} messages each")
+    check_count(n, f"{lines} queue pairs with {counted(job.iterations, 'message')} each")
     every = np.arange(n)
     qp = every % lines
     back = qp >= job.qps
@@ -268,7 +271,7 @@ def _nccl(job: nccl_jobs.Nccl, at: Place) -> list[Part]:
     from softib.workloads.nccl.job import part_of_job
 
     part = part_of_job(job, at.hosts.name, at.rows, at.hosts.gbps)
-    check_count(len(part.src), f"{job.pattern} on {len(at.rows):,} adapters")  # type: ignore[attr-defined]
+    check_count(len(part.src), f"{job.pattern} on {counted(len(at.rows), 'adapter')}")  # type: ignore[attr-defined]
     return [part]
 
 
@@ -276,7 +279,7 @@ def _training_step(job: nccl_jobs.TrainingStep, at: Place) -> list[Part]:
     from softib.workloads.training.job import part_of_job
 
     part = part_of_job(job, at.hosts.name, at.rows)
-    check_count(len(part.src), f"a training step on {len(at.rows):,} adapters")
+    check_count(len(part.src), f"a training step on {counted(len(at.rows), 'adapter')}")
     return [part]
 
 

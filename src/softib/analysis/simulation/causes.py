@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.analysis.simulation.flows import Flow, Victims, flows_through, victims_of
 from softib.analysis.simulation.simulated import Simulated
+from softib.plural import counted, plural
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
@@ -147,7 +148,7 @@ def _cause(
 ) -> tuple[str, str, tuple[str, ...]]:
     """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``host_links``:
     see :func:`_host_links`."""
-    whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
+    whose = f"traffic of {counted(sources, 'host')} to {targets}"
     if run.load.max() < BUSY:
         return _hardly_busy(run, whose)
     f = run.fabric
@@ -159,14 +160,14 @@ def _cause(
             return "the receiver's own link: one host sends to it", "nothing in the fabric: a faster link", ()
         if at_once < CROWD:
             return (
-                f"the receiver's own link: {sources} hosts send to it, hardly ever two at once",
+                f"the receiver's own link: {counted(sources, 'host')} {plural(sources, 'sends', 'send')} to it, hardly ever two at once",
                 "nothing in the fabric: a faster link",
                 (),
             )
         many = len(run.jobs) > 1
         apart = ", or an SL and VL of its own for each job" if many else ""
         return (
-            f"the receiver's own link: {sources} hosts send to one",
+            f"the receiver's own link: {counted(sources, 'host')} {plural(sources, 'sends', 'send')} to one",
             (f"fewer senders at once, or congestion control so that others do not wait behind them{apart}"),
             ("vl", "cc") if many else ("cc",),
         )
@@ -184,7 +185,7 @@ def _cause(
         return f"{whose}: it is no busier than their own links", "nothing here: the hosts' own links are the limit", ()
     if len(others) and run.load[port] > UNEVEN * mean:
         return (
-            f"{whose}: the tables lead it here, while the {len(others)} other links of this switch to switches are {mean:.0%} busy",
+            f"{whose}: the tables lead it here, while the {counted(len(others), 'other link')} of this switch to switches are {mean:.0%} busy",
             "adaptive routing, or another engine, where it spreads these destinations",
             ("engine", "ar"),
         )
@@ -212,7 +213,7 @@ def _hardly_busy(run: Simulated, whose: str) -> tuple[str, str, tuple[str, ...]]
             more += " (window=1: a host begins a message when its last one is through; window=0 begins all at once)"
         return f"{whose}: {busy}; latencies are the limit", more, ()
     return (
-        f"{whose}: no link is busy; {repeated:,} messages waited for ACK timeouts after packets were lost",
+        f"{whose}: no link is busy; {counted(repeated, 'message')} waited for ACK timeouts after packets were lost",
         "a shorter ACK timeout of the queue pairs",
         (),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError, SoftibError
+from softib.plural import counted
 from softib.scenario.path_records import NO_RECORD
 from softib.sim.messages import PATH_SL
 
@@ -62,7 +63,7 @@ def stated_sls(found: Routed, plane: Plane, source: np.ndarray, target: np.ndarr
         fabric, at = found.fabric, int(row[np.argmax(absent[row])])
         raise InputError(
             f"the subnet administration has no path from {fabric.port_name(int(ends[0][at]))} to {fabric.port_name(int(ends[1][at]))}: they share no partition "
-            f"of which one is a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
+            f"of which one is a full member, or no route leads there ({int(absent[row].sum()):,} of {counted(len(row), 'path')})"
         )
     return np.asarray(stated, np.int8)[row]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from softib.analysis.simulation.messages import stated_sls
 from softib.errors import InputError
+from softib.plural import counted
 from softib.sim.fluid_phases import Phases, shift_phases
 from softib.sim.paths import Plane, Scale
 
@@ -31,7 +32,9 @@ def phased(
     plane = Plane(found.fabric, scale=scale)
     hosts = plane.phase_tables.hosts
     if hosts < 2:
-        raise InputError(f"{found.fabric.name or 'the fabric'} has {hosts} hosts with an address; traffic takes two")
+        raise InputError(
+            f"{found.fabric.name or 'the fabric'} has {counted(hosts, 'host')} with an address; traffic takes two"
+        )
     path_sl = _path_sl(found, plane, hosts)
     return shift_phases(plane if path_sl is None else Plane(found.fabric, path_sl, scale), size, progress=progress)
 

@@ -11,6 +11,7 @@ from softib.analysis.simulation.messages import MAX_SL, with_groups, with_reduct
 from softib.analysis.simulation.simulated import Simulated
 from softib.analysis.simulation.watched import Ask, on_other_ports, watched
 from softib.errors import InputError, UnknownName
+from softib.plural import counted, plural
 from softib.sim.paths import WHY, Plane, packets_of, wire_octets
 from softib.sim.socket_reads import without_reads
 from softib.workloads.gpu_figures import notes_of_jobs
@@ -60,7 +61,9 @@ def simulated(
     fabric, ask = found.fabric, ask or Ask()
     plane, hosts = Plane(fabric, scale=ask.scale, aggregates=workload.reduces), hosts_of(fabric)
     if len(hosts) < 2:
-        raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
+        raise InputError(
+            f"{fabric.name or 'the fabric'} has {counted(len(hosts), 'host')} with an address; traffic takes two"
+        )
     made, jobs = workload.messages(hosts, seed)
     made.check(len(plane.ends))
     made = with_reductions(found, plane, made, layer)
@@ -122,7 +125,9 @@ def run_messages(
         row = int(np.argmax(laid.why != 0))
         a, b = (fabric.node_name(int(fabric.port_node[plane.ends[side[row]]])) for side in (made.src, made.dst))
         n = int((laid.why != 0).sum())
-        raise InputError(f"{n:,} of {len(made):,} messages have no path, such as {a} to {b}: {WHY[int(laid.why[row])]}")
+        raise InputError(
+            f"{n:,} of {counted(len(made), 'message')} {plural(len(made), 'has', 'have')} no path, such as {a} to {b}: {WHY[int(laid.why[row])]}"
+        )
     sample_ps = ask.sample_ps or (_interval_ps(plane, made, laid) if ask.samples else 0)
     if layer == "packet":
         watch = watched(plane, hosts, made, laid, ask)

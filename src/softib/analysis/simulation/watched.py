@@ -10,6 +10,7 @@ import numpy as np
 from softib.analysis.simulation.simulated import names_of
 from softib.errors import InputError, UnknownName
 from softib.plain_values import whole_number
+from softib.plural import counted
 from softib.sim.paths import Plane, Scale
 from softib.workloads.hosts import Hosts
 
@@ -56,7 +57,7 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     rows = np.flatnonzero((names[m.src] == source) & (names[m.dst] == target))
     nth = int(number or 1)
     if not 1 <= nth <= len(rows):
-        raise InputError(f"{source} sends {len(rows):,} messages to {target}; there is no number {nth}")
+        raise InputError(f"{source} sends {counted(len(rows), 'message')} to {target}; there is no number {nth}")
     return int(rows[nth - 1])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import LimitError
+from softib.plural import counted
 from softib.sim.packet import tables as t
 from softib.sim.packet.network import aligned
 
@@ -60,7 +61,7 @@ def grow(s: Any, least: int = 0) -> Any:
             continue
         rows = 2 * len(pool) + least + ahead
         if rows > MOST_ROWS:
-            raise LimitError(f"{rows:,} rows of {name}s are too many for one run")
+            raise LimitError(f"{counted(rows, 'row')} of {name}s are too many for one run")
         more = aligned((rows, columns), dtype)
         more[: len(pool)] = pool
         more[len(pool) : -1, link] = np.arange(len(pool) + 1, rows)

@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.errors import InputError, LimitError
 from softib.iba.cc import CACongestionSetting
+from softib.plural import counted, plural
 from softib.sim.messages import Messages, Opcode
 from softib.sim.packet import tables as t
 from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
@@ -72,7 +73,7 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
         raise InputError(
-            f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
+            f"{counted(int(unlinked.sum()), 'message')} cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
     asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
     if network == "tcp" and asks.any():
@@ -89,7 +90,9 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more than the event numbers can tell apart.
     """
     if len(m) >= MOST_ROWS:
-        raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")
+        raise LimitError(
+            f"{counted(len(m), 'message')} {plural(len(m), 'is', 'are')} too many for one run; at most {MOST_ROWS - 1:,}"
+        )
     q, order, row = queue_pairs(fabric, ends, m, sl, net, options.network)
     _check_messages(fabric, ends, m, q, net, options.network)
     net.opt[t.RNR] = bool((m.receives > 0).any())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError, LimitError, UnknownName
+from softib.plural import counted
 from softib.workloads.mpi import allreduce, personal, point, rooted, scattering
 from softib.workloads.mpi.cost import Costs
 from softib.workloads.mpi.decision import Choice, choose
@@ -77,7 +78,7 @@ def program_of(
     )
     if ranks * per_rank * 3 * iterations > MAX_STEPS:
         raise LimitError(
-            f"{collective} by {chosen.algorithm} of {ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
+            f"{collective} by {chosen.algorithm} of {counted(ranks, 'rank')} is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
         )
     for _ in range(iterations):
         if costs.call_ns and collective in REDUCTIONS:
@@ -101,7 +102,7 @@ def _han(
         raise InputError(f"mpi-{collective.replace('_', '-')} by han: {why}")
     if p.ranks * 24 * max(-(-size // SEGMENT), 1) * iterations > MAX_STEPS:
         raise LimitError(
-            f"{collective} by han of {p.ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
+            f"{collective} by han of {counted(p.ranks, 'rank')} is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
         )
     for _ in range(iterations):
         if call_ns and collective in REDUCTIONS:
