@@ -76,7 +76,7 @@ def table_options(function: F) -> F:
     )(one_choice)
     return click.option("--engine", metavar="E", callback=checked_engines, shell_complete=completing.engines,
                         help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, "
-                        "torus-2QoS, file, chain. Default ftree,updn: updn where the fabric is no tree.")(cast("F", with_lfts))  # fmt: skip
+                        "torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn where the fabric is no tree, lanes where they pay.")(cast("F", with_lfts))  # fmt: skip
 
 
 def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

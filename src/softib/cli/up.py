@@ -28,7 +28,7 @@ LINE_S = 0.5
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
-              help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
+              help="Serve clients on this UDP port of the loopback instead of Unix sockets. UDP names no user: every user of this machine can manage the fabric.")  # fmt: skip
 @click.option(
     "--pcap", metavar="FILE", type=click.Path(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
 )

@@ -22,7 +22,6 @@ from softib.plural import counted, plural
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import DoesNotFit, by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import place_switches, unplaced
 from softib.routing.switch_paths import cables_of_ends, tables
 from softib.routing.tables import cas_per_switch
 from softib.routing.torus_config import Seed, TorusConfig, parse
@@ -33,7 +32,6 @@ from softib.routing.verify import verify
 __all__ = ["Torus", "end_map", "recognise", "route", "vl_map"]
 
 DATA_VLS = 8
-DATELINE_SLS = 8
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,8 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     lft = tables(graph, via, _cables_by_order(graph, torus.config))
     routing = Routing("torus-2QoS", lft, sl[:, graph.end_switch], vl_map(graph, torus), end_sl2vl=end_map(),
                       vls=4 if torus.strange or (torus.at < 0).any() else 2)  # fmt: skip
-    routing.path_sl, left = place_switches(
-        graph, lft, sl[:, graph.end_switch], routing.vls, routing.sl2vl, DATELINE_SLS
-    )
     shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
     routing.notes.append(f"torus {shape}; {counted(np.count_nonzero(torus.at < 0), 'position')} without a switch")
-    routing.notes += unplaced(left)
     if torus.strange:
         routing.notes.append(
             f"{counted(torus.strange // 2, 'cable')} {plural(torus.strange // 2, 'joins', 'join')} no neighbours of it; not used"
@@ -101,13 +95,13 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def _prove(graph: SwitchGraph, routing: Routing) -> None:
     proof = verify(graph, routing.lft, routing.path_sl, routing.sl2vl, DATA_VLS)
     if proof.ca_ca.lost:
-        raise DoesNotFit(
-            f"rings in pieces or missing switches leave {counted(proof.ca_ca.lost, 'pair')} of CAs without a path"
-        )
+        raise DoesNotFit(f"rings in pieces or missing switches leave {proof.ca_ca.lost} pairs of CAs without a path")
     if proof.credit_loop is not None:
-        raise DoesNotFit(f"the missing switches make a credit loop of {counted(len(proof.credit_loop), 'channel')}")
+        raise DoesNotFit(f"the missing switches make a credit loop of {len(proof.credit_loop)} channels")
+    if proof.answer_loop is not None or proof.switch_loop is not None:
+        routing.notes.append("answers on the SL of the request can make a credit loop beside the missing switches")
     if proof.unreachable:
-        routing.notes.append(f"{counted(proof.unreachable, 'pair')} of a CA and a switch without CAs have no path")
+        routing.notes.append(f"{proof.unreachable} pairs of a CA and a switch without CAs have no path")
 
 
 def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
@@ -144,7 +138,7 @@ def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
     _, cables = np.unique(owner[both] * n + graph.peer[both], return_counts=True)
     most = max(int(cables.max(initial=0)), int((cas_per_switch(graph) + 1)[placed].max(initial=0)))
     if most > config.max_ports:
-        raise DoesNotFit(f"a switch has {counted(most, 'port')} that lead the same way, more than portgroup_max_ports {config.max_ports}"
+        raise DoesNotFit(f"a switch has {most} ports that lead the same way, more than portgroup_max_ports {config.max_ports}"
                          " (its own port 0 counts as a CA)")  # fmt: skip
     fewest = int(graph.switch_nports.min(initial=254))
     beyond = [p for p in config.port_order[: fewest + 1] if p > fewest]
