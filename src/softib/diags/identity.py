@@ -204,8 +204,8 @@ def records(c: Context) -> Iterator[Finding]:
     loop = known & (node[:, 0] == node[:, 1])
     yield from _dangling(c, ends[~known].max(axis=1).tolist())
     one_sided = ends[np.flatnonzero(known & ~loop & (f.cable_listed == 1))].tolist()
-    said = [p for p in c.problems if p.code == ONE_SIDED_RECORD]
-    lines = [p.line for p in said] if len(said) == len(one_sided) else [0] * len(one_sided)
+    reported = [p for p in c.problems if p.code == ONE_SIDED_RECORD]
+    lines = [p.line for p in reported] if len(reported) == len(one_sided) else [0] * len(one_sided)
     several: list[Each] = [
         ([view.location(a), view.location(b)], f"{view.link_name(a, b)}: only one end lists it{_at(line)}", {"line": line} if line else {})
         for (a, b), line in zip(one_sided, lines, strict=True)
@@ -238,9 +238,9 @@ def _at(line: int) -> str:
 def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
     """Cables without a second end: one finding for each node that the source names and lacks."""
     view, problems = c.view, [p for p in c.problems if p.code == DANGLING_RECORD]
-    said = problems if len(problems) == len(ports) else [None] * len(ports)  # both in the order of the file
+    reported = problems if len(problems) == len(ports) else [None] * len(ports)  # both in the order of the file
     groups: dict[Any, list[tuple[int, Any]]] = {}
-    for i, (port, problem) in enumerate(zip(ports, said, strict=True)):
+    for i, (port, problem) in enumerate(zip(ports, reported, strict=True)):
         groups.setdefault(problem.peer if problem and problem.peer else i, []).append((port, problem))
     single: list[Each] = []
     for peer, rows in groups.items():
