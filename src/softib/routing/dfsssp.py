@@ -10,6 +10,7 @@ share its paths.
 
 from __future__ import annotations
 
+from softib.plural import counted, plural
 from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
@@ -35,7 +36,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if lanes is None:
         path_sl = one_way(graph, lft, options.data_vls)
         if path_sl is None:
-            why = f"paths need more than the {options.data_vls} data VL(s) there are"
+            why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
             return by_minhop(graph, options, "dfsssp", why)
         lanes = by_direction(graph, lft, path_sl, options.data_vls)
     return routing_on(lanes, "dfsssp", notes)

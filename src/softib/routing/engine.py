@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import UnknownName
+from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
                     routing = with_lanes(graph, routing, names[names.index(n) + 1 :], options)
                 return _noted(routing, notes)
             partial.append((lost, routing))
-            notes.append(f"{n} leaves {lost:,} pairs without a route; tried the next engine")
+            notes.append(f"{n} leaves {counted(lost, 'pair')} without a route; tried the next engine")
         else:
             notes += _rejected(n, routing)
     lost, routing = min(partial, key=lambda p: p[0])
