@@ -1,6 +1,6 @@
 """The packet layer against csg-htsim, paired in one run: 1,024 hosts, three tiers, a permutation of 2 MB flows, 4 KB MTU, lossless, 400G.
 
-    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--radix R] [--size BYTES] [--cores 2] [--grow]
+    HTSIM=path/to/htsim/sim/datacenter python bench/sim_packet.py [--rounds N] [--radix R] [--size BYTES] [--grow]
 
 Prints CPU seconds, completion times, data packets times links a second, and events a hop. Without HTSIM (csg-htsim 841d9e7, built with its own
 Makefiles) its half is left out. Bar: at most a tenth of htsim's time, and 2.5 million packet hops a second on one core.
@@ -22,10 +22,8 @@ import numpy as np
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
-from softib.sim.messages import Messages, messages
+from softib.sim.messages import messages
 from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
-from softib.sim.packet.engine import execute
 
 MATRIX = "connection_matrices/perm_1024n_1024c_0u_2000000b.cm"
 SIZE = 2_000_000
@@ -51,34 +49,6 @@ def htsim(folder: Path) -> tuple[float, np.ndarray]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     ends = [float(us) for us in re.findall(r"finished at ([\d.]+)", done.stdout)]
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, np.array(ends)
-
-
-def several(fabric: Fabric, sent: Messages, cores: int, rounds: int) -> None:
-    """Wall time of one processor and of several, in turn; the results are the same to the bit."""
-    took: dict[int, list[float]] = {1: [], cores: []}
-    made = {}
-    for _ in range(rounds):
-        for many in took:
-            began = time.perf_counter()
-            made[many] = run(fabric, sent, PacketOptions(cores=many))
-            took[many].append(time.perf_counter() - began)
-    one, other = made[1], made[cores]
-    same = all(np.array_equal(getattr(one, c), getattr(other, c)) for c in ("arrived_ps", "completed_ps", "counters"))
-    ratios = [a / b for a, b in zip(took[1], took[cores], strict=True)]
-    print(f"{cores} cores: wall {min(took[cores]):.2f} s against {min(took[1]):.2f} s on one, ratios {', '.join(f'{r:.2f}' for r in ratios)}; "
-          f"{'the same bytes' if same else 'NOT THE SAME BYTES'}")  # fmt: skip
-    waits(fabric, sent, cores)
-
-
-def waits(fabric: Fabric, sent: Messages, cores: int) -> None:
-    """What several cores can give at most, which no load of the machine changes: events of all parts by those of the busiest, over the run and window by
-    window; and how often parts looked at others that were not done."""
-    _, states, *_ = execute(fabric, sent, PacketOptions(cores=cores))
-    events = np.array([int(s.reg[t.EVENTS]) for s in states])
-    reg = states[0].reg
-    windows, critical = int(reg[t.ROUND]), int(reg[t.CRITICAL])
-    print(f"        {windows:,} windows of {events.sum() / max(windows, 1):.0f} events, lookahead {int(reg[t.LOOKAHEAD]):,} ps; at most {events.sum() / events.max():.2f} x "
-          f"by the shares of the parts, {events.sum() / max(critical, 1):.2f} x by the busiest of each window; {sum(int(s.reg[t.LOOKS]) for s in states):,} looks at others")  # fmt: skip
 
 
 def up(radix: int, metres: float = 0.0) -> Fabric:
@@ -120,13 +90,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--radix", type=int, default=16, help="of the switches: 16 is 1,024 hosts, 56 is 43,904")
     parser.add_argument("--size", type=int, default=SIZE, help="bytes of each flow")
-    parser.add_argument(
-        "--metres",
-        type=float,
-        default=0.0,
-        help="of each cable; what several cores can do between two meetings grows with it",
-    )
-    parser.add_argument("--cores", type=int, default=0, help="then time one processor against so many, in turn")
+    parser.add_argument("--metres", type=float, default=0.0, help="length of each cable")
     parser.add_argument("--grow", action="store_true", help="the cost of a hop at --radix beside 1,024 hosts, in turn")
     given = parser.parse_args()
     if given.grow:
@@ -153,8 +117,6 @@ def main() -> None:
     print(f"softib: CPU {min(ours):.2f} s (median {statistics.median(ours):.2f}); {hops:,} packet hops, {hops / min(ours) / 1e6:.2f} M a second; "
           f"{out.work['events'] / hops:.2f} events a hop; flows end at {np.percentile(us, 50):.1f} (median) to {us.max():.1f} us")  # fmt: skip
     print(f"        peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
-    if given.cores:
-        several(fabric, messages(src, dst, given.size), given.cores, given.rounds)
     if theirs:
         print(f"htsim:  CPU {min(theirs):.2f} s; flows end at {np.percentile(ends, 50):.1f} to {ends.max():.1f} us")
         print(f"ratio of the fastest rounds: 1/{min(theirs) / min(ours):.1f}")

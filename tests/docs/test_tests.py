@@ -29,7 +29,7 @@ def test_the_order_of_files_names_what_is_there():
         for name in (
             ORDER[0],
             "cm/test_mads.py",
-            "sim/packet/test_ethernet_on_cores.py",
+            "sim/packet/test_roce.py",
             "sm/test_flaps.py",
             "sim/test_fluid.py",
         )

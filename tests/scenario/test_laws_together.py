@@ -21,7 +21,6 @@ from softib.sim.messages import Reduction, Transport, joined
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
-from softib.sim.packet.parallel import merged
 from softib.sim.packet.stepping import PacketSteps
 from softib.sm.config import config_of
 from softib.sm.options.file import read_options
@@ -91,17 +90,15 @@ def case(seed: int):
         sent = joined(
             replace(reduced, job=np.isin(reduced.dst, members).astype(np.int32)), sent
         )  # job 1: the results at hosts
-    options = PacketOptions(
-        seed=seed, ack_timeout=6, cores=1 + seed % 2, profile={"vl_blocks": int(rng.choice([130, 300]))}
-    )
+    options = PacketOptions(seed=seed, ack_timeout=6, profile={"vl_blocks": int(rng.choice([130, 300]))})
     return fabric, config, sent, options
 
 
-def credits_are_back(fabric, net, states):
+def credits_are_back(fabric, net, s):
     """Each sender of a live link may send the whole receive buffer of its peer (IBA chapter 7, flow control)."""
     vls = int(net.opt[t.OPT_VLS])
     linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
-    there = drained(net, states)
+    there = drained(net, s)
     for vl in range(vls):
         assert np.array_equal(there[linked * vls + vl], net.rare[net.port[linked, t.PEER], t.BLOCKS])
 
@@ -112,8 +109,7 @@ def test_octets_in_are_octets_out_and_credits_come_back(seed):
     that it had not begun to forward: what was found to be bad). Each buffer is whole again, nothing is left, each queue pair's messages arrived in order, and every
     result of an all-reduce holds each vector once."""
     fabric, _, sent, options = case(seed)
-    net, states, status, _ = execute(fabric, sent, options)
-    s = merged(states)
+    net, s, status, _ = execute(fabric, sent, options)
     lost = bool(s.count[:, [*DROPS, t.RCV_ERRORS]].any())
     assert (status == t.DONE or (status == t.STUCK and lost)) and s.reg[
         t.IN_NETWORK
@@ -123,7 +119,7 @@ def test_octets_in_are_octets_out_and_credits_come_back(seed):
     for here, there in ((t.XMIT_OCTETS, t.RCV_OCTETS), (t.XMIT_PACKETS, t.RCV_PACKETS)):
         assert np.array_equal(s.count[cables, here], s.count[peer, there])
     inside_a_switch(fabric, s, bool(net.opt[t.LOSSY]))
-    credits_are_back(fabric, net, states)
+    credits_are_back(fabric, net, s)
     assert not s.vl[:, [t.RING, t.QUEUED]].any() and not s.ready[:, t.READY].any()
     rc = sent.transport == Transport.RC
     done = s.message[: len(sent), t.M_COMPLETED] >= 0
@@ -183,11 +179,11 @@ def test_laws_hold_with_everything_while_cables_fail(seed, monkeypatch):
         ]
     faults.append(TimedFault(2 * US, "ber", fabric.port_name(int(of_switch[seed % len(of_switch)])), {"ber": 1e-6}))
     kept: list[PacketSteps] = []
-    begin = PacketSteps._start
-    monkeypatch.setattr(PacketSteps, "_start", lambda steps: (kept.append(steps), begin(steps))[1])
+    begin = PacketSteps.__init__
+    monkeypatch.setattr(PacketSteps, "__init__", lambda steps, *given: (kept.append(steps), begin(steps, *given))[1])
     made = run_failures(fabric, sent, faults, options, ManagerSettings(config))
     steps = kept[0]
-    s, net = merged(steps.states), steps.net
+    s, net = steps.state, steps.net
     assert s.reg[t.IN_NETWORK] == 0 and not s.mads[t.MADS_INBOX] and not s.smi[:, t.SMI_HELD].any()
     assert s.mads[t.MADS_SPARE] == len(s.mad) - 1
     here = np.flatnonzero((fabric.port_num > 0) & (fabric.port_peer >= 0))
@@ -197,5 +193,5 @@ def test_laws_hold_with_everything_while_cables_fail(seed, monkeypatch):
     assert ((missing >= 0) & (missing <= s.smi[there, t.SMI_CUT] + s.count[there, t.RCV_ERRORS])).all()
     whole = (s.smi[there, t.SMI_CUT] == 0) & (s.count[there, t.RCV_ERRORS] == 0)
     assert np.array_equal(s.count[here[whole], t.XMIT_OCTETS], s.count[there[whole], t.RCV_OCTETS])
-    credits_are_back(fabric, net, steps.states)
+    credits_are_back(fabric, net, s)
     assert made.mads["lost"] + made.mads["answered"] <= made.mads["sent"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import softib
 from softib.scenario.failures import ManagerSettings, run_failures
@@ -25,13 +24,12 @@ def cable_between_switches(fabric) -> str:
     return fabric.port_name(int(ports[switch[fabric.port_peer[ports]]][5]))
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-def test_parts_add_up_and_losses_have_their_place(cores):
+def test_parts_add_up_and_losses_have_their_place():
     """Random messages, a cable that is pulled and comes back: every packet of every message arrives or is lost at a port, and its times leave no gap."""
     fabric, sent = tree(4, 3).copy(), mixture(16, 200, 3)
     where = cable_between_switches(fabric)
     faults = [TimedFault(3 * US, "link-down", where), TimedFault(400 * US, "link-up", where)]
-    options = PacketOptions(ack_timeout=7, cores=cores, watch_ports=tuple(range(fabric.sizes.ports)))
+    options = PacketOptions(ack_timeout=7, watch_ports=tuple(range(fabric.sizes.ports)))
     made = run_failures(fabric, sent, faults, options, ManagerSettings(SmConfig(engine="minhop", window=4)))
     log, out = made.outcome.log, made.outcome
     lost = 0

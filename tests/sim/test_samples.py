@@ -35,7 +35,7 @@ def test_intervals_joined_or_not_hold_every_octet():
 def test_samples_of_the_packet_layer_add_up_to_its_counters(interval):
     fabric, sent = tree(4, 2), mixture(14, 200, 5)
     out = run(fabric, sent, PacketOptions(sample_ps=interval))
-    _, (state,), _, _ = execute(fabric, sent, PacketOptions())
+    _, state, _, _ = execute(fabric, sent, PacketOptions())
     assert np.array_equal(out.samples.octets.sum(axis=0), state.count[:, t.XMIT_OCTETS])
     assert (out.samples.load(Plane(fabric).gbps) <= 1).all()
 

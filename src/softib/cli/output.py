@@ -29,6 +29,7 @@ __all__ = [
     "given_options",
     "print_document",
     "print_json",
+    "print_line",
     "print_notice",
     "print_problems",
     "problems_of",
@@ -119,18 +120,27 @@ def print_document(name: str, /, **body: Any) -> None:
     print_json(document(name, **body))
 
 
+def print_line(name: str, /, **body: Any) -> None:
+    """The document ``name`` on one line of stdout, at once: what a verb that goes on prints when it is ready."""
+    import json
+
+    from softib.render.documents import document
+
+    click.echo(json.dumps(document(name, **body), ensure_ascii=True, allow_nan=False))
+    sys.stdout.flush()
+
+
 def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
     """Records that could not be read, for a document."""
     return [p.to_json() for p in problems]
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
-    """Unreadable records on stderr, at most ``limit`` of them and how many more there are."""
-    every = list(problems)
-    for problem in every[:limit]:
-        click.echo(shown(f"softib: {problem}"), err=True)
-    if len(every) > limit:
-        click.echo(f"softib: … and {len(every) - limit} more records with problems (--json lists all)", err=True)
+    """Unreadable records on stderr, in at most ``limit`` lines and one on how many more there are."""
+    from softib.render.problems import problem_lines
+
+    for line in problem_lines(problems, limit):
+        click.echo(shown(f"softib: {line}"), err=True)
 
 
 def print_notice(text: str) -> None:

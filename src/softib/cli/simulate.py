@@ -43,8 +43,6 @@ SMS = ("internal", "off")
     is_flag=True,
     help="Run it with latency, bandwidth and congestion halved and doubled: what does it depend on?",
 )
-@click.option("--cores", type=click.IntRange(min=0), default=1, show_default=True,
-              help="Processors for the packet layer (0: all); the result is the same.")  # fmt: skip
 @click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
 @click.option(
     "--sample",
@@ -136,7 +134,6 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
         trace=given["trace"],
         counters=given["counters"],
         progress=Progress(),
-        cores=given["cores"],
         queue_pairs={key: given[key] for key in OF_QUEUE_PAIRS if given[key] is not None},
     )
     found = softib.simulate(

@@ -8,7 +8,7 @@ from softib.routing.order_kernels import ADDED, BLOCKED, CYCLE, add_dependency
 from softib.routing.verify_kernels import ARRIVES, load_tile, resolve
 
 
-@kernel
+@kernel(steps=lambda c, vl_state, outward, tree: 100 * len(c.peer))
 def add_dependencies_along(c, vl_state, outward, tree):
     """Let paths along the tree's links (bool[links], both directions of a cable) be possible where they close no cycle, those at the first switches of
     ``outward`` first."""
@@ -21,7 +21,7 @@ def add_dependencies_along(c, vl_state, outward, tree):
                     add_dependency(c, vl_state, c.reverse[back], b)
 
 
-@kernel
+@kernel(steps=lambda links, routes, kept: 2 * len(routes.cas) * len(routes.dest_lid))
 def copy_paths(links, routes, kept):
     """The entries of ``routes.lft`` that packets of CAs meet, into ``kept`` uint8[n, LIDs]."""
     lft, at, cas, peer = routes.lft, routes.at, routes.cas, links.peer
@@ -36,7 +36,9 @@ def copy_paths(links, routes, kept):
                 s = peer[at[s, lft[s, lid]]]
 
 
-@kernel
+@kernel(
+    steps=lambda c, vl_state, links, routes, out_port, part, *rest: 20 * len(part) * len(routes.dest_lid), rows=True
+)
 def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, whole_paths, left):
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their order.
 

@@ -174,8 +174,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
             partial.append((lost, routing))
             notes.append(f"{n} leaves {lost:,} pairs without a route; tried the next engine")
         else:
-            why = [note.removeprefix(f"{n}: ").removesuffix(BY_MINHOP) for note in routing.notes]
-            notes.append(f"{n} does not fit this fabric: {'; '.join(why)}; tried the next engine")
+            notes += _rejected(n, routing)
     lost, routing = min(partial, key=lambda p: p[0])
     return _noted(routing, [*notes, f"no engine of the list reaches every pair; took {routing.engine}"])
 
@@ -184,6 +183,16 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
     from softib.routing.reach import lost_pairs
 
     return lost_pairs(graph, routing.lft) if proven is None else proven.lost_pairs(graph, routing.lft)
+
+
+BY_MINHOP = "; routed by minhop, as OpenSM does"
+"""End of the note of an engine that gave up."""
+
+
+def _rejected(name: str, routing: Routing) -> list[str]:
+    """Notes of an engine of a list that gave up: its reason, and nothing of minhop's tables, which no one uses."""
+    reasons = [note.removesuffix(BY_MINHOP) for note in routing.notes if note.endswith(BY_MINHOP)]
+    return [f"{why}; tried the next engine" for why in reasons or [f"{name} does not fit this fabric"]]
 
 
 def _noted(routing: Routing, notes: list[str]) -> Routing:

@@ -58,7 +58,7 @@ def test_packets_sent_are_packets_received_though_some_are_bad():
     fabric.port_loss[external, 1] = 1e-5
     src = np.repeat(np.arange(6), 40)
     sent = messages(src, (src + 3) % 6, 20000, qp=src)
-    net, (s,), status, _ = execute(fabric, sent, PacketOptions(ack_timeout=6))
+    net, s, status, _ = execute(fabric, sent, PacketOptions(ack_timeout=6))
     assert status == t.DONE and s.count[:, t.RCV_ERRORS].sum() > 50 and s.rare_count[:, t.REMOTE_ERRORS].sum() > 20
     linked = np.flatnonzero(net.port[:, t.PEER] >= 0)
     peer = net.port[linked, t.PEER]

@@ -38,9 +38,7 @@ def star_with(*, threshold=15, rate=0, size=0, increase=0, timer=0, table=(0,)) 
 def two_to_one(fabric: Fabric, packets: int, octets: int = 4096, until_ps: int = 1000 * 10**9):
     """Hosts 1 and 2 each send ``packets`` messages of one packet to host 0; counts of all ports, rows (switch port to host 0, host 0)."""
     src = np.repeat([1, 2], packets)
-    _, (state,), _, _ = execute(
-        fabric, messages(src, 0, octets, qp=src), PacketOptions(profile=IDEAL, until_ps=until_ps)
-    )
+    _, state, _, _ = execute(fabric, messages(src, 0, octets, qp=src), PacketOptions(profile=IDEAL, until_ps=until_ps))
     sink = int(fabric.node_base[np.flatnonzero(~fabric.is_switch)[0]]) + 1
     return state.count, int(fabric.port_peer[sink]), sink
 

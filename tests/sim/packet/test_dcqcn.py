@@ -52,7 +52,7 @@ def steady(flows: int, p_max: float, late_ms: int = 0):
     seen = []
     for until in (100, 200):
         options = PacketOptions(network="roce", until_ps=until * MS, ethernet={"gbps": 40, "p_max": p_max})
-        _, (s, *_), status, _ = execute(fabric, sent, options)
+        _, s, status, _ = execute(fabric, sent, options)
         assert status == t.TIME_OVER
         row = int(np.argmax(s.queue[:, e.PEAK_EGRESS]))
         seen.append(
@@ -98,13 +98,11 @@ def after_one_cnp(wait_us: int):
     sent = messages([1, 2], 0, [50_000_000, 40_000], start_ps=[0, 20 * US])
     always = {"gbps": 40, "k_min_bytes": 8_000, "k_max_bytes": 8_001, "p_max": 1.0}
     for us in range(20, 80):
-        _, (s, *_), _, _ = execute(fabric, sent, PacketOptions(network="roce", until_ps=us * US, ethernet=always))
+        _, s, _, _ = execute(fabric, sent, PacketOptions(network="roce", until_ps=us * US, ethernet=always))
         if s.connection[0, e.CNPS] == 1:
             break
     began = int(s.connection[0, e.RATE_AT]) - 55 * US  # of the CNP: the timer began then
-    _, (s, *_), _, _ = execute(
-        fabric, sent, PacketOptions(network="roce", until_ps=began + wait_us * US, ethernet=always)
-    )
+    _, s, _, _ = execute(fabric, sent, PacketOptions(network="roce", until_ps=began + wait_us * US, ethernet=always))
     assert s.connection[0, e.CNPS] == 1, "the short flow is over"
     return int(s.connection[0, e.RATE_NOW]), int(s.connection[0, e.RATE_TARGET])
 
@@ -123,7 +121,7 @@ def test_notices_come_at_most_once_an_interval():
     fabric = star(5)
     sent = messages(1 + np.arange(4), 0, 50_000_000)
     options = PacketOptions(network="roce", until_ps=3 * MS, ethernet={"rate_min_mbps": 30_000})
-    _, (s, *_), _, _ = execute(fabric, sent, options)
+    _, s, _, _ = execute(fabric, sent, options)
     assert (s.connection[:8:2, e.CNPS] <= 3_000 // 50).all() and (s.connection[:8:2, e.CNPS] > 50).all()
     assert s.queue[:, e.ECN_MARKED].sum() > 10 * s.connection[:8:2, e.CNPS].sum()
 

@@ -18,22 +18,19 @@ from tests.sim.packet.lab import IDEAL, drained
 from tests.sim.packet.traffic import mixture
 
 
-@pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("seed", range(4))
-def test_credits_are_conserved_and_what_is_sent_arrives(seed, cores):
+def test_credits_are_conserved_and_what_is_sent_arrives(seed):
     """When the network is empty each sender has the whole receive buffer again, what a port sent its peer received, and every message
     arrived and completed, after it began."""
     fabric = tree(4, 2)
     sent = mixture(len(end_ports(fabric)), 300, seed)
-    net, states, status, _ = execute(fabric, sent, PacketOptions(seed=seed, cores=cores))
-    assert len(states) == cores
-    s = states[0]
-    assert status == t.DONE and sum(int(part.reg[t.IN_NETWORK]) for part in states) == 0
+    net, s, status, _ = execute(fabric, sent, PacketOptions(seed=seed))
+    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
     vls = int(net.opt[t.OPT_VLS])
     linked = np.flatnonzero(net.port[:, t.PEER] >= 0)
     peer = net.port[linked, t.PEER]
     for vl in range(vls):
-        assert np.array_equal(drained(net, states)[linked * vls + vl], net.rare[peer, t.BLOCKS])
+        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare[peer, t.BLOCKS])
     external = linked[peer != linked]
     there = net.port[external, t.PEER]
     assert np.array_equal(s.count[external, t.XMIT_OCTETS], s.count[there, t.RCV_OCTETS])
@@ -67,15 +64,15 @@ def test_long_cables_let_through_a_buffer_each_round_trip(blocks):
     octets, rounds = 4096 + 26, 40
     window = blocks // -(-octets // t.BLOCK)
     profile = IDEAL | {"vl_blocks": blocks}
-    net, states, status, _ = execute(fabric, messages([0], [1], rounds * window * 4096), PacketOptions(profile=profile))
+    net, s, status, _ = execute(fabric, messages([0], [1], rounds * window * 4096), PacketOptions(profile=profile))
     linked = net.port[:, t.FS] > 0
     fs, delay = int(net.port[linked, t.FS].max()), int(net.port[linked, t.DELAY].max())
     switch = int(net.port[linked & (net.port[:, t.KIND] == t.SWITCH_PORT), t.LATENCY].max())
     round_trip = 2 * delay + switch + (octets + int(net.opt[t.FCP])) * fs / 1000
     assert status == t.DONE
-    assert float(states[0].message[0, t.M_ARRIVED]) == pytest.approx(rounds * round_trip, rel=0.02)
+    assert float(s.message[0, t.M_ARRIVED]) == pytest.approx(rounds * round_trip, rel=0.02)
     there = np.flatnonzero(net.port[:, t.PEER] >= 0)
-    assert np.array_equal(drained(net, states)[there], net.rare[net.port[there, t.PEER], t.BLOCKS])
+    assert np.array_equal(drained(net, s)[there], net.rare[net.port[there, t.PEER], t.BLOCKS])
 
 
 def test_messages_of_a_queue_pair_arrive_in_order():

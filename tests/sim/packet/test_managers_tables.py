@@ -123,7 +123,7 @@ def test_a_notice_of_a_single_read_leaves_at_once():
     fabric = chain(3, 2)
     bring_up(fabric, config=config_of(congestion(8, 0, 20, 3) | {"engine": "minhop"}))
     sent = messages([0] * 4, [1, 2, 3, 4], 2_000_000, opcode=Opcode.READ)
-    _, (state,), status, _ = execute(no_lifetimes(fabric), sent, PacketOptions())
+    _, state, status, _ = execute(no_lifetimes(fabric), sent, PacketOptions())
     assert status == t.DONE
     marked, noticed = state.count[:, t.RCV_FECN].sum(), state.count[:, t.RCV_BECN].sum()
     assert marked == noticed > 0

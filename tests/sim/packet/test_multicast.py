@@ -33,7 +33,7 @@ def test_every_member_gets_every_packet_exactly_once(levels):
     members, sources = [0, 1, 5, 9, 13, 14], [5, 9, 3]
     fabric, ends, group = grouped(members, sources, radix=8 if levels == 2 else 4, levels=levels)
     sent = datagrams(group, sources, 40)
-    net, (s,), status, _ = execute(fabric, sent, PacketOptions())
+    net, s, status, _ = execute(fabric, sent, PacketOptions())
     assert status == t.DONE
     for i in range(len(sent)):
         ports, when, times = deliveries_of(net, s, i)
@@ -47,7 +47,7 @@ def test_every_member_gets_every_packet_exactly_once(levels):
 def test_octets_in_times_fan_out_are_octets_out_and_credits_come_back():
     members = [0, 1, 2, 5, 9, 13, 14, 30]
     fabric, ends, group = grouped(members, [0])
-    net, (s,), status, _ = execute(fabric, datagrams(group, [0], 25, size=1000), PacketOptions())
+    net, s, status, _ = execute(fabric, datagrams(group, [0], 25, size=1000), PacketOptions())
     assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
     octets = 1000 + LRH_TO_VCRC
     for node in np.flatnonzero(fabric.is_switch).tolist():
@@ -84,7 +84,7 @@ def test_one_slow_member_slows_the_group():
                             np.append(sent.size, np.full(900, 65536)), qp=np.append(sent.qp, np.full(900, 50)),
                             transport=np.append(sent.transport, np.zeros(900, int)), group=np.append(sent.group, np.zeros(900, int)), groups=[group])  # fmt: skip
             sent = both
-        net, (s,), _, _ = execute(fabric, sent, replace(options, until_ps=300 * 10**6))
+        net, s, _, _ = execute(fabric, sent, replace(options, until_ps=300 * 10**6))
         got = [deliveries_of(net, s, i) for i in range(n)]
         return np.array([[when[ports == p][0] for p in net.group_port] for ports, when, _ in got]), net.group_port
 
@@ -105,7 +105,7 @@ def test_programs_that_wait_for_a_datagram_go_on_when_their_own_copy_is_there():
     fabric, ends, group = grouped(members, [0])
     answer = messages([0, 1, 5, 9], [1, 0, 0, 0], [2048, 64, 64, 64], transport=[Transport.UD, 0, 0, 0], group=[1, 0, 0, 0],
                       groups=[group], first=[0, 0, 1, 2, 3], needs=[0, 0, 0])  # fmt: skip
-    net, (s,), _, _ = execute(fabric, answer, PacketOptions())
+    net, s, _, _ = execute(fabric, answer, PacketOptions())
     ports, when, _ = deliveries_of(net, s, 0)
     at = dict(zip(ports.tolist(), when.tolist(), strict=True))
     for i, host in enumerate(members[1:], 1):
@@ -133,7 +133,7 @@ def test_lost_copies_are_lost_for_their_member_alone():
     members = [0, 1, 5, 9]
     fabric, ends, group = grouped(members, [0])
     fabric.port_loss[ends[5], 0] = 100.0
-    net, (s,), _, _ = execute(fabric, datagrams(group, [0], 3), PacketOptions())
+    net, s, _, _ = execute(fabric, datagrams(group, [0], 3), PacketOptions())
     ports, _, times = deliveries_of(net, s, 0)
     assert dict(zip(ports.tolist(), times.tolist(), strict=True)) == {
         int(ends[0]): 0,
@@ -154,7 +154,7 @@ def test_port_0_of_a_switch_is_a_member():
     switch = int(np.flatnonzero(ends == f.node_base[leaf])[0])
     f.mft[f.switch_of_node[leaf], mlid - t.MULTICAST_LID, 0] |= 1
     sent = datagrams(MulticastGroup(np.array([0, 5, switch]), mlid), [0], 20)
-    net, (s,), status, _ = execute(f, sent, PacketOptions())
+    net, s, status, _ = execute(f, sent, PacketOptions())
     assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
     for i in range(len(sent)):
         ports, when, times = deliveries_of(net, s, i)

@@ -31,7 +31,7 @@ def test_a_message_that_meets_an_empty_queue_k_times_takes_k_cycles_more(timer, 
     posting = p.adapter_ns * 500 + round(64 * p.inline_ns * 1000)
     cycle = int(alone.completed_ps[0]) - posting - p.cqe_ns * 1000 + RNR_TIMER_US[timer] * PS
     written = round(90 * 8e3 / p.pcie_gbps) + p.adapter_ns * 500
-    _, (s,), _, _ = execute(star(2), sends(2, 1, repost_us, start_ps=[0, start]), options)
+    _, s, _, _ = execute(star(2), sends(2, 1, repost_us, start_ps=[0, start]), options)
     arrived = s.message[:, t.M_ARRIVED]
     first_try = start + int(alone.arrived_ps[0])
     k = -(-(int(arrived[0]) + int(repost_us * PS) - (first_try - written)) // cycle)
@@ -47,7 +47,7 @@ def test_enough_receives_cost_nothing():
 def test_a_program_that_posts_in_time_is_never_met_unready():
     """Messages apart by more than the program takes: one receive is enough."""
     start = np.arange(20) * 10 * PS
-    _, (s,), _, _ = execute(star(2), sends(20, 1, 5.0, start_ps=start), PacketOptions())
+    _, s, _, _ = execute(star(2), sends(20, 1, 5.0, start_ps=start), PacketOptions())
     assert s.rare_count[:, t.RNR_NAKS].sum() == 0
 
 
@@ -55,7 +55,7 @@ def test_a_program_that_posts_in_time_is_never_met_unready():
 def test_retries_are_limited(retries):
     """So many RNR NAKs are borne; one more is an error, and what comes after it never arrives."""
     options = PacketOptions(rnr_timer=1, rnr_retries=retries)
-    _, (s,), status, _ = execute(star(2), sends(3, 1, 10_000.0), options)
+    _, s, status, _ = execute(star(2), sends(3, 1, 10_000.0), options)
     out = run(star(2), sends(3, 1, 10_000.0), options)
     assert status == t.DONE and s.rare_count[:, t.RNR_NAKS].sum() == retries + 1
     assert (out.completed_ps >= 0).tolist() == [True, False, False] and out.valid
@@ -95,7 +95,7 @@ def test_a_write_with_immediate_takes_a_receive_with_its_last_packet():
     made = {}
     for opcode in (Opcode.WRITE_WITH_IMM, Opcode.SEND):
         sent = messages([0, 0], 1, size, qp=0, opcode=opcode, receives=1, repost_ps=200 * PS, start_ps=[0, 50 * PS])
-        made[opcode] = execute(star(2), sent, PacketOptions(rnr_timer=6))[1][0]
+        made[opcode] = execute(star(2), sent, PacketOptions(rnr_timer=6))[1]
     octets = {o: (s.count[:, t.RCV_OCTETS].sum(), s.rare_count[:, t.RNR_NAKS].sum()) for o, s in made.items()}
     alone = (
         run(star(2), messages([0], [1], size)).counters,
@@ -161,7 +161,7 @@ def test_receives_of_datagrams_that_overtake_each_other_are_conserved(seed):
     sent = joined(datagrams, background)
     fabric = adaptive("free")
     ARInfo.by_transport_disable.set(fabric.ar_info, 0)  # managers leave UD out
-    _, (s, *_), status, _ = execute(fabric, sent, PacketOptions(seed=seed))
+    _, s, status, _ = execute(fabric, sent, PacketOptions(seed=seed))
     arrived = s.message[:n, t.M_ARRIVED]
     q = int(s.message[0, t.M_QP])
     assert status == t.DONE

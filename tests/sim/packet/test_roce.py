@@ -70,7 +70,7 @@ def test_pauses_with_enough_headroom_lose_nothing(length_m):
 def test_what_came_after_a_pause_fits_the_headroom_and_needs_it():
     """The largest ingress is at most XOFF and a frame above it and the headroom; and with none, frames are lost, counted and sent again."""
     fabric, sent = star(9, length_m=300.0), incast(8)
-    net, (s, *_), _, _ = execute(fabric, sent, roce(dcqcn=False, xoff_bytes=50_000))
+    net, s, _, _ = execute(fabric, sent, roce(dcqcn=False, xoff_bytes=50_000))
     from softib.sim.packet import ethernet_tables as e
 
     external = net.port[:, t.KIND] == t.SWITCH_PORT
@@ -186,7 +186,7 @@ def test_no_frame_is_lost_without_a_counter(network):
     fabric = tree(4, 2)
     src = np.repeat(np.arange(1, 8), 4)
     options = {"pfc": False, "dcqcn": False, "queue_bytes": 30_000}
-    net, (s, *_), status, _ = execute(
+    net, s, status, _ = execute(
         fabric, messages(src, 0, 150_000, qp=src), PacketOptions(network=network, ethernet=options)
     )
     from softib.sim.packet.ethernet_results import port_figures

@@ -13,9 +13,7 @@ from softib.scenario.faults_in_time import TimedFault
 from softib.sim.ends import end_ports
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
-from tests.sim.packet.fabrics import chain, fabric_copy, no_lifetimes, star, tree
-from tests.sim.packet.lab import same
-from tests.sim.packet.traffic import mixture
+from tests.sim.packet.fabrics import chain, no_lifetimes, star
 
 HEADERS = 26
 """LRH 8, BTH 12, ICRC 4, VCRC 2."""
@@ -65,14 +63,6 @@ def test_what_waits_for_a_blocked_port_dies_after_hoq_life():
     held = 768 * 64 // (-(-wire // 64) * 64)
     assert out.counters["port_xmit_discards"][facing] == n - held
     assert out.counters["port_rcv_pkts"][int(fabric.port_peer[facing])] == held
-
-
-def test_the_same_bytes_on_several_cores():
-    fabric = fabric_copy(tree(4, 3))
-    switch = fabric.is_switch[fabric.port_node]
-    between = np.flatnonzero(switch & (fabric.port_num > 0) & switch[fabric.port_node[np.maximum(fabric.port_peer, 0)]])
-    fabric.port_drain[between[::5]] = 8e3 / 40
-    same(fabric, mixture(16, 250, 2))
 
 
 def test_a_slow_port_between_switches_holds_up_what_comes_before_it():

@@ -46,7 +46,7 @@ def test_datagrams_are_slowed_too():
     fabric, end = controlled(3), 3 * 10**9
     src = np.repeat(2 * np.arange(3) + 1, 8000)
     sent = messages(src, 0, 4096, qp=src, transport=Transport.UD)
-    _, (s,), _, _ = execute(fabric, sent, PacketOptions(until_ps=end))
+    _, s, _, _ = execute(fabric, sent, PacketOptions(until_ps=end))
     assert s.count[:, t.RCV_FECN].sum() > 0 and s.count[:, t.RCV_BECN].sum() > 0
     at = s.message[:, t.M_ARRIVED]
     got = np.array([((at > end // 3) & (src == 2 * i + 1)).sum() for i in range(3)])
@@ -59,7 +59,7 @@ def test_a_notice_is_not_answered_with_a_notice():
     fabric = controlled(3)
     SwitchCongestionSetting.packet_size.set(fabric.cc_switch_setting, 0)
     src, dst = np.repeat([3, 5, 1, 2], 400), np.repeat([0, 0, 4, 4], 400)
-    _, (s,), _, _ = execute(fabric, messages(src, dst, 65536, qp=src), PacketOptions(until_ps=2 * 10**9))
+    _, s, _, _ = execute(fabric, messages(src, dst, 65536, qp=src), PacketOptions(until_ps=2 * 10**9))
     assert s.count[:, t.RCV_BECN].sum() > 100
     assert s.count[:, t.RELAY_ERRORS].sum() == 0
 

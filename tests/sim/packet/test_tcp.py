@@ -94,7 +94,7 @@ def test_the_retransmission_timeout_is_exact_and_doubles():
     first = 8_000_000 + 1000 * round(8e6 / 89) // 1000
     for k, at in enumerate((200, 600, 1400, 3000)):
         for until, timeouts in ((first + at * MS - 1, k), (first + at * MS, k + 1)):
-            _, (s, *_), _, _ = execute(fabric, sent, tcp(until_ps=until))
+            _, s, _, _ = execute(fabric, sent, tcp(until_ps=until))
             assert s.connection[0, e.TIMEOUTS] == timeouts
 
 
@@ -102,7 +102,7 @@ def test_a_lost_segment_is_sent_again_after_three_duplicates():
     """Fast retransmit (RFC 5681 3.2): one loss in a long flow costs no timeout; the window is halved."""
     fabric, sent = lossy(1 / 5000, 5_000), messages([0], [1], 3_000_000)
     for seed in range(20):
-        _, (s, *_), status, _ = execute(fabric, sent, tcp(seed, gbps=10, **NO_STACK))
+        _, s, status, _ = execute(fabric, sent, tcp(seed, gbps=10, **NO_STACK))
         assert status == t.DONE
         if s.count[:, t.RCV_ERRORS].sum() == 1 and s.message[0, t.M_ARRIVED] < 200 * MS:
             assert s.connection[0, e.RETRANSMITS] == 1 and s.connection[0, e.TIMEOUTS] == 0
@@ -117,7 +117,7 @@ def test_throughput_under_random_loss_is_that_of_mathis(share):
     fabric = lossy(share, 50_000)
     rate = []
     for seed in range(3):
-        _, (s, *_), _, _ = execute(fabric, messages([0], [1], 2_000_000_000), tcp(seed, 12_000 * MS, **NO_STACK))
+        _, s, _, _ = execute(fabric, messages([0], [1], 2_000_000_000), tcp(seed, 12_000 * MS, **NO_STACK))
         rate.append(int(s.qp[0, t.ACKED]) * MSS / 12)
     wanted = MSS / 1.0005e-3 * np.sqrt(1.5 / share)
     assert np.mean(rate) == pytest.approx(wanted, rel=0.15)
@@ -131,7 +131,7 @@ def test_two_equal_flows_share_a_drop_tail_queue_in_the_long_run():
     acked = []
     for seconds in (1, 3):
         options = tcp(0, seconds * 1_000 * MS, gbps=10, queue_bytes=150_000, **NO_STACK)
-        _, (s, *_), _, _ = execute(fabric, sent, options)
+        _, s, _, _ = execute(fabric, sent, options)
         acked.append(s.qp[:2, t.ACKED].copy())
     got = (acked[1] - acked[0]) * MSS * 8 / 2e9
     assert got.sum() == pytest.approx(10 * MSS / WIRE, rel=0.03)

@@ -109,13 +109,3 @@ def test_a_log_grows():
     rows = out.log.kind == t.LOG_SENT
     assert np.array_equal(np.bincount(out.log.port[rows], minlength=fabric.sizes.ports), out.counters["port_xmit_pkts"])
     assert len(out.log) > 8000
-
-
-def test_a_run_on_several_cores_has_the_same_log():
-    """Each part writes down its own ports; together it is the log of one core."""
-    fabric, sent = tree(4, 2), mixture(14, 200, 4)
-    one, two = (run(fabric, sent, PacketOptions(watch_ports=every_port(fabric), cores=c)).log for c in (1, 2))
-    assert len(one) == len(two) > 1000
-    for name in ("kind", "port", "now", "start", "end", "stream", "psn", "what"):
-        assert np.array_equal(getattr(one, name), getattr(two, name)), name
-    assert timeline(one, 17) == timeline(two, 17)

@@ -12,10 +12,10 @@ from softib.sim.packet.ethernet_tables import XOFF_SENT
 __all__ = ["waiting_cycle"]
 
 
-def waiting_cycle(net: Any, states: list[Any]) -> tuple[tuple[int, int], ...]:
+def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
     """(port, VL) of output ports, each waiting for the receive buffer behind its link, in which a packet waits for the next one;
     empty where there is no such cycle."""
-    waits = _waits_for(net, states)
+    waits = _waits_for(net, s)
     state: dict[int, int] = {}
     for root in sorted(waits):
         path: list[int] = []
@@ -38,15 +38,14 @@ def waiting_cycle(net: Any, states: list[Any]) -> tuple[tuple[int, int], ...]:
     return ()
 
 
-def _waits_for(net: Any, states: list[Any]) -> dict[int, list[int]]:
+def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
     """Port VL of an output → port VLs of the outputs for which packets wait in the buffer at the other end of its link."""
-    vls, s = int(net.opt[t.OPT_VLS]), states[0]
+    vls, packet = int(net.opt[t.OPT_VLS]), s.packet
     found: dict[int, set[int]] = {}
     for row in np.flatnonzero(s.vl[:, t.RING]).tolist():
         out = row // vls
-        if net.port[out, t.KIND] not in (t.SWITCH_PORT, t.REMOTE_PORT):
+        if net.port[out, t.KIND] != t.SWITCH_PORT:
             continue
-        packet = states[int(net.rare[out, t.PART_OF])].packet
         last = at = int(s.vl[row, t.RING])
         while True:
             at = int(s.voq[at - 1, t.Q_NEXT])

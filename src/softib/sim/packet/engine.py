@@ -23,9 +23,8 @@ from softib.sim.packet.ethernet_results import port_figures, totals
 from softib.sim.packet.groups import group_tables, reached_ps
 from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.log import PacketLog, watch_tables
-from softib.sim.packet.network import build_net
+from softib.sim.packet.network import build_net, know_peers
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.parallel import in_parts, merged, run_parts, why_one_core
 from softib.sim.packet.pools import grow
 from softib.sim.packet.state import build_state
 from softib.sim.packet.validity import why_not
@@ -53,16 +52,16 @@ def run(
     """
     options = options or PacketOptions()
     sampler = Sampler(options.sample_ps) if options.sample_ps else None
-    net, states, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
-    outcome = outcome_of(net, states, messages, status, notes)
+    net, state, status, notes = execute(fabric, messages, options, path_sl, progress, sampler)
+    outcome = outcome_of(net, state, messages, status, notes)
     outcome.why_not = why_not(fabric, end_ports(fabric), messages)
     outcome.valid = not outcome.why_not
     if sampler is not None:
-        state, vls = states[0], int(net.opt[t.OPT_VLS])
+        vls = int(net.opt[t.OPT_VLS])
         outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED], vls)
     if len(net.watch_port):
-        outcome.log = PacketLog.of(net, states)
-    return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, merged(states), options.network)
+        outcome.log = PacketLog.of(net, state)
+    return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, state, options.network)
 
 
 def execute(
@@ -72,7 +71,7 @@ def execute(
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
     sampler: Sampler | None = None,
-) -> tuple[Any, list[Any], int, tuple[str, ...]]:
+) -> tuple[Any, Any, int, tuple[str, ...]]:
     """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State` of each part, what the loop said
     at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
@@ -83,13 +82,9 @@ def execute(
     net = net._replace(**group_tables(fabric, ends, messages, options, net.opt))
     net = net._replace(**watch_tables(fabric, messages, options))
     state = build_state(fabric, ends, messages, sl, net, options)
-    states = in_parts(net, state, ends, messages, options)
-    notes += why_one_core(options, states)
-    if len(states) > 1:
-        status = run_parts(net, states, options, progress, sampler)
-        return net, states, status, notes
+    know_peers(net.port)
     status, state = _run(net, state, options, progress, sampler)
-    return net, [state], status, notes
+    return net, state, status, notes
 
 
 def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -128,17 +123,16 @@ def _run(
             progress(int(state.reg[t.NOW]), min(int(state.reg[t.SENT]), total), total)
 
 
-def outcome_of(net: Any, states: list[Any], m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
-    """What the tables of a run say (of each part), with what the loop said last."""
+def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
+    """What the tables of a run say, with what the loop said last."""
     from softib.sim.packet.deadlock import waiting_cycle
     from softib.sim.packet.standstill import standstill_notes
 
-    s = merged(states)
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
     unheard = int(s.qp[s.qp[:, t.SERVICE] > 0, t.OUT_OF_BUFFER].sum()) if net.opt[t.RNR] else 0
     notes = (*notes, *_more_notes(arrived, status, unheard))
-    deadlock = waiting_cycle(net, states) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else ()
+    deadlock = waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else ()
     if status == t.STUCK and not deadlock:
         notes = (*notes, *standstill_notes(net, s, s.message[:n, t.M_BEGAN], arrived))
     return Outcome(

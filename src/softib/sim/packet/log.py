@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +53,9 @@ class PacketLog:
     mads: np.ndarray
 
     @classmethod
-    def of(cls, net: Any, states: Sequence[Any], net_port: np.ndarray | None = None) -> PacketLog:
-        """The log of a run of one or several parts; ``net_port`` where ``net.port`` is not that of the whole run."""
-        s = states[0]
-        written = np.concatenate([part.log[1 : 1 + int(part.log[0, t.L_ROWS])] for part in states])
+    def of(cls, net: Any, s: Any, net_port: np.ndarray | None = None) -> PacketLog:
+        """The log of a run; ``net_port`` where ``net.port`` is not that of the whole run."""
+        written = s.log[1 : 1 + int(s.log[0, t.L_ROWS])]
         rows, mad, mads = _without_mads(written)
         fields, flow = rows[:, t.L_FIELDS], rows[:, t.L_FLOW]
         order = np.lexsort((rows[:, t.L_START], fields, flow, rows[:, t.L_PORT], rows[:, t.L_NOW]))

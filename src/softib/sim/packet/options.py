@@ -29,7 +29,7 @@ class PacketOptions:
     timer that an RNR NAK names (IBA table 45; 12: 0.64 ms), ``rnr_retries``: RNR NAKs in a row that a sender bears (7: no limit);
     ``sample_ps``: take samples at this interval (0: none); ``watch_ports`` (rows) and
     ``watch_messages`` (rows): whose packets are logged (:class:`~softib.sim.packet.log.PacketLog`);
-    ``cores`` that the run may use (0: all that this process has), with the same bytes out; ``network``:
+    ``network``:
     ``infiniband``, or the same cables and switches as Ethernet, with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, and
     ``ethernet``, figures of :class:`~softib.sim.packet.ethernet_options.EthernetOptions` by name."""
 
@@ -46,7 +46,6 @@ class PacketOptions:
     counters_by_sl: bool = False
     rnr_timer: int = 12
     rnr_retries: int = 7
-    cores: int = 1
     network: str = "infiniband"
     ethernet: Mapping[str, Any] = field(default_factory=dict)
     sample_ps: int = 0
@@ -56,8 +55,6 @@ class PacketOptions:
     def __post_init__(self) -> None:
         if self.until_ps < 1:
             raise InputError("a run ends after time 0")
-        if self.cores < 0:
-            raise InputError(f"{self.cores} cores are not possible; it is a number from 1 on, or 0 for all")
         if not 1 <= self.ack_timeout <= 31:
             raise InputError(
                 f"ack_timeout {self.ack_timeout} is not possible; the ACK timeout is 4.096 us * 2^n, n from 1 to 31"

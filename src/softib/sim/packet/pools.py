@@ -10,7 +10,7 @@ from softib.errors import LimitError
 from softib.sim.packet import tables as t
 from softib.sim.packet.network import aligned
 
-__all__ = ["MOST_ROWS", "POOLS", "grow", "local_pools", "new_pools", "waiting"]
+__all__ = ["MOST_ROWS", "POOLS", "grow", "new_pools", "waiting"]
 
 POOLS = {"packet": (t.PK_COLUMNS, np.int32, t.NEXT, t.FREE_PACKET, t.SPARE_PACKETS), "credit": (t.CREDIT_COLUMNS, np.int64, t.C_NEXT,
          t.FREE_CREDIT, t.SPARE_CREDITS), "event": (t.EVENT_COLUMNS, np.int64, t.E_NEXT, t.FREE_EVENT, t.SPARE_EVENTS)}  # fmt: skip
@@ -24,11 +24,6 @@ def _pool(rows: int, columns: int, dtype: Any, link: int) -> np.ndarray:
     pool = aligned((rows, columns), dtype)
     pool[1:-1, link] = np.arange(2, rows)
     return pool
-
-
-def local_pools(s: Any, reg: np.ndarray) -> dict[str, np.ndarray]:
-    """New pools and queues of events of the size of those of ``s``, for ``reg``."""
-    return new_pools(reg, {name: len(getattr(s, name)) for name in POOLS}, len(s.timer))
 
 
 def new_pools(reg: np.ndarray, rows: dict[str, int], timers: int) -> dict[str, np.ndarray]:

@@ -107,7 +107,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
     links = int((net.port[:, t.PEER] >= 0).sum())
     fs = net.port[:, t.FS]
     reg[t.WIDTH] = _width(min(links, 12 * len(np.unique(q[:, t.SRC]))), int(fs[fs > 0].min()) if fs.any() else 1000)
-    reg[t.LEFT], reg[t.PARTS] = len(m), 1
+    reg[t.LEFT] = len(m)
     start_rows = FIRST_ROWS + ROWS_A_SENDER * len(np.unique(q[:, t.SRC]))
     rows = {name: start_rows + (len(m) if name == "event" else 0) for name in POOLS}
     voqs = (
@@ -127,7 +127,7 @@ def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, n
         delivery=np.tile(np.array([-1, 0], np.int64), (deliveries, 1)),
         sl_count=np.zeros((ports if net.opt[t.BY_SL] else 1, 32), np.int64),
         vl_wait=np.zeros((ports * vls if net.opt[t.BY_SL] else 1, t.VW_COLUMNS), np.int64),
-        rng=np.array([options.seed], np.uint64), mail=np.zeros((1, 2, 1, t.MAIL_COLUMNS), np.int64), sync=np.zeros(t.SYNC_PARTS, np.int64),
+        rng=np.array([options.seed], np.uint64),
         **(no_ethernet_state() if options.network == "infiniband" else ethernet_state(net, options.network, len(q))),
         log=np.zeros((LOG_ROWS if len(net.watch_port) else t.MARGIN + 2, t.LOG_COLUMNS), np.int64),
         resent=np.zeros(len(message), np.int64), **management_state(ports if net.management[t.MG_ON] else 1),

@@ -27,8 +27,6 @@ from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.mad_rows import grow_mads
 from softib.sim.packet.network import active_peer, build_net, drain_fs, know_peers, physical_peer, refresh_ports
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.parallel import in_parts, run_windows, why_one_core
-from softib.sim.packet.partition import lookahead
 from softib.sim.packet.pools import grow, waiting
 from softib.sim.packet.queue_pairs import first_vl
 from softib.sim.packet.state import build_state
@@ -100,65 +98,43 @@ class PacketSteps:
         aggregation_columns(fabric, self.net, messages, self.profile)
         self.net = self.net._replace(**group_tables(fabric, ends, messages, options, self.net.opt))
         self.net = self.net._replace(**watch_tables(fabric, messages, options))
-        state = build_state(fabric, ends, messages, sls, self.net, options)
+        self.state = build_state(fabric, ends, messages, sls, self.net, options)
         self.cabled = self.net.port.copy()
         self.cabled[:, t.PEER] = np.where(fabric.port_peer >= 0, fabric.port_peer, self.cabled[:, t.PEER])
-        self.states = in_parts(self.net, state, ends, messages, options, self.cabled[:, t.PEER])
-        self.notes = why_one_core(options, self.states)
+        know_peers(self.net.port)
         self.total, self.status = len(messages), t.MORE
         self._inside = inside_links(self.net)
         self._inside_port, self._inside_blocks = (
             self.net.port[self._inside].copy(),
             self.net.rare[self._inside, t.BLOCKS],
         )
-        self._ends, self._messages, self._fastest = ends, messages, self._least_fs()
-        self._start()
-
-    def _start(self) -> None:
         from softib.sim.packet.kernels.loop import start
 
-        for state in self.states:
-            start(self.net, state)
-
-    @property
-    def state(self) -> Any:
-        """What all parts have together: ports, queue pairs, messages, counters; the pools are those of the first part."""
-        return self.states[0]
-
-    def _sum(self, register: int) -> int:
-        return sum(int(s.reg[register]) for s in self.states)
-
-    def _part(self, port: int) -> int:
-        """The part of ``port``."""
-        return int(self.net.rare[port, t.PART_OF])
+        start(self.net, self.state)
 
     @property
     def left(self) -> int:
         """Messages that are not done."""
-        return self._sum(t.LEFT)
+        return int(self.state.reg[t.LEFT])
 
     @property
     def in_network(self) -> int:
         """Packets in the network."""
-        return self._sum(t.IN_NETWORK)
+        return int(self.state.reg[t.IN_NETWORK])
 
     @property
     def now_ps(self) -> int:
         """Time of the last event."""
-        return max(int(s.reg[t.NOW]) for s in self.states)
+        return int(self.state.reg[t.NOW])
 
     def run_until(self, until_ps: int, progress: Progress | None = None) -> bool:
         """Handle the events before ``until_ps``. True: a MAD waits (:meth:`arrived`) and events are left."""
         from softib.sim.packet.kernels.loop import run as loop
 
-        if len(self.states) > 1:
-            shown = None if progress is None else lambda now, _, __: progress(now, self.total - self.left, self.total)
-            self.status = run_windows(self.net, self.states, "infiniband", until_ps - 1, shown)
-            return self.status == t.MANAGED
         while True:
             status = self.status = int(loop(self.net, self.state, until_ps - 1, EVENTS_A_CALL))
             if status == t.GROW:
-                self.states[0] = grow(self.state)
+                self.state = grow(self.state)
             elif status != t.MORE:
                 return status == t.MANAGED
             elif progress is not None:
@@ -166,16 +142,13 @@ class PacketSteps:
 
     def log(self) -> PacketLog | None:
         """What watched packets have done; None where nobody is watched."""
-        return PacketLog.of(self.net, self.states, self.cabled) if len(self.net.watch_port) else None
+        return PacketLog.of(self.net, self.state, self.cabled) if len(self.net.watch_port) else None
 
     # -- MADs --
 
     def arrived(self) -> list[Arrived]:
         """The MADs that wait for their answer, in the order in which they were processed; their packets are no more."""
-        return [a for s in self.states for a in self._inbox(s)]
-
-    def _inbox(self, s: Any) -> list[Arrived]:
-        found = []
+        s, found = self.state, []
         for k in s.inbox[: s.mads[t.MADS_INBOX]].tolist():
             packet = s.packet[k]
             row, ingress = int(packet[t.PSN]), int(packet[t.IN])
@@ -208,49 +181,31 @@ class PacketSteps:
         """The end port ``port`` sends ``mad`` (uint8[256]) at ``now_ps``, on VL15, on data VL ``vl``, or (``vl`` -1) as an SMP to itself."""
         from softib.sim.packet.kernels.link_changes import post_mad
 
-        self._room(ROWS_A_POST, self._part(port))
+        self._room(ROWS_A_POST)
         row = self._mad_row()
-        s = self.states[self._part(port)]
+        s = self.state
         s.mad[row] = mad
         s.mad_row[row, t.MR_SOURCE] = port
         s.mad_row[row, t.MR_SLID] = LID_PERMISSIVE if dlid == LID_PERMISSIVE else self.fabric.lid[port]
         post_mad(self.net, s, port, row, dlid, level, vl, now_ps)
 
     def _mad_row(self) -> int:
-        """A free row for a MAD; a part has those of the MADs that were lost or answered there."""
-        s = next((s for s in self.states if s.mads[t.MADS_SPARE] > 1), self.states[0])
-        if s.mads[t.MADS_SPARE] < 2:
-            s = grow_mads(s, 2)
-            rows = {"mad": s.mad, "mad_row": s.mad_row}
-            others = [part._replace(**rows, inbox=np.zeros(len(s.mad), np.int64)) for part in self.states[1:]]
-            self.states[:] = [s, *others]
+        """A free row for a MAD."""
+        s = self.state = grow_mads(self.state, 2)
         row = int(s.mads[t.MADS_FREE])
         s.mads[t.MADS_FREE] = s.mad_row[row, t.MR_NEXT]
         s.mads[t.MADS_SPARE] -= 1
         return row
 
-    def _room(self, rows: int, part: int) -> None:
-        s = self.states[part]
+    def _room(self, rows: int) -> None:
+        s = self.state
         short = min(s.reg[t.SPARE_EVENTS] - s.reg[t.LATER_N], s.reg[t.SPARE_PACKETS], s.reg[t.SPARE_CREDITS]) < rows
         if short or any(count + rows > len(getattr(s, name)) for name, count in waiting(s).items()):
-            s = self.states[part] = grow(s, rows)
+            s = self.state = grow(s, rows)
         if len(self.net.watch_port) and int(s.log[0, t.L_ROWS]) + rows > len(s.log) - 2 * t.MARGIN:
             log = np.zeros((2 * len(s.log) + rows, t.LOG_COLUMNS), np.int64)
             log[: len(s.log)] = s.log
-            self.states[part] = s._replace(log=log)
-
-    def _least_fs(self) -> int:
-        fs = self.net.port[:, t.FS]
-        return int(fs[fs > 0].min(initial=1 << 30))
-
-    def _look_ahead(self) -> None:
-        """A link is faster than all were: windows are as short as its packets."""
-        if len(self.states) > 1 and (now := self._least_fs()) < self._fastest:
-            self._fastest = now
-            part, cabled = self.net.rare[:, t.PART_OF], self.cabled[:, t.PEER]
-            ahead = lookahead(self.net, part, self._ends, self._messages, cabled=cabled)
-            for s in self.states:
-                s.reg[t.LOOKAHEAD] = min(ahead, s.reg[t.LOOKAHEAD])
+            self.state = s._replace(log=log)
 
     # -- links --
 
@@ -278,15 +233,11 @@ class PacketSteps:
         change[ports[((before >= 0) & (after < 0)) | ((wire_before >= 0) & (net.wire[ports] < 0))]] = DOWN
         if dead is not None:
             change[dead] = DEAD
-        part, rows = net.rare[:, t.PART_OF], (self.in_network if change.any() else 0) + len(ports) + ROWS_A_POST
-        for p in range(len(self.states)):
-            self._room(rows, p)
-            if change.any():
-                links_down(net, self.states[p], np.where(part == p, change, 0).astype(np.uint8), now_ps)
+        self._room((self.in_network if change.any() else 0) + len(ports) + ROWS_A_POST)
+        if change.any():
+            links_down(net, self.state, change, now_ps)
         for port in ports[(before < 0) & (after >= 0)].tolist():
-            s, of_peer = self.states[self._part(port)], self.states[self._part(int(net.port[port, t.PEER]))]
-            link_up(net, s, of_peer, port, now_ps)
-        self._look_ahead()
+            link_up(net, self.state, port, now_ps)
 
     def power_lost(self, rows: np.ndarray) -> None:
         """A switch forgets its counters."""

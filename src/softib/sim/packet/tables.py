@@ -38,7 +38,7 @@ State: Any = table(
     "State",
     ["reg", "port", "count", "ready", "arb", "vl", "vl_time", "more", "voq", "packet", "when", "credit", "qp", "order", "message", "arrival", "after_arrival", "completion",
      "after_completion", "event", "bucket", "used", "heap", "due", "sorting", "digits", "far", "timer", "flow", "throttle", "bound",
-     "place", "rng", "mail", "sync", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
+     "place", "rng", "queue", "connection", "processor", "resent", "mads", "smi", "mad", "mad_row", "inbox",
      "rare_count", "sl_count", "vl_wait", "delivery", "log"],
     {"port": 24, "count": 24, "ready": 48, "vl": 16, "vl_time": 8, "more": 8, "voq": 3, "packet": 16, "when": 8, "credit": 3, "qp": 40, "message": 19, "event": 8,
      "heap": 2, "due": 2, "sorting": 2, "far": 2, "timer": 2},
@@ -52,7 +52,7 @@ int64[ports, ARB_COLUMNS]; ``vl`` int32[port VLs, V_COLUMNS], a cache line a row
 ``used`` uint64 bits of buckets with events; ``heap``, ``far``, ``timer`` int64[…, 2] binary heaps; ``due`` int64[…, 2] what the bucket of now had, in its order (``sorting``, ``digits`` to sort
 it); ``flow`` int64[streams, 1], ``throttle``
 int64[…, 3] of congestion control, ``bound`` int64[switches, slots, 2] flows with a port, ``place`` uint64[QPs, 16] bits of packets that
-came out of order; ``rng`` uint64[1] the seed; ``mail`` int64[parts, 2, letters, MAIL_COLUMNS] and ``sync`` int64[…] of a run on several cores; of Ethernet
+came out of order; ``rng`` uint64[1] the seed; of Ethernet
 ``queue`` int64[port VLs, …], ``connection`` int64[streams, …] (DCQCN) or int64[QPs, …] (TCP) and ``processor`` int64[ports, 2].
 ``resent`` int64[messages] packets of a message that were sent again. Of the management plane:
 ``mads`` int64[MADS_REGISTERS] scalars, ``smi`` int64[ports, SMI_COLUMNS], ``mad`` uint8[MADs, 256] and ``mad_row`` int64[MADs, MR_COLUMNS], row 0
@@ -69,12 +69,12 @@ takes until a packet that came in here can leave, or half of what a pair of adap
 codes of HOQLife and of the switch's lifetime; kind and latency of the port at the other end, so that a packet
 leaves without a look at its row (:func:`~softib.sim.packet.network.know_peers`)."""
 # -- Net.rare --
-BLOCKS, STALL, HIGH_LIMIT, TICK, PART_OF, REDUCE_FS, REDUCE_PS, LOW_CAP, HIGH_CAP, RARE_COLUMNS = range(10)
+BLOCKS, STALL, HIGH_LIMIT, TICK, REDUCE_FS, REDUCE_PS, LOW_CAP, HIGH_CAP, RARE_COLUMNS = range(9)
 """64-octet blocks of its receive buffer a VL; VLStallCount; limit of high priority in octets (-1: none); ps of a tick of
-PortXmitWait; part of a run on several cores that it belongs to; of an aggregation node: fs an octet and ps a packet that it takes to reduce
+PortXmitWait; of an aggregation node: fs an octet and ps a packet that it takes to reduce
 (0: another end port); entries of its arbitration tables."""
-NOTHING, SWITCH_PORT, END_PORT, REMOTE_PORT = 0, 1, 2, 3
-"""Kinds of port. Port 0 of a switch is an end port behind the switch. A remote port is a switch port whose cable leads to another part."""
+NOTHING, SWITCH_PORT, END_PORT = 0, 1, 2
+"""Kinds of port. Port 0 of a switch is an end port behind the switch."""
 
 # -- Net.opt --
 (OPT_VLS, FIFO, RANDOM, ACK_EVERY, POST, FETCH, INLINE, DMA_FS, RX, RX_FS, MESSAGE_GAP, ACK_DELAY, CQE, GAP, TIMEOUT, RETRIES,
@@ -90,15 +90,11 @@ by VL? May receives be missing; ps of the RNR NAK timer; RNR retry count; are th
 
 # -- State.reg --
 (NOW, WIDTH, CURRENT, HEAP_N, LATER_N, TIMER_N, PENDING, FREE_EVENT, FREE_PACKET, FREE_CREDIT, SPARE_EVENTS, SPARE_PACKETS,
- SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, PART, PARTS, LOOKAHEAD, WINDOW_END, ROUND, TAKEN, TAKEN_FROM, MAILED,
- MAIL_FIRST, FIRST_SCOUT, SECOND_SCOUT, WINDOW_WHAT, MANAGED_AT, MANAGED_WHAT, DUE_AT, DUE_N, HANDLED, CRITICAL, LOOKS, NEXT_BLOCK, REGISTERS) = range(40)  # fmt: skip
+ SPARE_CREDITS, EVENTS, HOPS, SENT, LEFT, IN_NETWORK, LAST, FIRST_SCOUT, SECOND_SCOUT, DUE_AT, DUE_N, NEXT_BLOCK, REGISTERS) = range(25)  # fmt: skip
 """Time; bucket width as a power of two; number of the current bucket; entries of the heaps; events in buckets; heads of free lists and
 how many are in them; events handled; packet hops; packets sent; messages not done; packets in the network; time of the last thing
-that happened. On several cores: which part this is, and of how many; ps that no cable between parts undercuts; end of the window and its number;
-letters taken of this part (-1: none are being taken); letters written, and the time of the first. Events of the next two buckets that memory is
-fetched for (:mod:`~softib.sim.packet.kernels.ahead`). The last event that the window holds at its end (-1: none); time and event of the management plane that ended a
-window. The next row of ``due``, and how many it has. To judge the parts by: events handled until this window; of all windows the
-events of the part that had most; looks at parts that had not ended theirs. The block of the next bucket that memory is fetched for, where this one holds many."""
+that happened. Events of the next two buckets that memory is
+fetched for (:mod:`~softib.sim.packet.kernels.ahead`). The next row of ``due``, and how many it has. The block of the next bucket that memory is fetched for, where this one holds many."""
 
 # -- State.port --
 (FREE, ARMED, WAITING, _, XMIT_OCTETS, XMIT_PACKETS, RCV_OCTETS, RCV_PACKETS,
@@ -233,28 +229,12 @@ BUCKETS = 1 << 17
 BLOCK = 64
 WRAP, WINDOW = 4095, 2048
 """FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA chapter 7, flow control)."""
-DONE, MORE, STUCK, GROW, TIME_OVER, ABORTED, GOES_ON = range(7)
-"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over; another
-part gave up."""
+DONE, MORE, STUCK, GROW, TIME_OVER, GOES_ON = range(6)
+"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over; go on."""
 MARGIN = 64
 """Rows that one event may take of each pool."""
 
-# -- several cores --
-FOR_PART, LETTER, WHEN, ABOUT, PACKET_AT, MAIL_COLUMNS = 0, 1, 2, 3, 4, 12
-"""Of ``State.mail``: whom it is for; what it is of; at what time; its event, port VL and blocks, or message; the packet's row."""
-PACKET_COLUMNS = 8
-OF_PACKET, OF_CREDIT, OF_ARRIVAL, OF_EVENT = range(4)
-EVERYBODY = -1
-MAIL_ROWS = 1 << 15
-"""Letters of a box; a part that has nearly filled its own ends its window."""
 NEVER = 1 << 62
-SYNC_LOCK, SYNC_LOCK_AT, SYNC_ABORT, SYNC_PARTS, SYNC_ROW = 0, 8, 16, 32, 32
-"""Of ``State.sync``: the spin lock; its address; not 0: the run is given up; what each part says, four cache lines a part."""
-SYNC_ROUND, REPORT_NEXT, REPORT_COLUMNS = 0, 1, 11
-(REPORT_EVENTS, REPORT_LEFT, REPORT_IN_NETWORK, REPORT_MAILED, REPORT_FIRST, REPORT_WHAT, REPORT_TIMER, REPORT_TIMER_WHAT,
- REPORT_INBOX, REPORT_HANDLED) = range(1, 11)  # fmt: skip
-"""Windows that it has ended; then twice: time of its next event, whether it has any but timeouts, LEFT, IN_NETWORK, letters, time of the first,
-its next event, time of its next timeout (or event of the management plane) and what it is, MADs in its inbox; events of the window."""
 
 # -- failures in time and the management plane --
 MG_ON, MG_SLOW, MG_BUFFERS, MG_AGENT, MG_FORWARD, MG_SETTINGS = range(6)
@@ -273,7 +253,7 @@ CUT = 1 << 20
 """Of ``FLAGS``: the cable was pulled, or its node lost its power, while the packet was on its way."""
 MANAGE, AGENT = 13, 14
 """Events: a packet on VL15 is at a port (and one that was cut is gone); a management processor is done with a MAD. They wait with the timeouts, and so does the end of a
-MAD on a data VL: of what waits there the earliest ends the window of a run on several cores."""
+MAD on a data VL."""
 MANAGED = 7
 """What the loop returns when a MAD waits in the inbox."""
 VL15 = 15

@@ -23,7 +23,6 @@ from softib.sim.packet.kernels.ecmp import next_hop
 from softib.sim.packet.kernels.ecn import mark_ecn
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import blocks_of, put_on_wire, wire_ps
-from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.pfc import came_in, dynamic_threshold, has_room, went_out
 from softib.sim.packet.kernels.pools import free_packet
 from softib.sim.packet.kernels.switch import take_first
@@ -54,7 +53,6 @@ from softib.sim.packet.tables import (
     READY,
     RECEIVE,
     RELAY_ERRORS,
-    REMOTE_PORT,
     RING,
     TAIL,
     VL,
@@ -163,7 +161,4 @@ def cross_ethernet(n, s, out, vl, k, start):
     else:
         s.when[k, TAIL] += n.port[out, NEXT_LATENCY]
         t = start + n.port[out, DELAY] + n.port[out, NEXT_LATENCY] if n.ethernet[CUT_THROUGH] else s.when[k, TAIL]
-        if n.port[out, NEXT_KIND] == REMOTE_PORT:
-            mail_packet(n, s, peer, ARRIVE, k, t)
-        else:
-            push(s, t, word(peer, ARRIVE, k))
+        push(s, t, word(peer, ARRIVE, k))

@@ -4,8 +4,7 @@
 A cable that is pulled loses what is on it; the receiver never sees it whole. The port that faces it discards what waits for it and what still
 comes for it (PortXmitDiscards, as of an inactive port). What has come in whole goes on. When the link is up again credits begin anew:
 the receiver grants what its buffer has free. A packet that cuts through, and whose head has left the next switch when its tail is
-cut off, goes on whole: at most one a direction. All rows of a change are those of the two nodes at the link; on several cores each part takes
-those of its own ports, between two windows.
+cut off, goes on whole: at most one a direction. All rows of a change are those of the two nodes at the link.
 """
 
 import numpy as np
@@ -59,7 +58,6 @@ from softib.sim.packet.tables import (
     QUEUED,
     READY,
     RECEIVE,
-    REMOTE_PORT,
     RING,
     SECOND_BLOCKS,
     SMI_BUSY,
@@ -83,7 +81,7 @@ KIND_BITS = 15 << 28
 @inner
 def of_switch(n, port):
     """Is ``port`` an external port of a switch?"""
-    return n.port[port, KIND] == SWITCH_PORT or n.port[port, KIND] == REMOTE_PORT
+    return n.port[port, KIND] == SWITCH_PORT
 
 
 @inner
@@ -288,12 +286,12 @@ def holds_place(s, k, marks):
 
 
 @kernel
-def link_up(n, s, of_peer, port, now):
-    """The link of ``port`` carries data from ``now`` on: its peer, whose part's state is ``of_peer``, grants what its receive buffers have free (IBA chapter 7, flow control)."""
+def link_up(n, s, port, now):
+    """The link of ``port`` carries data from ``now`` on: its peer grants what its receive buffers have free (IBA chapter 7, flow control)."""
     no_credits(n, s, port)
     peer = np.int64(n.port[port, PEER])
     for vl in range(n.opt[OPT_VLS]):
-        held = held_blocks(n, of_peer, peer, vl) if of_switch(n, peer) else np.int64(0)
+        held = held_blocks(n, s, peer, vl) if of_switch(n, peer) else np.int64(0)
         s.vl[port * n.opt[OPT_VLS] + vl, FCCL] = n.rare[peer, BLOCKS] - held
     if s.ready[port, READY]:
         arm(s, port, now)

@@ -10,7 +10,6 @@ import numpy as np
 
 from softib.jit import inner
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.mail import mail_credit
 from softib.sim.packet.kernels.packet_log import log_sent
 from softib.sim.packet.kernels.sl_counters import count_sent
 from softib.sim.packet.tables import (
@@ -36,7 +35,6 @@ from softib.sim.packet.tables import (
     FS,
     GAP,
     HOPS,
-    KIND,
     LAST_CREDIT,
     LOOK,
     MC_XMIT,
@@ -48,7 +46,6 @@ from softib.sim.packet.tables import (
     OPT_VLS,
     PEER,
     READ_RESPONSE,
-    REMOTE_PORT,
     SECOND_AT,
     SECOND_BLOCKS,
     SMALLEST,
@@ -139,10 +136,7 @@ def grant(n, s, port, vl, octets, t):
         t = drained(n, s, port, octets, t)
     row = sender * n.opt[OPT_VLS] + vl
     t += n.port[port, DELAY] + wire_ps(n, port, n.opt[FCP])
-    if n.port[port, KIND] == REMOTE_PORT:
-        mail_credit(n, s, sender, row, blocks_of(octets), t)
-    else:
-        credited(s, sender, row, blocks_of(octets), t)
+    credited(s, sender, row, blocks_of(octets), t)
     s.ready[port, DEBT] += n.opt[FCP]
 
 

@@ -18,7 +18,6 @@ from softib.sim.packet.kernels.receive import answer, receive
 from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
-from softib.sim.packet.kernels.windows import behind_window, end_window
 from softib.sim.packet.kernels.work import arrived, completed
 from softib.sim.packet.tables import (
     AGENT,
@@ -46,19 +45,14 @@ from softib.sim.packet.tables import (
     M_SIZE,
     M_START,
     MADS_INBOX,
-    MAILED,
     MANAGE,
     MANAGED,
-    MARGIN,
     MG_ON,
     MORE,
     NEVER,
     NEXT_IN,
     NOT_BEFORE,
     NOW,
-    PART,
-    PART_OF,
-    PARTS,
     PIO_FS,
     POSTED,
     RECEIVE,
@@ -141,14 +135,13 @@ def handle(n, s, entity, kind, payload, now):
 def start(n, s):
     """Put the messages that wait for none at their time."""
     for m in range(s.message.shape[0]):
-        mine = s.reg[PARTS] == 1 or n.rare[s.qp[s.message[m, M_QP], SRC], PART_OF] == s.reg[PART]
-        if mine and s.message[m, M_NEEDS] == 0:
+        if s.message[m, M_NEEDS] == 0:
             push(s, s.message[m, M_START], word(s.qp[s.message[m, M_QP], SRC], POSTED, m))
 
 
 @inner
 def ended(n, s, until, now, has_events):
-    """Does a run in one part end before the event of ``now``? GOES_ON, or why. While links change and MADs travel the caller says when all is
+    """Does the run end before the event of ``now``? GOES_ON, or why. While links change and MADs travel the caller says when all is
     done, and what stands still may go on after a timeout."""
     if n.management[MG_ON]:
         if now == NEVER:
@@ -164,21 +157,14 @@ def ended(n, s, until, now, has_events):
 @kernel
 def run(n, s, until, most):
     """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait for each other for ever), GROW (a
-    pool is short: make it larger and call again), TIME_OVER, MANAGED (a MAD waits in
-    the inbox), or ABORTED. Of several parts each has its own call, in a thread of its own."""
+    pool is short: make it larger and call again), TIME_OVER or MANAGED (a MAD waits in
+    the inbox)."""
     for _ in range(most):
         if short(s):
             return np.int64(GROW)
         has_events = advance(n, s)
         source, now, what = first_of(s)
-        if s.reg[PARTS] == 1:
-            status = ended(n, s, until, now, has_events)
-        elif behind_window(s, now, what) or s.reg[MAILED] > s.mail.shape[2] - MARGIN:
-            status = end_window(n, s, until, now, what, 1 if has_events else 0)
-            if status == GOES_ON:
-                continue
-        else:
-            status = np.int64(GOES_ON)
+        status = ended(n, s, until, now, has_events)
         if status != GOES_ON:
             return status
         take_first_of(s, source)
@@ -188,6 +174,6 @@ def run(n, s, until, most):
         s.reg[EVENTS] += 1
         handle(n, s, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
         scout(n, s)
-        if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0 and s.reg[PARTS] == 1:
+        if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0:
             return np.int64(MANAGED)
     return np.int64(MORE)

@@ -5,8 +5,7 @@ SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped wh
 Directed ones visit the management processor of each switch on their way, which writes the return path; LID-routed ones follow
 the forwarding table, cut through. Everything else is a packet of a data VL, with credits. A device has one processor, which
 takes MADs one after another. What has reached its destination waits in ``State.inbox`` until the caller of the loop
-answers it. Agents and manager run between two events of the whole network: what one writes may change both ends of a link at once. So on several cores each event of the
-management plane ends a window (:mod:`~softib.sim.packet.kernels.windows`).
+answers it.
 """
 
 import numpy as np
@@ -20,7 +19,6 @@ from softib.sim.packet.kernels.discards import corrupted, lose_mad
 from softib.sim.packet.kernels.events import push_timer, word
 from softib.sim.packet.kernels.forwarding import by_table
 from softib.sim.packet.kernels.links import waits_no_more, wire_ps
-from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.packet_log import log_sent
 from softib.sim.packet.kernels.pools import free_packet, new_packet
 from softib.sim.packet.tables import (
@@ -36,7 +34,6 @@ from softib.sim.packet.tables import (
     GMP,
     IN,
     INACTIVE,
-    KIND,
     LATENCY,
     MADS_INBOX,
     MADS_SENT,
@@ -52,7 +49,6 @@ from softib.sim.packet.tables import (
     RCV_PACKETS,
     READY,
     RELAY_ERRORS,
-    REMOTE_PORT,
     SMI_BUSY,
     SMI_DROPPED,
     SMI_HEAD,
@@ -138,10 +134,7 @@ def send_smp(n, s, port, now):
         at = s.when[k, TAIL]
         if not directed(s.mad[s.packet[k, PSN]]):
             at = start + n.port[port, DELAY] + n.port[peer, LATENCY]
-    if n.port[peer, KIND] == REMOTE_PORT:
-        mail_packet(n, s, peer, MANAGE, k, at)
-    else:
-        push_timer(s, at, word(peer, MANAGE, k))
+    push_timer(s, at, word(peer, MANAGE, k))
 
 
 @inner

@@ -37,7 +37,6 @@ from softib.sim.packet.ethernet_tables import (
 )
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.links import wire_ps
-from softib.sim.packet.kernels.mail import mail_event
 from softib.sim.packet.tables import (
     BASE,
     DELAY,
@@ -48,7 +47,6 @@ from softib.sim.packet.tables import (
     NOW,
     OPT_VLS,
     PEER,
-    REMOTE_PORT,
     RX_FREE,
     RX_FS,
 )
@@ -67,10 +65,7 @@ def ask(n, s, port, vl, pauses, now):
     s.port[port, FREE] = end
     peer, at = np.int64(n.port[port, PEER]), end + n.port[port, DELAY] + n.ethernet[PFC_REACTION_PS]
     s.reg[IN_NETWORK] += 1
-    if n.port[port, KIND] == REMOTE_PORT:
-        mail_event(n, s, peer, word(peer, PAUSE_FRAME, vl << 1 | pauses), at)
-    else:
-        push(s, at, word(peer, PAUSE_FRAME, vl << 1 | pauses))
+    push(s, at, word(peer, PAUSE_FRAME, vl << 1 | pauses))
     if pauses:
         s.queue[row, REFRESH_AT] = now + n.buffer[port, REFRESH_PS]
         push_timer(s, s.queue[row, REFRESH_AT], word(port, ETHERNET_TIMER, vl))

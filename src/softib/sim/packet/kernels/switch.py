@@ -17,7 +17,6 @@ from softib.sim.packet.kernels.discards import discard, ends_discards, lose
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.forwarding import by_table
 from softib.sim.packet.kernels.links import blocks_of, grant, has_credit, put_on_wire, take_credits, wire_ps
-from softib.sim.packet.kernels.mail import mail_packet
 from softib.sim.packet.kernels.rng import draw_for
 from softib.sim.packet.kernels.sl_counters import count_received
 from softib.sim.packet.tables import (
@@ -67,7 +66,6 @@ from softib.sim.packet.tables import (
     READY,
     RECEIVE,
     RELAY_ERRORS,
-    REMOTE_PORT,
     RING,
     SMP,
     SWITCH,
@@ -323,7 +321,4 @@ def cross(n, s, out, vl, k, start):
     else:
         s.when[k, TAIL] += n.port[out, NEXT_LATENCY]
         t = start + n.port[out, DELAY] + n.port[out, NEXT_LATENCY]
-        if n.port[out, NEXT_KIND] == REMOTE_PORT:
-            mail_packet(n, s, peer, ARRIVE, k, t)
-        else:
-            push(s, t, word(peer, ARRIVE, k))
+        push(s, t, word(peer, ARRIVE, k))

@@ -4,7 +4,6 @@
 from softib.jit import inner
 from softib.sim.packet.kernels.aggregation import add_up
 from softib.sim.packet.kernels.events import push, word
-from softib.sim.packet.kernels.mail import mail_arrival
 from softib.sim.packet.tables import (
     AGGREGATES,
     LAST,
@@ -16,9 +15,6 @@ from softib.sim.packet.tables import (
     M_NEEDS,
     M_QP,
     M_START,
-    PART,
-    PART_OF,
-    PARTS,
     POSTED,
     SRC,
 )  # fmt: skip
@@ -26,11 +22,9 @@ from softib.sim.packet.tables import (
 
 @inner
 def release(n, s, first, waiting, m, t):
-    """What waits for message ``m`` may go on at ``t``, as far as it begins in this part."""
+    """What waits for message ``m`` may go on at ``t``."""
     for i in range(first[m], first[m + 1]):
         d = waiting[i]
-        if s.reg[PARTS] > 1 and n.rare[s.qp[s.message[d, M_QP], SRC], PART_OF] != s.reg[PART]:
-            continue
         s.message[d, M_AFTER] = max(s.message[d, M_AFTER], t)
         s.message[d, M_NEEDS] -= 1
         if s.message[d, M_NEEDS] == 0:
@@ -47,8 +41,6 @@ def arrived(n, s, m, t):
         if n.opt[AGGREGATES]:
             add_up(n, s, m)
         release(n, s, s.arrival, s.after_arrival, m, t)
-        if s.reg[PARTS] > 1 and s.arrival[m] < s.arrival[m + 1]:
-            mail_arrival(s, m, t)
 
 
 @inner
