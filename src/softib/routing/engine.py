@@ -27,7 +27,7 @@ WITHOUT_LANES = "ftree,updn"
 
 USUAL_DATA_VLS = 8
 BY_MINHOP = "; routed by minhop, as OpenSM does"
-"""How the note of an engine that does not fit ends."""
+"""End of the note of an engine that gave up."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,6 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
     from softib.routing.reach import lost_pairs
 
     return lost_pairs(graph, routing.lft) if proven is None else proven.lost_pairs(graph, routing.lft)
-
-
-BY_MINHOP = "; routed by minhop, as OpenSM does"
-"""End of the note of an engine that gave up."""
 
 
 def _rejected(name: str, routing: Routing) -> list[str]:
