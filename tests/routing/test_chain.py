@@ -25,7 +25,9 @@ def test_without_lanes_no_clean_fabric_has_a_credit_loop(kind, params, taken):
     proof = verify(b.graph, b.routing.lft)
     assert proof.deadlock_free and not proof.unreachable
     if taken == "updn":
-        assert any(n.startswith("ftree: ") and n.endswith("tried the next engine") for n in b.routing.notes), "the fallback is told"
+        assert any(n.startswith("ftree: ") and n.endswith("tried the next engine") for n in b.routing.notes), (
+            "the fallback is told"
+        )
 
 
 @pytest.mark.parametrize("kind,params,taken", CLEAN, ids=[c[0] for c in CLEAN])

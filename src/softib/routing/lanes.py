@@ -51,22 +51,16 @@ class _Layers:
     """VLs that hold the pairs laid on them so far."""
 
     def __init__(self, graph: SwitchGraph, lft: np.ndarray, canon: np.ndarray | None, tree: np.ndarray | None) -> None:
-        self.graph, self.tree, self._alike = graph, tree, canon is not None
+        self.graph, self.tree = graph, tree
         self.channels = channels(graph, canon)
         self.states: list[Any] = []
         self.layer = np.full((graph.n_switches, graph.n_switches), NO_LAYER, np.uint8)
-        self.use(lft)
-
-    def use(self, lft: np.ndarray) -> None:
-        """Follow the tables ``lft`` from now on."""
-        lids, first = _lids_by_switch(self.graph)
-        if self._alike:
-            lids, first = (
-                lids[first[:-1][first[:-1] < first[1:]]],
-                np.append(0, np.cumsum(first[:-1] < first[1:])).astype(np.int32),
-            )
-        self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(self.graph), first, lids)
-        most = 2 * int(np.diff(first).max(initial=1)) * self.graph.n_switches
+        lids, first = _lids_by_switch(graph)
+        if canon is not None:  # all LIDs behind a switch take the same channels
+            some = first[:-1] < first[1:]
+            lids, first = lids[first[:-1][some]], np.append(0, np.cumsum(some)).astype(np.int32)
+        self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(graph), first, lids)
+        most = 2 * int(np.diff(first).max(initial=1)) * graph.n_switches
         self._waits = np.empty((2, most), np.int32)
 
     def state(self, number: int) -> Any:
@@ -106,12 +100,12 @@ def lanes_of(
             layers, between, left = again, len(again.states), 0
     if left:
         return None
-    mixed = _Layers(graph, lft, canon, tree)
-    if not mixed.place(
-        _in_rows(ca_pairs, others), 0, max(between, 1)
-    ):  # all together may fit where one after the other does not
-        layers, left = mixed, 0
-    else:
+    left = layers.place(others, 0, max(between, 1))
+    if left:  # all together may fit where one after the other does not
+        mixed = _Layers(graph, lft, canon, tree)
+        if not mixed.place(_in_rows(ca_pairs, others), 0, max(between, 1)):
+            layers, left = mixed, 0
+    if left:
         lft, left = _with_switches(layers, lft, others, between, most)
     path_sl = _by_end(graph, layers.layer)
     return Lanes(lft, path_sl, int(path_sl.max(initial=0)) + 1, max(between, 1), left=left)
