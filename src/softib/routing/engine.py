@@ -145,7 +145,7 @@ def chain(name: str) -> list[str]:
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
     """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not another's, which reach
     every pair that has a path at all. ``updn`` and ``dnup`` make way for ``dfsssp`` or ``lash`` behind them where VLs pay
-    (:mod:`softib.routing.lane_choice`).
+    (:mod:`softib.routing.vl_choice`).
 
     Where none does, it is the one that leaves the fewest pairs without a route, the earlier of equal ones. ``notes`` say what
     was rejected, and why.
@@ -167,7 +167,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 if n in ("updn", "dnup") and is_native and n != names[-1]:
-                    from softib.routing.lane_choice import with_lanes
+                    from softib.routing.vl_choice import with_lanes
 
                     routing = with_lanes(graph, routing, names[names.index(n) + 1 :], options)
                 return _noted(routing, notes)
