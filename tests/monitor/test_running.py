@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import softib as library
+from tests.live.serving import wait_for
 
 
 @pytest.fixture
@@ -97,13 +98,10 @@ def test_the_exporter_serves_and_ends_with_its_fabric(running):
     running.started.append(exporter)
     line = exporter.stderr.readline()
     url = line.split()[-1]
-    time.sleep(1.2)
-    text = urllib.request.urlopen(url, timeout=10).read().decode()
-    assert (
-        'infiniband_portxmitdata_total{component="switch",local_name="leaf-1"' in text
-        and "infiniband_scrape_ok 1.0" in text
-    )
-    assert urllib.request.urlopen(url.replace("/metrics", "/-/healthy"), timeout=10).status == 200
+    page = lambda: urllib.request.urlopen(url, timeout=60).read().decode()
+    assert wait_for(lambda: "infiniband_scrape_ok 1.0" in page()), page()
+    assert 'infiniband_portxmitdata_total{component="switch",local_name="leaf-1"' in page()
+    assert urllib.request.urlopen(url.replace("/metrics", "/-/healthy"), timeout=60).status == 200
     running("down", "one")
     assert exporter.wait(20) == 2
     last = exporter.stderr.read().strip().splitlines()
