@@ -25,7 +25,7 @@ PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(F
 AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons test test-all ready lint types contracts stock-tools stock-slow preload web bench validate clean
+.PHONY: help setup demo docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -36,6 +36,8 @@ help:
 	@echo "make man       manual pages, in site/man/man1"
 	@echo "make wheel     what a release uploads, in dist/"
 	@echo "make pythons   the wheel in fresh environments of other Pythons (PYTHONS)"
+	@echo "make oldest    a part of the tests with the oldest versions that pyproject.toml allows"
+	@echo "make sbom      the software bill of materials of a release, in dist/"
 	@echo "make web       the libraries that draw the map of softib serve (npm)"
 	@echo "make bench     every figure, measured against its peer"
 	@echo "make validate  predictions of virtual time against published measurements"
@@ -82,6 +84,25 @@ pythons: wheel
 	    dist/*.whl polars networkx jsonschema pytest pytest-timeout pytest-xdist hypothesis hatchling \
 	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/bin/python -m pytest -q -p no:cacheprovider tests/api tests/jit tests/cli tests/routing; \
 	  code=$$?; rm -rf $$folder; [ $$code = 0 ] || exit $$code; done
+
+# The oldest versions that pyproject.toml allows, in a fresh environment (without torch, 2 GB), and what of the tests stands on them most.
+OLDEST := tests/api/test_*.py tests/api/sweep tests/cli/test_usage.py tests/docs/test_schemas.py tests/fabric/formats/cabling tests/fabric/topologies/test_spec.py \
+	tests/monitor/test_exporter_text.py tests/monitor/test_files.py tests/monitor/test_history.py tests/web/test_access.py tests/web/test_app.py tests/web/test_tables.py
+oldest: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@folder=$$(mktemp -d /tmp/softib-oldest.XXXXXX); \
+	$(BIN)/uv venv --quiet --no-python-downloads --python $(PYTHON) $$folder/venv \
+	  && $(BIN)/uv pip install --quiet --python $$folder/venv/bin/python --resolution lowest-direct '.[dev,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/venv/bin/python -m pytest -q -p no:cacheprovider $(OLDEST); \
+	code=$$?; rm -rf $$folder; exit $$code
+
+# The software bill of materials of a release (CycloneDX): what its extras install, and what its wheel carries.
+sbom: setup
+	@folder=$$(mktemp -d /tmp/softib-sbom.XXXXXX); \
+	$(PYTHON) -m venv $$folder \
+	  && $$folder/bin/python -m pip install --quiet --disable-pip-version-check '.[torch,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && $(BIN)/python .ci/make_sbom.py dist/softib.cdx.json $$folder/bin/python; \
+	code=$$?; rm -rf $$folder; exit $$code
 
 stock-tools:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s $(STOCK) >/dev/null 2>&1; then \
