@@ -14,6 +14,7 @@ import pytest
 
 import softib as library
 from tests.live.serving import wait_for
+from tests.monitor.exporting import address_of
 
 
 @pytest.fixture
@@ -96,8 +97,7 @@ def test_the_exporter_serves_and_ends_with_its_fabric(running):
         text=True,
     )
     running.started.append(exporter)
-    line = exporter.stderr.readline()
-    url = line.split()[-1]
+    url = address_of(exporter)
     page = lambda: urllib.request.urlopen(url, timeout=60).read().decode()
     assert wait_for(lambda: "infiniband_scrape_ok 1.0" in page()), page()
     assert 'infiniband_portxmitdata_total{component="switch",local_name="leaf-1"' in page()

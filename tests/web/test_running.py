@@ -14,6 +14,7 @@ import pytest
 
 from softib.errors import SoftibError
 from tests.live.serving import wait_for
+from tests.monitor.exporting import address_of
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
 
@@ -121,8 +122,8 @@ def test_the_history_of_an_exporter_is_on_the_slider(softib):
         softib.words("exporter", "one", "--port", "0", "--every", "0.5", "--history", "past"), env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     softib.started.append(exporter)
-    assert exporter.stderr.readline()
-    assert wait_for(lambda: rounds(softib.folder / "past") >= 3)
+    assert address_of(exporter)
+    assert wait_for(lambda: rounds(softib.folder / "past") >= 3, 240)
     exporter.terminate()
     exporter.wait(20)
     exporter.stderr.close()
