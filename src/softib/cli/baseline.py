@@ -9,6 +9,7 @@ import click
 from softib.cli import completing
 from softib.cli.output import Steps, print_document, print_problems, show_line
 from softib.foreign_text import shown
+from softib.plural import counted
 
 
 @click.group()
@@ -34,7 +35,9 @@ def _options(function: Any) -> Any:
 def _made(source: str, accepted: str | None, rounds: int | None, every: float) -> Any:
     import softib
 
-    shown = lambda one: show_line(f"round: {one['ports']} ports, {one['mads']} MADs in {one['seconds']:.1f} s")
+    shown = lambda one: show_line(
+        f"round: {counted(one['ports'], 'port')}, {counted(one['mads'], 'MAD')} in {one['seconds']:.1f} s"
+    )
     return softib.baseline(source, accepted, rounds=rounds or 0, every=every, on_round=shown, steps=Steps())
 
 
@@ -42,13 +45,17 @@ def _made(source: str, accepted: str | None, rounds: int | None, every: float) -
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("source", metavar="SOURCE|RESULT", shell_complete=completing.sources)
 @_options
-def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float) -> int:
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float, as_json: bool) -> int:
     """Write into FILE how SOURCE is now. RESULT, of softib accept, has measurements alone.
 
     Example: softib baseline record friday.json pod --accepted friday.jsonl
     """
     made = _made(source, accepted, rounds, every)
     made.save(file)
+    if as_json:
+        print_document("baseline-record", file=file, **made.summary())
+        return 0
     click.echo(shown(f"{file}: {repr(made).strip('<>')}"))
     return 0
 
@@ -83,7 +90,7 @@ def compare(
     print_problems(found.problems)
     for d in drift:
         click.echo(
-            f"{d['test']}: {d['pairs']} pairs, median {100 * d['ratio']:.4g} % of the baseline, p = {d['probability']:.2g}"
+            f"{d['test']}: {counted(d['pairs'], 'pair')}, median {100 * d['ratio']:.4g} % of the baseline, p = {d['probability']:.2g}"
         )
     found.print(every_finding)
     return 0 if found.good else 1

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli import completing
+from softib.cli.loading import Load, source_options
 from softib.cli.manager_options import given_settings, manager_options
-from softib.cli.output import (
-    Compiling,
-    given_options,
-    print_notice,
-    print_problems,
-    show_line,
-    show_progress,
-    source_options,
-)
+from softib.cli.output import Compiling, given_options, print_line, print_notice, print_problems, show_line
 from softib.foreign_text import shown
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib import Server, Starter
@@ -44,11 +38,13 @@ LINE_S = 0.5
 @click.option("--strict", is_flag=True,
               help="Fail when another engine than asked for made the tables of our manager, a pair has no path, or a credit loop can form.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="When it is ready, a line of JSON on stdout: what softib status says."
+)
 @manager_options
 @source_options
 def command(
-    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, ibnl: tuple[str, ...],
-    node_name_map: str | None, manager: dict[str, Any],
+    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, as_json: bool, load: Load, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -57,13 +53,15 @@ def command(
     import softib
 
     if detach:
-        given = given_options("detach", "name")
-        softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
+        given = given_options("detach", "name", "json")
+        started = softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
+        if as_json:
+            print_line("status", fabrics=[started.status()])
         return 0
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
     server = softib.Server(source, name)  # fail before the work
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
+    fabric = load(source)
     print_problems(fabric.problems)
     given_manager, sm_config, partitions = given_settings(manager)
     server.start(
@@ -71,7 +69,7 @@ def command(
         notice=print_notice,
     )  # fmt: skip
     del fabric  # the shared fabric has it all: half the memory
-    line = Line(starter, strict)
+    line = Line(starter, strict, as_json)
     server.run(line)
     if line.refused:
         raise softib.InputError(f"{server.name} is down, for --strict was given: {line.refused}")
@@ -82,8 +80,8 @@ def command(
 class Line:
     """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
 
-    def __init__(self, starter: Starter, strict: bool):
-        self.starter, self.strict = starter, strict
+    def __init__(self, starter: Starter, strict: bool, as_json: bool):
+        self.starter, self.strict, self.as_json = starter, strict, as_json
         self.announced, self.next_s, self.last = False, 0.0, (0, 0.0)
         self.refused = ""
         """Why a strict start is none."""
@@ -94,7 +92,7 @@ class Line:
         if server.ready_s is not None and not self.announced:
             self.announced = True
             switches, cas, cables = server.sizes
-            text = f"{server.name}: {switches} switches, {cas} CAs, {cables} cables; ready in {server.ready_s:.1f} s"
+            text = f"{server.name}: {counted(switches, 'switch')}, {counted(cas, 'CA')}, {counted(cables, 'cable')}; ready in {server.ready_s:.1f} s"
             clear = "\r\033[K" if self.live else ""
             click.echo(clear, nl=False, err=True)
             faults = server.table_faults()
@@ -105,6 +103,8 @@ class Line:
             for fault in faults:
                 print_notice(fault)
             click.echo(f"softib: {shown(text)}", err=True)
+            if self.as_json:
+                print_line("status", fabrics=[server.status()])
             self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:
@@ -120,4 +120,6 @@ class Line:
         ports, manager = status["port_states"], status["sm"]
         up = f"{ports['active']}/{sum(ports.values())} ports active"
         doing = f"sm {manager.get('phase') or manager.get('state', manager['kind']).lower()}"
-        return f"{status['name']}: {up} · {doing} · {len(status['clients'])} clients · {rate:.0f} MADs/s"[:79]
+        return f"{status['name']}: {up} · {doing} · {counted(len(status['clients']), 'client')} · {rate:.0f} MADs/s"[
+            :79
+        ]

@@ -28,10 +28,11 @@ from dataclasses import replace
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
 from softib.routing import minhop, updn
 from softib.routing.credit_loops import has_credit_loop
 from softib.routing.detours import connect
-from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engine import BY_MINHOP, RouteOptions, Routing
 from softib.routing.fat_tree import NotATree, Tree, recognise
 from softib.routing.ftree_kernels import climb, fill_down, fill_up, scatter
 from softib.routing.graph import SwitchGraph
@@ -76,9 +77,9 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
         if worst <= other:
             routing.notes.append(f"no pure tree: {reason}; routed as a tree all the same (OpenSM's ftree would not)")
             return routing
-        notes.append(f"as a tree the busiest link would carry {worst:,} paths, {other:,} under updn")
+        notes.append(f"as a tree the busiest link would carry {counted(worst, 'path')}, {other:,} under updn")
     routing = minhop.route(graph, options)
-    routing.notes += [*notes, f"ftree: {reason}; routed by minhop, as OpenSM does"]
+    routing.notes += [*notes, f"ftree: {reason}{BY_MINHOP}"]
     return routing
 
 

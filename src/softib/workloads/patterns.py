@@ -183,7 +183,7 @@ def _trace(job: jobs.Trace, at: Place) -> list[JobMessages]:
 
 
 def _mpi(job: mpi_jobs.Mpi, at: Place) -> list[JobMessages]:
-    from softib.workloads.mpi.hosted import mpi_part
+    from softib.workloads.mpi.job import mpi_part
 
     part = mpi_part(job, at.rows)
     check_count(len(part.src), f"the messages of {part.name}")

@@ -126,15 +126,6 @@ def test_only_reductions_take_the_time_of_a_call():
     assert computes("bcast") == computes("barrier") == 0 < computes("allreduce")
 
 
-def test_rows_of_operations_are_those_of_the_schedule():
-    p = Program(3)
-    p.send(np.array([2]), ONE, Data.of(0, 8, 1))
-    p.receive(ONE, np.array([2]), Data.of(0, 8, 1))
-    p.compute(np.array([1, 0]), 5)
-    s = p.schedule("x")
-    assert s.rank[p.schedule_rows()].tolist() == [2, 0, 1, 0]
-
-
 def test_without_costs_a_verbs_program_is_as_it_was():
     """What GOAL and Chakra traces take: no limit of MPI's."""
     part, _ = part_of(one_message(1 << 20, True), np.array([0, 1]), Overheads(eager_limit=1024))

@@ -10,21 +10,20 @@ from softib.sim.packet.timeline import timeline
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
-    from softib.api.simulation.runs import Record
     from softib.sim.packet.log import PacketLog
     from softib.sim.packet.timeline import Flight, Hop
 
 __all__ = ["trace_of"]
 
 
-def trace_of(run: RunResult, record: Record) -> dict[str, Any]:
-    """The message of ``record.trace``: its times in µs, its packets hop by hop, and the parts of the packet with which it arrived. Raises
+def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
+    """The ``message`` that was to be traced: its times in µs, its packets hop by hop, and the parts of the packet with which it arrived. Raises
     :class:`InputError` where none was to be traced."""
-    if record.trace is None or run.outcome.log is None:
+    if message is None or run.outcome.log is None:
         raise InputError(
             "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
         )
-    row, log, m = message_row(record.trace, run.names, run.messages), run.outcome.log, run.messages
+    row, log, m = message_row(message, run.names, run.messages), run.outcome.log, run.messages
     found = timeline(log, row)
     last = found.flights[found.last] if found.last >= 0 else None
     return {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.sim.packet import tables as t
+from softib.plural import counted
 
 __all__ = ["standstill_notes"]
 
@@ -22,32 +22,33 @@ def standstill_notes(net: Any, s: Any, began: np.ndarray, arrived: np.ndarray) -
     if unserved:
         vls = ", ".join(str(vl) for vl in unserved)
         found.append(
-            f"packets wait for ever at {ports:,} ports on VL {vls}, which no arbitration table there serves (qos_vlarb_low)"
+            f"packets wait for ever at {counted(ports, 'port')} on VL {vls}, which no arbitration table there serves (qos_vlarb_low)"
         )
     never = int((began < 0).sum())
     lost = int(((began >= 0) & (arrived < 0)).sum())
     if never:
         found.append(
-            f"{never:,} messages never began: they wait for others, of which {lost:,} were sent and never arrived"
+            f"{counted(never, 'message')} never began: they wait for others, of which {lost:,} were sent and never arrived"
         )
     elif lost and not found:
-        found.append(f"{lost:,} messages never arrived: nobody repeats them, or their retries were exceeded")
+        found.append(f"{counted(lost, 'message')} never arrived: nobody repeats them, or their retries were exceeded")
     return tuple(found)
 
 
 def _unserved(net: Any, s: Any) -> tuple[list[int], int]:
     """(VLs on which something waits for a port whose tables serve others alone, how many ports)."""
-    ports = np.flatnonzero(s.ready[:, t.READY])
-    caps = {0: net.rare[ports, t.LOW_CAP], 2: net.rare[ports, t.HIGH_CAP]}
+    ports = np.flatnonzero(s.port["ready"])
+    caps = {0: net.rare["low_cap"][ports], 2: net.rare["high_cap"][ports]}
     written = (caps[0] > 0) | (caps[2] > 0)
     vls, at = [], np.zeros(len(ports), bool)
-    for vl in range(int(net.opt[t.OPT_VLS])):
+    for vl in range(int(net.opt.vls)):
         served = ~written
         for block, cap in caps.items():
-            entries = net.vl_arb[ports, block : block + 2].reshape(len(ports), ENTRIES, 2)
-            mine = (entries[..., 0] & 15 == vl) & (entries[..., 1] > 0) & (np.arange(ENTRIES) < cap[:, None])
-            served = served | mine.any(axis=1)
-        waits = (s.ready[ports, t.READY] >> vl & 1).astype(bool) & ~served
+            entries = net.vl_arb[ports, block : block + 2].reshape(len(ports), 2 * ENTRIES)
+            vls_of, weights = entries[:, ::2] & 15, entries[:, 1::2]
+            serves = (vls_of == vl) & (weights > 0) & (np.arange(ENTRIES) < cap[:, None])
+            served = served | serves.any(axis=1)
+        waits = (s.port["ready"][ports] >> vl & 1).astype(bool) & ~served
         if waits.any():
             vls.append(vl)
             at |= waits

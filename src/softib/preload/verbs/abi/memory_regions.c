@@ -1,4 +1,4 @@
-/* Memory regions. Windows: windows.c; device memory: dm.c. */
+/* Memory regions. Windows: memory_windows.c; device memory: dm.c. */
 #include "abi.h"
 #include "../engine/keys.h"
 #include "../engine/quiesce.h"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric, as_fabric
 from softib.api.simulation.qp_attributes import packet_options
 from softib.api.simulation.result import Simulation
-from softib.api.simulation.runs import Record, Runs
+from softib.api.simulation.runs import Record, Run, Runs
 from softib.api.simulation.what_if import SENSITIVITY, changes_of, check_network, text_of, variants_of
 from softib.errors import InputError, UnknownName
 
@@ -59,12 +59,13 @@ def simulate(
     else:
         check_fabrics(work, layer)
         runs = Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric())
-    made = Simulation(runs, runs.make())
-    made.others.update(_elsewhere(work, layer, engine, seed, attributes))
+    run = runs.make()
+    run.others.update(_elsewhere(work, layer, engine, seed, attributes))
+    found = Simulation(run)
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
-            made.add_variant(text if number == 0 else text_of(variant), variant)
-    return made
+            found.add_variant(text if number == 0 else text_of(variant), variant)
+    return found
 
 
 def _changes(what_if: str | Sequence[str] | None) -> list[str]:
@@ -75,7 +76,7 @@ def _changes(what_if: str | Sequence[str] | None) -> list[str]:
 
 def _elsewhere(
     work: Workload, layer: str, engine: str | None, seed: int, attributes: Mapping[str, int]
-) -> dict[str, Simulation]:
+) -> dict[str, Run]:
     """Runs of the jobs that ``work`` places on other fabrics, by the names of these."""
     made = {}
     for name, other in work.fabrics.items():
@@ -90,7 +91,7 @@ def _elsewhere(
             other.network,
             Record(queue_pairs=attributes),
         )
-        made[name] = Simulation(runs, runs.make())
+        made[name] = runs.make()
     return made
 
 

@@ -1,4 +1,4 @@
-"""What a run of the tests leaves: ``python -m tests.__leftovers__ BEFORE`` writes into the file BEFORE what is there, and called again with it
+"""What a run of the tests leaves: ``python -m tests.__residue__ BEFORE`` writes into the file BEFORE what is there, and called again with it
 names what came since; the exit code is 1 then.
 
 Looked at: processes that have this run's ``TMPDIR``, and, in CI where nobody else works (``CI`` is set), ``/dev/shm``, the checkout and the
@@ -44,8 +44,10 @@ def ancestors() -> set[int]:
 def files() -> list[str]:
     """What is in shared memory, in the checkout beside what git has, and in the home directory with the time of its last change."""
     found = [f"/dev/shm/{name}" for name in os.listdir("/dev/shm")]
-    words = ["git", "-C", str(ROOT), "status", "--porcelain", "--ignored"]
-    changed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    words = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "status", "--porcelain", "--ignored"]
+    changed = subprocess.run(
+        words, capture_output=True, text=True, check=False
+    ).stdout.splitlines()  # none where it is no clone
     found += [f"{ROOT}: {line}" for line in changed if not any(cache in line for cache in CACHES)]
     for folder, inside, names in os.walk(Path.home()):
         inside[:] = [name for name in inside if Path(folder, name) not in (ROOT, KERNELS)]

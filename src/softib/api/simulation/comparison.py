@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric
 from softib.api.shown import Suggests, html_table
 from softib.api.simulation.result import Simulation
-from softib.api.simulation.simulating import Record, simulate
+from softib.api.simulation.simulate import Record, simulate
 from softib.api.table import Table
 from softib.errors import InputError, SoftibError
 from softib.whole_files import write_text
@@ -171,7 +171,7 @@ class Comparison(Suggests):
         b = self.base
         return document(
             "compare", source=b.fabric.source, fabric=b.fabric.name, workload=b.workload, layer=b.layer, engine=b.engine,
-            seed=b._runs.seed, as_it_is=self._first, networks=self.rows(), half_price=self.half_price, notes=list(self.notes),
+            seed=b._plain.settings.seed, as_it_is=self._first, networks=self.rows(), half_price=self.half_price, notes=list(self.notes),
         )  # fmt: skip
 
     def print(self) -> None:
