@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags import grids
-from softib.diags.bisection import Bisection, bisect
+from softib.diags.capacity.bisection import Bisection, bisect
 from softib.diags.labels import Labels, read_labels
-from softib.diags.rails import Rails, find_rails
-from softib.diags.ranks import ranks
-from softib.diags.tiers import count_tiers
+from softib.diags.structure.rails import Rails, find_rails
+from softib.diags.structure.ranks import ranks
+from softib.diags.structure import grids
+from softib.diags.structure.tiers import count_tiers
 from softib.diags.view import FabricView
 from softib.fabric.model import Fabric
 from softib.plural import counted

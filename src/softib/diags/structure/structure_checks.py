@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.exchanges import exchanged_uplinks
 from softib.diags.finding import Finding, Severity
-from softib.diags.rails import system_of
 from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
-from softib.diags.swaps import Misplaced
-from softib.diags.tiers import tier_name
-from softib.diags.uneven_tiers import UnevenTier, uneven_as_a_whole
-from softib.diags.uniform import Repairs, Uneven, uneven
+from softib.diags.structure.exchanges import exchanged_uplinks
+from softib.diags.structure.rails import system_of
+from softib.diags.structure.swaps import Misplaced
+from softib.diags.structure.tiers import tier_name
+from softib.diags.structure.uneven_tiers import UnevenTier, uneven_as_a_whole
+from softib.diags.structure.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
 from softib.plural import counted, plural
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from softib.diags.finding import Finding, Severity
-from softib.diags.host_order import HostExchange, exchanged_hosts, turned_leaves
-from softib.diags.host_units import turned_rails
-from softib.diags.leaf_order import exchanged_leaves, shifted_leaves
-from softib.diags.rails import OddAdapter, odd_adapters
+from softib.diags.hosts.host_order import HostExchange, exchanged_hosts, turned_leaves
+from softib.diags.hosts.host_units import turned_rails
+from softib.diags.hosts.leaf_order import exchanged_leaves, shifted_leaves
 from softib.diags.registry import Context, check_function, code, finding
-from softib.diags.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
+from softib.diags.structure.rails import OddAdapter, odd_adapters
+from softib.diags.structure.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
 from softib.fabric.formats.cabling.node_address import address_of
 from softib.plural import counted, plural
 

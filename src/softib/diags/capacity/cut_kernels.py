@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Kernel of :mod:`softib.diags.cuts`: passes of Fiduccia and Mattheyses that make a cut narrower, one switch at a time."""
+"""Kernel of :mod:`softib.diags.capacity.cuts`: passes of Fiduccia and Mattheyses that make a cut narrower, one switch at a time."""
 
 from softib.jit import kernel, table
 

@@ -4,7 +4,7 @@ The bisection is a minimum cut into equal halves (Dally and Towles, *Principles 
 chapter 3.3); the bisection bandwidth is the capacity across it, here in one direction. *Full* is what the hosts of the
 weaker half can send: 100 % is a fabric that no halves of its hosts can overload.
 
-Finding it is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to :data:`~softib.diags.cuts.EXACT` switches every cut is
+Finding it is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to :data:`~softib.diags.capacity.cuts.EXACT` switches every cut is
 looked at. Beyond, cuts that the structure proposes (below each tier of a tree, across each dimension of a grid, between
 groups) and one along the Fiedler vector are each made narrower switch by switch; the narrowest is taken. It is a real cut,
 so it bounds the bisection from above; the tests compare it with every cut of small graphs and with published formulas.
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from softib.diags.cuts import EXACT, Cut, SwitchCuts
-from softib.diags.spectral import fiedler
+from softib.diags.capacity.cuts import EXACT, Cut, SwitchCuts
+from softib.diags.capacity.spectral import fiedler
 from softib.diags.view import FabricView, components
 
 if TYPE_CHECKING:
-    from softib.diags.grids import Shape
+    from softib.diags.structure.grids import Shape
 
 __all__ = ["Bisection", "Part", "bisect"]
 

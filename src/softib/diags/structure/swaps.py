@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from softib.diags.pattern import NO_OPINION, Pattern
+from softib.diags.structure.pattern import NO_OPINION, Pattern
 from softib.diags.view import FabricView
 
 __all__ = ["Misplaced", "Suspects", "find_suspects"]

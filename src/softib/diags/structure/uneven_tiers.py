@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.uniform import Repairs, tier_rows, without_majority
+from softib.diags.structure.uniform import Repairs, tier_rows, without_majority
 from softib.diags.view import FabricView
 
 __all__ = ["UnevenTier", "uneven_as_a_whole"]

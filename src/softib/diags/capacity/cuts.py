@@ -78,7 +78,7 @@ class SwitchCuts:
 
     def narrowed(self, side: np.ndarray) -> np.ndarray:
         """``side`` after moves of single switches that make the cut cheaper (Fiduccia and Mattheyses, DAC 1982)."""
-        from softib.diags.cut_kernels import Scratch, Switches, narrow
+        from softib.diags.capacity.cut_kernels import Scratch, Switches, narrow
 
         first, peer, weight = self._neighbours
         dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.diags.absent import Absent
+from softib.diags.structure.absent import Absent
 from softib.diags.view import FabricView
 from softib.fabric.formats.cabling.node_address import address_of
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.rails import system_of
 from softib.diags.rules import mode
+from softib.diags.structure.rails import system_of
 from softib.diags.view import FabricView
 from softib.routing.parts import components
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.device_speeds import supported
+from softib.diags.cables.device_speeds import supported
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.rules import mode

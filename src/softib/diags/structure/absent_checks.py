@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.absent import Absent, free_rows, missing_names
-from softib.diags.director_slots import with_slots
 from softib.diags.finding import Finding, Severity
-from softib.diags.host_descriptions import MIN_HOSTS, SAME
-from softib.diags.host_units import vacancies
-from softib.diags.rails import system_of
+from softib.diags.hosts.host_descriptions import MIN_HOSTS, SAME
+from softib.diags.hosts.host_units import vacancies
 from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.rules import mode
+from softib.diags.structure.absent import Absent, free_rows, missing_names
+from softib.diags.structure.director_slots import with_slots
+from softib.diags.structure.rails import system_of
 from softib.diags.view import adapter_of
 from softib.plural import counted, plural
 
