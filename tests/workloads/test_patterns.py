@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError, LimitError, UnknownName
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
-from softib.sim.ends import end_ports
 from softib.workloads.hosts import Hosts, hosts_of
 from softib.workloads.registry import patterns
 from softib.workloads.units import rate_of, size_of, time_ps_of

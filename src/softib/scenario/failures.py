@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from softib.agents.plane import AgentPlane
+from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.routing.engine import DEFAULT_ENGINE
 from softib.routing.parts import components
@@ -23,7 +24,6 @@ from softib.scenario.faults_in_time import FaultRecord, FaultSchedule, TimedFaul
 from softib.scenario.management import ManagementPlane, Milestones, Station
 from softib.scenario.multicast_groups import joined_groups
 from softib.scenario.paths_in_use import PathsInUse
-from softib.sim.ends import end_ports
 from softib.sim.messages import Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import tables as t
@@ -85,10 +85,11 @@ def run_failures(
     schedule = FaultSchedule(fabric, faults, plane, clock)
     station, messages = _station(fabric, plane, clock, settings, messages)
     management = ManagementPlane(clock, plane, station, settings.times.agent_ps)
+    paths = PathsInUse(fabric)
     sl, notes = service_levels(messages, path_sl)
     clock.start(PacketSteps(fabric, messages, sl, options, settings.times))
     before = fabric.counters.copy()
-    paths = _paths(fabric, clock.steps, messages)
+    _follow(paths, clock.steps, messages)
     schedule.happened = lambda number: paths.faults_happened(number, clock.now_ps)
     management.written = lambda: paths.tables_changed(clock.now_ps)
     clock.run(schedule, management, options.until_ps, progress)
@@ -137,11 +138,11 @@ def _station(
     return Station(up.sm, up.port, settings.manager_ps), messages
 
 
-def _paths(fabric: Fabric, steps: PacketSteps, messages: Messages) -> PathsInUse:
-    """The paths of the messages that go to one host; a multicast group has a tree, not a path."""
+def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
+    """Follow the paths of the messages that go to one host; a multicast group has a tree, not a path."""
     single = np.flatnonzero(messages.group == 0)
     q = steps.state.qp[steps.state.message[single, t.M_QP]]
-    return PathsInUse(fabric, steps.net, q[:, t.SRC], q[:, t.DST], steps.state.message[single, t.M_LID])
+    paths.follow(steps.net, q[:, t.SRC], q[:, t.DST], steps.state.message[single, t.M_LID])
 
 
 def _cut_off(fabric: Fabric, steps: PacketSteps, ends: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 @dataclass(frozen=True)
 class Hosts:
-    """Ports of hosts with a LID: ``end`` (rows of :func:`softib.sim.ends.end_ports`), ``name``, ``switch`` (the
+    """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`), ``name``, ``switch`` (the
     node at the other end of the cable), and ``gbps``: data rate of each one's link (float64, 0: not known; empty: of none)."""
 
     end: np.ndarray
@@ -72,8 +72,7 @@ def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
 
 def hosts_of(fabric: Fabric) -> Hosts:
     """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has ``name[port]`` for each."""
-    from softib.sim.ends import end_ports
-    from softib.sim.static_network import port_gbps
+    from softib.fabric.end_ports import end_ports, port_gbps
 
     ends = end_ports(fabric)
     node = fabric.port_node[ends]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from softib.foreign_text import NAME, shown
 from softib.workloads.quantities import Rate, Size, Time
+
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
 
 __all__ = ["HostName", "Job", "Number", "Repeated", "ShownName", "Yes"]
 
@@ -68,6 +71,14 @@ class Job(BaseModel):
     def result_rows(self) -> int:
         """Rows of results that the job has."""
         return 1
+
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return what the job takes for granted on ``hosts``, a line each, for the notes of a run."""
+        return []
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return figures beside time and rate that results show of the job, which took ``took_us`` microseconds."""
+        return {}
 
     def key(self) -> dict[str, Any]:
         """All of it as plain values: equal where two jobs are."""

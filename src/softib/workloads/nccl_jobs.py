@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from softib.workloads.job import Job, Number, Yes
 from softib.workloads.quantities import Count, Volume
+
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
 
 __all__ = [
     "NCCL",
@@ -66,6 +69,13 @@ class Nccl(Gpus):
     def reduces(self) -> bool:
         """Do switches reduce?"""
         return self.sharp
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return what nccl-tests prints: bandwidths, algorithm, protocol."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import figures_of
+
+        return {"nccl": figures_of(self, hosts.name, rows_of(self, hosts), took_us)}
 
 
 class NcclAllReduce(Nccl):
@@ -146,3 +156,17 @@ class TrainingStep(Gpus):
         0, description="stage of ZeRO: replicas share optimizer states (1), gradients (2), weights (3)"
     )
     sequence_parallel: Yes = Field(False, description="a tensor group shares activations between its layers, too")
+
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return which groups do not fit into a node, so that their collectives are time and not messages."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.training.job import notes_of
+
+        return notes_of(self, hosts.name, rows_of(self, hosts))
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return the figures of a step: tokens a second, efficiency, GPU-hours."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.training.job import figures_of
+
+        return {"training": figures_of(self, hosts.name, rows_of(self, hosts), took_us)}

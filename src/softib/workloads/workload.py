@@ -105,6 +105,21 @@ class Workload:
         made = tuple(f if isinstance(f, Fault) else fault_of(f) for f in faults)
         return replace(self, faults=(*self.faults, *made), management=management_of(self.management, management or {}))
 
+    def notes(self, hosts: Hosts) -> list[str]:
+        """What the jobs take for granted on ``hosts``; with the name of the job where there are several."""
+        named = len(self.jobs) > 1
+        return [f"{job.name}: {note}" if named and job.name else note for job in self.jobs for note in job.notes(hosts)]
+
+    def figures(self, hosts: Hosts, ended_us: list[float | None]) -> list[dict[str, Any]]:
+        """For each row of results the figures that only its job's pattern has; empty where it did not end (None or NaN)."""
+        rows: list[dict[str, Any]] = []
+        for job in self.jobs:
+            end = ended_us[len(rows)] if len(rows) < len(ended_us) else None
+            ended = end is not None and end == end
+            rows += [job.figures(hosts, end - job.start / 1e6) if ended and end is not None else {}]
+            rows += [{}] * (job.result_rows - 1)
+        return rows
+
     @property
     def reduces(self) -> bool:
         """Has it an all-reduce by the switches?"""

@@ -15,7 +15,6 @@ from softib.errors import InputError, UnknownName
 from softib.plain_values import whole_number
 from softib.scenario.managed_messages import MAX_SL, managed_messages
 from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
-from softib.workloads.gpu_figures import notes_of_jobs
 from softib.workloads.hosts import hosts_of
 
 if TYPE_CHECKING:
@@ -111,11 +110,12 @@ def run_workload(
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, recording = found.fabric, recording or Recording()
-    plane, hosts = Plane(fabric, scale=recording.scale, aggregates=workload.reduces), hosts_of(fabric)
+    hosts = hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
     messages, jobs = workload.messages(hosts, seed)
-    notes_of_workload = tuple(notes_of_jobs(workload, hosts))
+    notes_of_workload = tuple(workload.notes(hosts))
+    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces)
     messages.check(len(plane.ends))
     messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
     if recording.jobs_apart:

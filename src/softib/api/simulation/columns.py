@@ -217,12 +217,11 @@ def _variant(text: str, run: Run, base: Run) -> dict[str, Any]:
 def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
     """Jobs with percentiles of their latencies, and what each does alone where that was run."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
-    from softib.workloads.gpu_figures import gpu_figures
 
     found = _rows(jobs(result))
-    of_gpus = gpu_figures(result.workload, result.hosts, [row["ended_us"] for row in found])
+    of_patterns = result.workload.figures(result.hosts, [row["ended_us"] for row in found])
     for k, row in enumerate(found):
-        row |= of_gpus[k] if k < len(of_gpus) else {}
+        row |= of_patterns[k] if k < len(of_patterns) else {}
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(result, k).items()}
         if figures := request_figures(result, k):
             row["requests"] = figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,9 +39,12 @@ class Simulation(Suggests):
         self._shown: dict[int, Simulation] = {}
 
     @classmethod
-    def of(cls, runs: Runs) -> Simulation:
-        """Run ``runs`` as they are."""
-        return cls(runs.make())
+    def of(cls, settings: Callable[[], Runs]) -> Simulation:
+        """Run what ``settings`` returns, then its jobs on other fabrics."""
+        runs = settings()
+        run = runs.make()
+        run.others.update((name, other.make()) for name, other in runs.elsewhere.items())
+        return cls(run)
 
     def variant(self, changes: Mapping[str, str]) -> Simulation:
         """Run the same again with ``changes`` (for example ``{"engine": "updn"}``)."""

@@ -150,7 +150,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too."""
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too;
+    ``elsewhere``: these jobs by fabric."""
 
     fabric: Fabric
     work: Workload
@@ -161,6 +162,7 @@ class Runs:
     network: str
     record: Record
     whole: Workload | None = None
+    elsewhere: Mapping[str, Runs] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""

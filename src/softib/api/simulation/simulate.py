@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric, as_fabric
 from softib.api.simulation.qp_attributes import packet_options
 from softib.api.simulation.result import Simulation
-from softib.api.simulation.runs import Record, Run, Runs
+from softib.api.simulation.runs import Record, Runs
 from softib.api.simulation.what_if import SENSITIVITY, changes_of, check_network, text_of, variants_of
 from softib.errors import InputError, UnknownName
 
@@ -43,25 +43,27 @@ def simulate(
     <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
     from softib.analysis.routed import check_choice
+    from softib.analysis.simulation.run import run_layer
     from softib.workloads.workload import read
 
-    path = None if lfts is None else os.fspath(lfts)
-    check_choice(engine, path)
-    wanted = [(text, changes_of(text, layer)) for text in _changes(what_if)]
+    record, path = record or Record(), None if lfts is None else os.fspath(lfts)
     check_network({} if network == "infiniband" else {"network": network}, layer)
-    attributes = record.queue_pairs if record else {}
-    packet_options(attributes, layer, network)
-    work = _with_faults(read(workload), faults)
-    check_layer(work, layer)
-    common = (layer, engine, path, seed, network, record or Record())
-    if not work.fabrics:
-        runs = Runs(as_fabric(source), work, *common)
-    else:
+    wanted = [(text, changes_of(text, layer)) for text in _changes(what_if)]
+    packet_options(record.queue_pairs, layer, network)
+
+    def runs() -> Runs:
+        check_choice(engine, path)
+        run_layer(layer)
+        work = _with_faults(read(workload), faults)
+        check_layer(work, layer)
+        common = (layer, engine, path, seed, network, record)
+        if not work.fabrics:
+            return Runs(as_fabric(source), work, *common)
         check_fabrics(work, layer)
-        runs = Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric())
-    run = runs.make()
-    run.others.update(_elsewhere(work, layer, engine, seed, attributes))
-    found = Simulation(run)
+        elsewhere = _elsewhere(work, layer, engine, seed, record.queue_pairs)
+        return Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric(), elsewhere)
+
+    found = Simulation.of(runs)
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
             found.add_variant(text if number == 0 else text_of(variant), variant)
@@ -75,24 +77,23 @@ def _changes(what_if: str | Sequence[str] | None) -> list[str]:
 
 
 def _elsewhere(
-    work: Workload, layer: str, engine: str | None, seed: int, attributes: Mapping[str, int]
-) -> dict[str, Run]:
-    """Runs of the jobs that ``work`` places on other fabrics, by the names of these."""
-    made = {}
-    for name, other in work.fabrics.items():
-        jobs = work.of_fabric(name)
-        runs = Runs(
+    work: Workload, layer: str, engine: str | None, seed: int, queue_pairs: Mapping[str, int]
+) -> dict[str, Runs]:
+    """The jobs that ``work`` places on other fabrics, by the names of these."""
+    record = Record(queue_pairs=queue_pairs)
+    return {
+        name: Runs(
             as_fabric(other.source),
-            jobs,
+            work.of_fabric(name),
             layer,
             other.engine or engine,
             None,
             seed,
             other.network,
-            Record(queue_pairs=attributes),
+            record,
         )
-        made[name] = runs.make()
-    return made
+        for name, other in work.fabrics.items()
+    }
 
 
 def check_layer(work: Workload, layer: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.fabric.end_ports import port_gbps
 from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -18,7 +19,6 @@ from softib.sim.packet.ethernet_options import ethernet_options
 from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
 from softib.sim.packet.options import RNR_TIMER_US, PacketOptions
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
-from softib.sim.static_network import port_gbps
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
