@@ -40,7 +40,7 @@ def test_what_a_run_leaves_is_named(tmp_path):
     home.mkdir()
     (home / "old").write_text("")
     look = lambda: subprocess.run(
-        [sys.executable, "-m", "tests.__leftovers__", tmp_path / "before"],
+        [sys.executable, "-m", "tests.__residue__", tmp_path / "before"],
         env={**marked, "HOME": str(home), "PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert look().returncode == 0, "it notes what is there"

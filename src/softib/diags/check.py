@@ -44,9 +44,9 @@ UNREADABLE_RECORDS = code(
 
 @check_function
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """One finding for each file with problems; each of them is listed in addition to the findings."""
+    """One finding for each file with problems of which no other check makes a finding; each of them is listed in addition to the findings."""
     files: dict[str, list[list[Any]]] = {}
-    for group in alike(c.problems):
+    for group in alike(p for p in c.problems if not p.code):
         files.setdefault(group[0].file, []).append(group)
     for file, groups in files.items():
         n, most = sum(map(len, groups)), max(groups, key=len)

@@ -67,7 +67,8 @@ def unreachable(c: Context) -> Iterator[Finding]:
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
     yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
                   f"{c.proof.unreachable} of {total} pairs do not arrive{first}",
-                  {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples})  # fmt: skip
+                  {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples,
+                   "lids": sorted({int(x.lid) for x in c.proof.failures if x.kind.startswith("CA")})})  # fmt: skip
 
 
 @check_function

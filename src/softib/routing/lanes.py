@@ -164,14 +164,15 @@ def one_way(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None
 
 def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
     """What an engine gives back for ``lanes``, with a note of the VLs, and of what they leave open."""
-    notes = [*notes, f"{lanes.used} VLs" if lanes.used > 1 else "1 VL"]
+    notes = [*notes, f"paths take {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
     if not lanes.both_ways:
         notes.append(
             "answers on the SL of the request can make a credit loop: both directions of every path on one SL need more VLs than there are"
         )
     elif lanes.left:
         notes.append(f"requests and answers between {lanes.left:,} pairs of switches can make a credit loop")
-    return Routing(engine, lanes.lft, lanes.path_sl if lanes.used > 1 else None, vls=lanes.used, notes=notes)
+    path_sl = lanes.path_sl if lanes.used > 1 else None
+    return Routing(engine, lanes.lft, path_sl, vls=lanes.used, notes=notes, one_sl=lanes.both_ways)
 
 
 def share_own_paths(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:

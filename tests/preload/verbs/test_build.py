@@ -185,3 +185,9 @@ def test_without_the_library_one_line_says_so(apps, tmp_path, arguments):
         [sys.executable, "-c", code, "run", "--node", A, "--", "true"], env=apps.env, capture_output=True, text=True
     )
     assert quiet.stderr == ""
+
+
+def test_threads_get_the_same_headers():
+    """runpy exchanges ``sys.modules['__main__']``: two threads at once saw each other's module."""
+    with ThreadPoolExecutor(8) as pool:
+        assert len({str(h) for h in pool.map(lambda _: build.generated_headers(), range(64))}) == 1

@@ -19,11 +19,14 @@ _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\d+")
 
 @dataclass(frozen=True)
 class Problem:
-    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 = the whole file."""
+    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 = the whole file. ``code``: the finding that a check makes
+    of it, empty where none does; ``peer``: the node that it names and the file lacks."""
 
     file: str
     line: int
     reason: str
+    code: str = ""
+    peer: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", shown(self.reason))
@@ -51,9 +54,9 @@ class Problems(list[Problem]):
         super().__init__()
         self.file = shown_name(file)
 
-    def add(self, line: int, reason: str) -> None:
+    def add(self, line: int, reason: str, code: str = "", peer: str = "") -> None:
         """Record that ``line`` is bad because of ``reason``."""
-        self.append(Problem(self.file, line, reason))
+        self.append(Problem(self.file, line, reason, code, peer))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-/* Shared receive queues. XRC domains, whose queues are named by number: xrcd.c. */
+/* Shared receive queues. XRC domains, whose queues are named by number: xrc.c. */
 #include "abi.h"
 #include "../engine/strict.h"
 #include "../memory/hazards.h"

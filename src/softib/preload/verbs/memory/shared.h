@@ -147,7 +147,8 @@ struct softib_service {
     uint32_t bell;          /* futex: orders given so far */
     uint32_t sleeps;        /* the thread that serves waits for it */
     uint32_t polled;        /* the last order was served by a thread that polled */
-    uint32_t still[13];
+    uint32_t there;         /* orders whose data has pages: a bit each */
+    uint32_t still[12];
 };
 
 #define SOFTIB_ORDER_NONE 0

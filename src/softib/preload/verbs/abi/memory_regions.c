@@ -1,4 +1,4 @@
-/* Memory regions. Windows: windows.c; device memory: dm.c. */
+/* Memory regions. Windows: memory_windows.c; device memory: dm.c. */
 #include "abi.h"
 #include "../engine/keys.h"
 #include "../engine/quiesce.h"
@@ -195,10 +195,12 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 {
     int rights = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0), error;
     uint64_t from = offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
-    off_t size = lseek(fd, 0, SEEK_END);
+    off_t at = lseek(fd, 0, SEEK_CUR), size = lseek(fd, 0, SEEK_END);
     struct ibv_mr *mr;
     char *mapped;
 
+    if (at >= 0) /* a dma-buf has no place of reading and writing */
+        lseek(fd, at, SEEK_SET);
     if (!length || offset + length < length || (size >= 0 && offset + length > (uint64_t)size))
         return fail(EINVAL);
     mapped = vm_mmap(NULL, offset - from + length, rights, MAP_SHARED, fd, (off_t)from);

@@ -1,4 +1,4 @@
-"""What a run of the tests leaves: ``python -m tests.__leftovers__ BEFORE`` writes into the file BEFORE what is there, and called again with it
+"""What a run of the tests leaves: ``python -m tests.__residue__ BEFORE`` writes into the file BEFORE what is there, and called again with it
 names what came since; the exit code is 1 then.
 
 Looked at: processes that have this run's ``TMPDIR``, and, in CI where nobody else works (``CI`` is set), ``/dev/shm``, the checkout and the
