@@ -1,4 +1,5 @@
-"""The end ports that traffic goes between, in one numbering for every layer of the simulator, and the data rates of ports."""
+"""The end ports that traffic goes between, in one numbering for every layer of the simulator, and
+the data rates of ports."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ __all__ = ["end_ports", "port_gbps"]
 
 
 def end_ports(fabric: Fabric) -> np.ndarray:
-    """Ports (int32) that traffic begins and ends at: CA and router ports with a link and a LID, ascending by LID, then port 0 of
-    each switch with a LID, ascending by LID. A row of this is what ``Messages.src`` and ``dst`` mean."""
+    """Ports (int32) that traffic begins and ends at: CA and router ports with a link and a LID,
+    ascending by LID, then port 0 of each switch with a LID, ascending by LID. A row of this is what
+    ``Messages.src`` and ``dst`` mean."""
     from softib.fabric.lids import unmanaged_ends, valid_lids
 
     ports, good = valid_lids(fabric)
@@ -25,7 +27,8 @@ def end_ports(fabric: Fabric) -> np.ndarray:
 
 
 def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Data rate of the links of ``ports`` (all of them) in Gb/s from active speed and width (float64; 0 = no link)."""
+    """Data rate of the links of ``ports`` (all of them) in Gb/s from active speed and width
+    (float64; 0 = no link)."""
     from softib.fabric.power_up import active_speed_codes
     from softib.iba.rates import LANES_BY_BIT, data_gbps
     from softib.iba.smp import PortInfo

@@ -1,9 +1,11 @@
-"""A packet run in which links and switches fail, and the subnet manager re-routes on the same virtual clock.
+"""A packet run in which links and switches fail, and the subnet manager re-routes on the same
+virtual clock.
 
     run = run_failures(fabric, messages, faults, options, settings)
     run.outcome, run.records, run.milestones, run.paths_back_ps
 
-``fabric`` becomes the fabric of the run: a copy belongs here. It must be up; with a manager it is brought up first, before time 0.
+``fabric`` becomes the fabric of the run: a copy belongs here. It must be up; with a manager it is
+brought up first, before time 0.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ LIGHT_SWEEP_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``config``: the manager's, None: nobody manages; ``node``: where it runs; ``manager_ps``: what it takes from the arrival of a MAD to
-    what it sends then; ``times`` of the devices' processors."""
+    """``config``: the manager's, None: nobody manages; ``node``: where it runs; ``manager_ps``:
+    what it takes from the arrival of a MAD to what it sends then; ``times`` of the devices'
+    processors."""
 
     config: SmConfig | None = field(default_factory=SmConfig)
     node: str | int | None = None
@@ -51,10 +54,12 @@ class ManagerSettings:
 
 @dataclass
 class FailureRun:
-    """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it broke; ``paths_back_ps`` by fault: when
-    all of these led to their destination again (-1: not in this run); ``unreachable``: ends of paths in use that no live link joins to the rest.
-    ``mads``: sent, lost and answered, and VL15Dropped of all ports. ``discarded``: packets that found their port inactive, ``lost_on_wire``: packets
-    on a cable that was pulled, or in a switch that lost its power."""
+    """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it
+    broke; ``paths_back_ps`` by fault: when all of these led to their destination again (-1: not in
+    this run); ``unreachable``: ends of paths in use that no live link joins to the rest. ``mads``:
+    sent, lost and answered, and VL15Dropped of all ports. ``discarded``: packets that found their
+    port inactive, ``lost_on_wire``: packets on a cable that was pulled, or in a switch that lost
+    its power."""
 
     outcome: Outcome
     records: list[FaultRecord]
@@ -71,14 +76,20 @@ class FailureRun:
 
 
 def run_failures(
-    fabric: Fabric, messages: Messages, faults: Sequence[TimedFault], options: PacketOptions | None = None,
-    settings: ManagerSettings | None = None, path_sl: np.ndarray | None = None, progress: Progress | None = None,
-) -> FailureRun:  # fmt: skip
+    fabric: Fabric,
+    messages: Messages,
+    faults: Sequence[TimedFault],
+    options: PacketOptions | None = None,
+    settings: ManagerSettings | None = None,
+    path_sl: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> FailureRun:
     """Run ``messages`` while ``faults`` happen.
 
-    The run ends when every message is done (or can never be) and the manager has settled; faults after that do not happen. Raises as
-    :func:`softib.sim.packet.run` and :func:`~softib.scenario.bring_up.bring_up` do, and :class:`InputError` or
-    :class:`UnknownName` for a fault that cannot be.
+    The run ends when every message is done (or can never be) and the manager has settled; faults
+    after that do not happen. Raises as :func:`softib.sim.packet.run` and
+    :func:`~softib.scenario.bring_up.bring_up` do, and :class:`InputError` or :class:`UnknownName`
+    for a fault that cannot be.
     """
     options, settings = options or PacketOptions(), settings or ManagerSettings()
     plane, clock = AgentPlane(fabric), RunClock()
@@ -123,8 +134,9 @@ def run_failures(
 def _station(
     fabric: Fabric, plane: AgentPlane, clock: RunClock, settings: ManagerSettings, messages: Messages
 ) -> tuple[Station | None, Messages]:
-    """Return the manager after its first sweep, with the window of its configuration, and ``messages`` with the MLIDs of their
-    multicast groups, which it has created again. Sets the devices' time of ``clock``."""
+    """Return the manager after its first sweep, with the window of its configuration, and
+    ``messages`` with the MLIDs of their multicast groups, which it has created again. Sets the
+    devices' time of ``clock``."""
     if settings.config is None:
         return None, messages
     config = settings.config
@@ -139,7 +151,8 @@ def _station(
 
 
 def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
-    """Follow the paths of the messages that go to one host; a multicast group has a tree, not a path."""
+    """Follow the paths of the messages that go to one host; a multicast group has a tree, not a
+    path."""
     single = np.flatnonzero(messages.group == 0)
     q = steps.state.qp[steps.state.message[single, t.M_QP]]
     paths.follow(steps.net, q[:, t.SRC], q[:, t.DST], steps.state.message[single, t.M_LID])

@@ -1,7 +1,8 @@
-"""Faults of a packet run at their times: what each does to the fabric, and to the packets at that moment.
+"""Faults of a packet run at their times: what each does to the fabric, and to the packets at that
+moment.
 
-Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a running fabric; what is lost of packets is
-:mod:`softib.sim.packet.kernels.link_changes`'.
+Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a
+running fabric; what is lost of packets is :mod:`softib.sim.packet.kernels.link_changes`'.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ TRAINED = "trained"
 
 @dataclass(frozen=True)
 class TimedFault:
-    """``kind`` of :mod:`softib.workloads.faults` at ``at_ps``, at ``where`` (a port or a switch by name), with its options."""
+    """``kind`` of :mod:`softib.workloads.faults` at ``at_ps``, at ``where`` (a port or a switch by
+    name), with its options."""
 
     at_ps: int
     kind: str
@@ -44,8 +46,9 @@ class TimedFault:
 
 @dataclass
 class FaultRecord:
-    """What a fault did at once: packets ``lost_on_wire`` (and in a switch without power), packets ``discarded`` at the ports that face it
-    (PortXmitDiscards). ``row``: port, or node. ``happened`` is false where the run had ended before."""
+    """What a fault did at once: packets ``lost_on_wire`` (and in a switch without power), packets
+    ``discarded`` at the ports that face it (PortXmitDiscards). ``row``: port, or node. ``happened``
+    is false where the run had ended before."""
 
     fault: TimedFault
     row: int
@@ -55,9 +58,10 @@ class FaultRecord:
 
 
 class FaultSchedule:
-    """The faults of a run in the order of their times, each once. ``happened(number)`` is called after faults that were due, with the number
-    of new ones. Raises :class:`UnknownName` and :class:`InputError` for places that the fabric does not have, and for a
-    link that cannot train so."""
+    """The faults of a run in the order of their times, each once. ``happened(number)`` is called
+    after faults that were due, with the number of new ones. Raises :class:`UnknownName` and
+    :class:`InputError` for places that the fabric does not have, and for a link that cannot train
+    so."""
 
     def __init__(self, fabric: Fabric, faults: Sequence[TimedFault], plane: AgentPlane, clock: RunClock):
         self.fabric, self.plane, self.clock = fabric, plane, clock

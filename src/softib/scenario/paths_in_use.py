@@ -1,4 +1,5 @@
-"""The paths that a run's messages take: which lead to their destination now, and when the others led there again."""
+"""The paths that a run's messages take: which lead to their destination now, and when the others
+led there again."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ __all__ = ["PathsInUse"]
 
 
 class PathsInUse:
-    """Paths of messages in both directions (acknowledgements take the second): end ports ``port`` and ``end`` (rows of ports) and
-    ``lid``, a row each; none before :meth:`follow`.
+    """Paths of messages in both directions (acknowledgements take the second): end ports ``port``
+    and ``end`` (rows of ports) and ``lid``, a row each; none before :meth:`follow`.
 
-    By fault, in the order in which faults happen: ``broken``, how many paths it broke, and ``back_ps``, when all of these led to their destination again (-1: not yet).
+    By fault, in the order in which faults happen: ``broken``, how many paths it broke, and
+    ``back_ps``, when all of these led to their destination again (-1: not yet).
     """
 
     def __init__(self, fabric: Fabric):
@@ -27,7 +29,8 @@ class PathsInUse:
         self._net: object = None
 
     def follow(self, net: object, src: np.ndarray, dst: np.ndarray, lid: np.ndarray) -> None:
-        """Follow the paths from ports ``src`` to ``dst`` with LID ``lid``; ``net``: the tables of the packet layer, which change during the run."""
+        """Follow the paths from ports ``src`` to ``dst`` with LID ``lid``; ``net``: the tables of
+        the packet layer, which change during the run."""
         fabric, self._net = self.fabric, net
         pairs = np.concatenate(
             [np.stack([src, dst, lid], 1), np.stack([dst, src, fabric.lid[src].astype(np.int64)], 1)]
@@ -46,7 +49,8 @@ class PathsInUse:
         self.tables_changed(now_ps)
 
     def tables_changed(self, now_ps: int) -> None:
-        """Record which broken paths lead to their destination again, after tables or links have changed."""
+        """Record which broken paths lead to their destination again, after tables or links have
+        changed."""
         for i, rows in enumerate(self._down):
             if len(rows):
                 self._down[i] = rows = self.dead(rows)

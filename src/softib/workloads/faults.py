@@ -1,4 +1,5 @@
-"""Faults at a time and the management plane, as a workload file and Python give them: one class a kind, under the names of ``softib fault``.
+"""Faults at a time and the management plane, as a workload file and Python give them: one class a
+kind, under the names of ``softib fault``.
 
 Imported only where a workload is read, as :mod:`softib.workloads.jobs`.
 """
@@ -40,7 +41,8 @@ class LinkDown(Fault):
 
 
 class LinkUp(Fault):
-    """the signal is back; the link trains to INIT, and carries data when the manager has made it ACTIVE"""
+    """the signal is back; the link trains to INIT, and carries data when the manager has made it
+    ACTIVE"""
 
     kind: Literal["link-up"] = "link-up"
 
@@ -62,7 +64,8 @@ class Downgrade(Fault):
 
 
 class SlowPort(Fault):
-    """the port drains so much of what arrives on data VLs; its peer waits, or discards after HOQLife"""
+    """the port drains so much of what arrives on data VLs; its peer waits, or discards after
+    HOQLife"""
 
     kind: Literal["slow-port"] = "slow-port"
     gbps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(description="Gb/s that it drains, 0: nothing")
@@ -112,10 +115,11 @@ class Management(BaseModel):
 
 
 def fault_of(given: Mapping[str, Any] | str) -> Fault:
-    """A fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a line of text
-    (``20us link-down leaf-1[40] ber=1e-9``).
+    """A fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a
+    line of text (``20us link-down leaf-1[40] ber=1e-9``).
 
-    Raises :class:`UnknownName` for a kind or option that does not exist (with the near ones), :class:`InputError` for a value.
+    Raises :class:`UnknownName` for a kind or option that does not exist (with the near ones),
+    :class:`InputError` for a value.
     """
     from pydantic import TypeAdapter
 
@@ -164,7 +168,8 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def message_of_fault(error: Any, loc: tuple[Any, ...]) -> str:
-    """What is wrong with a fault (an error of pydantic), in a line; ``loc`` is the place below the fault."""
+    """What is wrong with a fault (an error of pydantic), in a line; ``loc`` is the place below the
+    fault."""
     if error["type"] == "union_tag_invalid":
         return str(UnknownName("kind of fault", str(error["ctx"]["tag"]), FAULTS))
     if error["type"] == "union_tag_not_found":

@@ -1,4 +1,5 @@
-"""Workloads that a Python program holds: jobs as dicts, traffic as data, traces as messages of Chakra."""
+"""Workloads that a Python program holds: jobs as dicts, traffic as data, traces as messages of
+Chakra."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ HERE = "workload"
 
 
 def workload_of(given: Any) -> Workload:
-    """The workload of jobs, traffic or Chakra's nodes (:meth:`Workload.of`). Raises :class:`InputError`, one line."""
+    """The workload of jobs, traffic or Chakra's nodes (:meth:`Workload.of`). Raises
+    :class:`InputError`, one line."""
     from softib.workloads.traffic_data import NAME, traffic_data
 
     if isinstance(given, Mapping) and "jobs" in given:
@@ -60,5 +62,6 @@ def _chakra(ranks: Sequence[Sequence[Any]]) -> Workload:
 
     name = "Chakra trace"
     job = job_of("trace", {"file": name}, HERE)
-    job._data = [[node_of(m) for m in rank if type(m).__name__ != "GlobalMetadata"] for rank in ranks]  # type: ignore[attr-defined]
+    nodes = [[node_of(m) for m in rank if type(m).__name__ != "GlobalMetadata"] for rank in ranks]
+    job._data = nodes  # type: ignore[attr-defined]
     return Workload(name, (job,))

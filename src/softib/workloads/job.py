@@ -1,4 +1,5 @@
-"""What every job of a workload takes, and types of its options: the base of :mod:`softib.workloads.jobs` and of modules with more patterns."""
+"""What every job of a workload takes, and types of its options: the base of
+:mod:`softib.workloads.jobs` and of modules with more patterns."""
 
 from __future__ import annotations
 
@@ -77,7 +78,8 @@ class Job(BaseModel):
         return []
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return figures beside time and rate that results show of the job, which took ``took_us`` microseconds."""
+        """Return figures beside time and rate that results show of the job, which took ``took_us``
+        microseconds."""
         return {}
 
     def key(self) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Jobs of softib's patterns, checked by pydantic: a class for each pattern, whose fields are its options; and workload files.
+"""Jobs of softib's patterns, checked by pydantic: a class for each pattern, whose fields are its
+options; and workload files.
 
 Imported only where a workload is read (pydantic takes 0.1 s).
 """
@@ -65,7 +66,8 @@ class RandomPairs(Job):
 
 
 class Bisection(Repeated):
-    """a random matching between two random halves of the hosts, both directions (effective bisection bandwidth)"""
+    """a random matching between two random halves of the hosts, both directions (effective
+    bisection bandwidth)"""
 
     pattern: Literal["bisection"] = "bisection"
 
@@ -88,7 +90,8 @@ class ParkingLot(Repeated):
 
 
 class HotSpot(Repeated):
-    """an incast, and victims: the other hosts send to each other (a shift), in part over the same links"""
+    """an incast, and victims: the other hosts send to each other (a shift), in part over the same
+    links"""
 
     pattern: Literal["hot-spot"] = "hot-spot"
     senders: Number | None = Field(None, description="senders of the incast; default a quarter of the hosts")
@@ -125,7 +128,8 @@ class Multicast(Repeated):
 
 
 class Aggregation(Job):
-    """an all-reduce by the switches' aggregation nodes: every host gets the sum of all vectors (packet layer)"""
+    """an all-reduce by the switches' aggregation nodes: every host gets the sum of all vectors
+    (packet layer)"""
 
     pattern: Literal["aggregation"] = "aggregation"
     size: Size = Field(4096, description="bytes of each host's vector")
@@ -175,7 +179,8 @@ class Matrix(Job):
 
 
 class Trace(Job):
-    """a program that was recorded or generated: a GOAL schedule or Chakra traces; what each rank sends, receives and computes"""
+    """a program that was recorded or generated: a GOAL schedule or Chakra traces; what each rank
+    sends, receives and computes"""
 
     pattern: Literal["trace"] = "trace"
     first_word: ClassVar[str] = "file"
@@ -186,7 +191,8 @@ class Trace(Job):
     ranks_per_host: Number = Field(1, description="ranks on each host, in order")
     processors: Number | None = Field(
         None,
-        description="that all ranks share, rank r on processor r modulo this, as on one machine that recorded them; default: each thread has its own",
+        description="that all ranks share, rank r on processor r modulo this, as on one machine that "
+        "recorded them; default: each thread has its own",
     )
     send_overhead: Time = Field(0, description="of the processor for each message sent")
     receive_overhead: Time = Field(0, description="of the processor for each message received")

@@ -1,4 +1,5 @@
-"""Jobs of workload files: NCCL's collectives and training steps, on the GPUs of hosts (:mod:`softib.workloads.nccl`, :mod:`softib.workloads.training`)."""
+"""Jobs of workload files: NCCL's collectives and training steps, on the GPUs of hosts
+(:mod:`softib.workloads.nccl`, :mod:`softib.workloads.training`)."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ class Nccl(Gpus):
 
 
 class NcclAllReduce(Nccl):
-    """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL takes them"""
+    """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL
+    takes them"""
 
     pattern: Literal["nccl-all-reduce"] = "nccl-all-reduce"
 
@@ -119,7 +121,8 @@ NCCL = (NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllT
 
 
 class TrainingStep(Gpus):
-    """one step of training a transformer on all GPUs of the hosts: data, tensor, pipeline and expert parallel"""
+    """one step of training a transformer on all GPUs of the hosts: data, tensor, pipeline and
+    expert parallel"""
 
     pattern: Literal["training-step"] = "training-step"
     layers: Number = Field(32, description="layers of the transformer")
@@ -147,7 +150,8 @@ class TrainingStep(Gpus):
     operations: Count | None = Field(None, description="operations of such a model on one sample, forward and backward")
     buckets: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None,
-        description="pieces in which gradients are summed up; default up to 8 of the size that Megatron-LM or DistributedDataParallel has, without overlap 1",
+        description="pieces in which gradients are summed up; default up to 8 of the size that Megatron-LM "
+        "or DistributedDataParallel has, without overlap 1",
     )
     gradient_bytes: Annotated[Literal[2, 4], BeforeValidator(_whole)] = Field(2, description="bytes of a gradient")
     overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
@@ -158,7 +162,8 @@ class TrainingStep(Gpus):
     sequence_parallel: Yes = Field(False, description="a tensor group shares activations between its layers, too")
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return which groups do not fit into a node, so that their collectives are time and not messages."""
+        """Return which groups do not fit into a node, so that their collectives are time and not
+        messages."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.training.job import notes_of
 

@@ -1,4 +1,5 @@
-"""Types of a workload file for numbers with units: sizes, times, rates (:mod:`softib.workloads.units` parses the text)."""
+"""Types of a workload file for numbers with units: sizes, times, rates
+(:mod:`softib.workloads.units` parses the text)."""
 
 from __future__ import annotations
 

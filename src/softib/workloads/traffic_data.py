@@ -19,7 +19,8 @@ __all__ = ["NAME", "TrafficData", "traffic_data"]
 NAME = "traffic"
 """Name of traffic in messages and results."""
 FORMS = (
-    "traffic is {(source, destination): bytes}, {source: {destination: bytes}}, rows of (source, destination, bytes), a DataFrame with columns source, destination, bytes, or a "
+    "traffic is {(source, destination): bytes}, {source: {destination: bytes}}, rows of (source, "
+    "destination, bytes), a DataFrame with columns source, destination, bytes, or a "
     "square array over all hosts"
 )
 SOURCE, DESTINATION, SIZE = ("source", "src", "from"), ("destination", "dst", "dest", "to"), ("bytes", "size")
@@ -29,19 +30,22 @@ Entry = tuple[str, Any, Any, float]
 
 @dataclass(frozen=True)
 class TrafficData:
-    """``entries``: place for messages, source, destination (names, or rows of the hosts) and bytes; or ``square``: bytes from each host to each."""
+    """``entries``: place for messages, source, destination (names, or rows of the hosts) and bytes;
+    or ``square``: bytes from each host to each."""
 
     entries: tuple[Entry, ...] = ()
     square: np.ndarray | None = None
 
     def matrix(self, names: Sequence[str]) -> TrafficMatrix:
-        """The matrix over hosts by ``names``. Raises :class:`InputError` for a name of no host, and for an array of another size."""
+        """The matrix over hosts by ``names``. Raises :class:`InputError` for a name of no host, and
+        for an array of another size."""
         flows, hosts = Flows(), HostRows(names)
         if self.square is not None:
             n = len(self.square)
             if n != len(names):
                 raise InputError(
-                    f"{NAME}: an array of {n:,} by {n:,} for {len(names):,} host ports; give a row and a column for each, or names"
+                    f"{NAME}: an array of {n:,} by {n:,} for {len(names):,} host ports; give a row and a "
+                    f"column for each, or names"
                 )
             for s, d in np.argwhere(self.square > 0).tolist():
                 flows.add([s], [d], float(self.square[s, d]))
@@ -57,7 +61,8 @@ class TrafficData:
 
 
 def traffic_data(given: Any) -> TrafficData:
-    """Traffic from :data:`FORMS`. Raises :class:`InputError`, one line with the place, for what is none of these."""
+    """Traffic from :data:`FORMS`. Raises :class:`InputError`, one line with the place, for what is
+    none of these."""
     if isinstance(given, TrafficData):
         return given
     if hasattr(given, "columns") and not isinstance(given, Mapping):
@@ -93,7 +98,8 @@ def _mapping(given: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _frame(given: Any) -> TrafficData:
-    """A DataFrame of pandas, polars or softib: a row a flow, or names of destinations along the top."""
+    """A DataFrame of pandas, polars or softib: a row a flow, or names of destinations along the
+    top."""
     names = list(given.columns)
     column = lambda name: _list(given[name])
     if _named(names, SOURCE) and _named(names, DESTINATION):
@@ -107,8 +113,10 @@ def _frame(given: Any) -> TrafficData:
         raise InputError(f"{NAME}: columns {', '.join(map(str, given.columns)) or 'of no name'}; {FORMS}")
     return _data(
         (f"{NAME}[{source!r}][{to!r}]", source, to, size)
-        for to in names for source, size in zip(sources, column(to), strict=True) if not _empty(size)
-    )  # fmt: skip
+        for to in names
+        for source, size in zip(sources, column(to), strict=True)
+        if not _empty(size)
+    )
 
 
 def _list(column: Any) -> list[Any]:

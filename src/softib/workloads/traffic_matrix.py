@@ -1,4 +1,5 @@
-"""A traffic matrix from a file: how many bytes each host sends to each. ``docs/prediction.md`` has its two forms."""
+"""A traffic matrix from a file: how many bytes each host sends to each. ``docs/prediction.md`` has
+its two forms."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ __all__ = ["Flows", "HostRows", "TrafficFile", "TrafficMatrix", "read_traffic"]
 
 @dataclass(frozen=True)
 class TrafficMatrix:
-    """``demand``: columns (source, destination, bytes) by row of the hosts, as :func:`softib.sim.static.matrix_loads`
-    takes them. ``entries`` are those of the file that are not zero, ``total`` the bytes of all flows between two hosts."""
+    """``demand``: columns (source, destination, bytes) by row of the hosts, as
+    :func:`softib.sim.static.matrix_loads` takes them. ``entries`` are those of the file that are
+    not zero, ``total`` the bytes of all flows between two hosts."""
 
     path: str
     demand: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -44,15 +46,17 @@ class TrafficFile:
 
 
 def read_traffic(path: str | Path) -> TrafficFile:
-    """The traffic matrix in the file ``path``. Raises :class:`InputError` where it cannot be read, or has no row."""
+    """The traffic matrix in the file ``path``. Raises :class:`InputError` where it cannot be read,
+    or has no row."""
     return TrafficFile(str(path), read_rows(path))
 
 
 def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatrix:
     """The matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``.
 
-    Raises :class:`InputError` in one line with file and line: a name that is no host, a size that is none, a row with too
-    many or too few cells. Nothing is skipped silently: a matrix with a row left out is another matrix.
+    Raises :class:`InputError` in one line with file and line: a name that is no host, a size that
+    is none, a row with too many or too few cells. Nothing is skipped silently: a matrix with a row
+    left out is another matrix.
     """
     hosts = HostRows(names)
     cells = rows[0][1]
@@ -64,7 +68,8 @@ def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatr
 
 
 def read_rows(path: str | Path) -> Rows:
-    """(line, cells) of each row; empty lines and those that begin with # left out; gzip is unpacked.
+    """(line, cells) of each row; empty lines and those that begin with # left out; gzip is
+    unpacked.
 
     Raises :class:`InputError` where the file cannot be read, or has no row.
     """
@@ -109,7 +114,8 @@ class HostRows:
         return name.strip() in self.by_name or name.strip() in self.by_host
 
     def rows(self, name: str, place: str) -> list[int]:
-        """Rows that ``name``, which stands at ``place``, means. Raises :class:`InputError` with the near names."""
+        """Rows that ``name``, which stands at ``place``, means. Raises :class:`InputError` with the
+        near names."""
         name = name.strip()
         found = self.by_name.get(name) or self.by_host.get(name)
         if found:
@@ -171,8 +177,9 @@ class Flows:
         self.entries = 0
 
     def add(self, src: list[int], dst: list[int], size: float) -> None:
-        """``size`` bytes from one host to another, shared evenly by the sender's adapters; each sends to the adapter of its own
-        rail, as collective libraries do, and where the receiver has fewer they are taken in turn."""
+        """``size`` bytes from one host to another, shared evenly by the sender's adapters; each
+        sends to the adapter of its own rail, as collective libraries do, and where the receiver has
+        fewer they are taken in turn."""
         self.entries += size > 0
         for i, s in enumerate(src):
             self.src.append(s)

@@ -23,14 +23,15 @@ WIDTH = 33
 
 
 def named_port(fabric: Fabric, place: str) -> int:
-    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there."""
+    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
+    there."""
     node, colon, number = place.rpartition(":")
     return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
 
 
 def port_counters(run: RunResult, place: str) -> dict[str, int]:
-    """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value. Raises :class:`InputError` for a port that is not
-    there."""
+    """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value.
+    Raises :class:`InputError` for a port that is not there."""
     port = named_port(run.fabric, place)
     row, fields = run.outcome.counters[port], PortCounters.fields
     counted = {

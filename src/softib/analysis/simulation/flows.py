@@ -20,8 +20,8 @@ SLOWED = 1.2
 
 @dataclass(frozen=True)
 class Flow:
-    """What one source sends to one destination in one job on one SL through a port: ``share`` of the port's octets, ``messages``, ``vl`` there, ``hop``
-    of ``hops`` of its path."""
+    """What one source sends to one destination in one job on one SL through a port: ``share`` of
+    the port's octets, ``messages``, ``vl`` there, ``hop`` of ``hops`` of its path."""
 
     source: str
     destination: str
@@ -37,8 +37,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class Victims:
-    """Messages that do not take the port, but share a link and VL before it with flows that do, and took :data:`SLOWED` times as long as alone: how
-    many, of which jobs, and the worst (row of the message, its slowdown)."""
+    """Messages that do not take the port, but share a link and VL before it with flows that do, and
+    took :data:`SLOWED` times as long as alone: how many, of which jobs, and the worst (row of the
+    message, its slowdown)."""
 
     messages: int
     jobs: tuple[str, ...]
@@ -47,7 +48,8 @@ class Victims:
 
 
 def alone_ps(run: RunResult) -> np.ndarray:
-    """What each message would take without any other (float64): its octets at its slowest link, and the delays of its path."""
+    """What each message would take without any other (float64): its octets at its slowest link, and
+    the delays of its path."""
     m, laid, plane = run.messages, run.plane.lay(run.messages), run.plane
     timing = plane.timing(m, laid)
     gbps = plane.gbps[laid.port >> 4][laid.channel]
@@ -75,11 +77,20 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
     found = []
     for k in np.argsort(-octets, kind="stable")[:n].tolist():
         row, entry = int(rows[at[k]]), int(entries[at[k]])
-        found.append(Flow(
-            str(run.names[m.src[row]]), str(run.names[m.dst[row]]), run.jobs[int(m.job[row])], int(count[k]), float(octets[k]),
-            float(octets[k] / octets.sum()), int(sl[row]), int(laid.port[laid.channel[entry]] & 15),
-            entry - int(laid.first[row]) + 1, int(laid.first[row + 1] - laid.first[row]),
-        ))  # fmt: skip
+        found.append(
+            Flow(
+                str(run.names[m.src[row]]),
+                str(run.names[m.dst[row]]),
+                run.jobs[int(m.job[row])],
+                int(count[k]),
+                float(octets[k]),
+                float(octets[k] / octets.sum()),
+                int(sl[row]),
+                int(laid.port[laid.channel[entry]] & 15),
+                entry - int(laid.first[row]) + 1,
+                int(laid.first[row + 1] - laid.first[row]),
+            )
+        )
     return found, len(unique)
 
 

@@ -1,4 +1,5 @@
-"""A simulated run over time: loads and queues of the ports that mattered, and of tiers of links, as rows of heat maps."""
+"""A simulated run over time: loads and queues of the ports that mattered, and of tiers of links, as
+rows of heat maps."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ PORTS = 24
 
 @dataclass(frozen=True)
 class Heat:
-    """Rows over time: ``value`` float64[rows, intervals]; ``peak`` is what the largest of a row means to people."""
+    """Rows over time: ``value`` float64[rows, intervals]; ``peak`` is what the largest of a row
+    means to people."""
 
     names: tuple[str, ...]
     value: np.ndarray
@@ -38,7 +40,8 @@ def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
 
 
 def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | None:
-    """The ``n`` port VLs with the longest queues, the longest first, as shares of the longest of all; None without any queue."""
+    """The ``n`` port VLs with the longest queues, the longest first, as shares of the longest of
+    all; None without any queue."""
     if samples.queued is None or not samples.queued.any():
         return None
     intervals, ports, vls = samples.queued.shape
@@ -52,8 +55,8 @@ def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | 
 
 
 def link_tiers(fabric: Fabric) -> tuple[np.ndarray, tuple[str, ...]]:
-    """``(row of each port, names)``: -1 without a link; hosts to switches, then between switches by how far these are from hosts, then switches to
-    hosts."""
+    """``(row of each port, names)``: -1 without a link; hosts to switches, then between switches by
+    how far these are from hosts, then switches to hosts."""
     f = fabric
     peer = np.maximum(f.port_peer, 0)
     switch = f.is_switch[f.port_node]

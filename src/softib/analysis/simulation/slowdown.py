@@ -24,8 +24,9 @@ def job_percentiles_ps(run: RunResult, job: int) -> dict[str, float]:
 
 
 def request_figures(run: RunResult, job: int) -> dict[str, float]:
-    """Of a job that asks and is answered: ``requests`` that ended, how many ``per_s`` from the first to the last of them, and percentiles of their times in µs, from the
-    command's begin to the arrival of the answer. Empty for other jobs."""
+    """Of a job that asks and is answered: ``requests`` that ended, how many ``per_s`` from the
+    first to the last of them, and percentiles of their times in µs, from the command's begin to the
+    arrival of the answer. Empty for other jobs."""
     m, o = run.messages, run.outcome
     asks, ends = m.requests[m.job[m.requests[:, 0]] == job].T
     done = (o.began_ps[asks] >= 0) & (o.arrived_ps[ends] >= 0)
@@ -43,8 +44,9 @@ def request_figures(run: RunResult, job: int) -> dict[str, float]:
 
 
 def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> dict[str, dict[str, float]]:
-    """By job: ``took_us`` alone, ``slowdown`` (its time in the run over that), and the slowdown of each percentile of its latencies; NaN where it did
-    not complete. Messages that wait for those of another job begin at their own time."""
+    """By job: ``took_us`` alone, ``slowdown`` (its time in the run over that), and the slowdown of
+    each percentile of its latencies; NaN where it did not complete. Messages that wait for those of
+    another job begin at their own time."""
     found: dict[str, dict[str, float]] = {}
     together = run.job_times()
     for k, name in enumerate(run.jobs):

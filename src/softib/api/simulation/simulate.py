@@ -20,22 +20,37 @@ __all__ = ["Record", "check_fabrics", "check_layer", "simulate"]
 
 
 def simulate(
-    source: Fabric | str | os.PathLike[str], workload: Any, *, layer: str = "fluid",
-    engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
-    what_if: str | Sequence[str] | None = None, record: Record | None = None,
+    source: Fabric | str | os.PathLike[str],
+    workload: Any,
+    *,
+    layer: str = "fluid",
+    engine: str | None = None,
+    lfts: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    network: str = "infiniband",
+    what_if: str | Sequence[str] | None = None,
+    record: Record | None = None,
     faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
-) -> Simulation:  # fmt: skip
-    """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a trace, a dict or list of jobs, traffic of your own, or
-    anything else that :meth:`softib.Workload.of` takes.
+) -> Simulation:
+    """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a
+    trace, a dict or list of jobs, traffic of your own, or anything else that
+    :meth:`softib.Workload.of` takes.
 
-    A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
-    ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
-    change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
-    job an SL of its own; ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
-    ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
-    layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
-    "management": {"sm": "off"}}``. ``record``: what to write down beside the result, and how to run it. A running fabric is read, never written. Raises :class:`UnknownName` and
-    :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
+    A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump
+    of tables instead. ``layer``: ``packet``, ``fluid`` or ``static``. ``what_if``
+    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed,
+    and with each change alone where one names several: ``ar`` and ``cc`` are adaptive routing and
+    congestion control of the packet layer, ``vl=jobs`` gives each job an SL of its own;
+    ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the
+    graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and
+    doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches
+    and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with
+    options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet layer) adds
+    to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a
+    workload file has: ``{"faults": […], "management": {"sm": "off"}}``. ``record``: what to write
+    down beside the result, and how to run it. A running fabric is read, never written. Raises
+    :class:`UnknownName` and :class:`InputError`, one line each, where the question is wrong: no
+    such pattern, more hosts than there are, no path.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
@@ -97,7 +112,8 @@ def _elsewhere(
 
 
 def check_layer(work: Workload, layer: str) -> None:
-    """Raise :class:`UnknownName` for a layer that is none, :class:`InputError` for one that does not answer ``work``."""
+    """Raise :class:`UnknownName` for a layer that is none, :class:`InputError` for one that does
+    not answer ``work``."""
     from softib.analysis.simulation.run import run_layer
 
     run_layer(layer)
@@ -106,7 +122,8 @@ def check_layer(work: Workload, layer: str) -> None:
 
 
 def check_fabrics(work: Workload, layer: str) -> None:
-    """Raise one line where a job has no fabric of its file, or ``layer`` does not know the network of one."""
+    """Raise one line where a job has no fabric of its file, or ``layer`` does not know the network
+    of one."""
     work.of_fabric(None)
     for name, other in work.fabrics.items():
         work.of_fabric(name)

@@ -44,7 +44,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """``parameters``: values by name, in the file's order; every combination runs with every seed, the seed changing fastest. ``where``: for messages."""
+    """``parameters``: values by name, in the file's order; every combination runs with every seed,
+    the seed changing fastest. ``where``: for messages."""
 
     parameters: dict[str, list[Value]]
     seeds: list[int]
@@ -66,7 +67,8 @@ class Grid:
 
 
 def read_grid(given: Mapping[str, Any] | str | os.PathLike[str]) -> Grid:
-    """A grid from a YAML file or a mapping: ``parameters`` (name: list of values) and ``seeds`` (how many from 0 on, or a list; default 0).
+    """A grid from a YAML file or a mapping: ``parameters`` (name: list of values) and ``seeds``
+    (how many from 0 on, or a list; default 0).
 
     Raises :class:`InputError` and :class:`UnknownName` in one line, of a file with its line.
     """
@@ -110,9 +112,11 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
 
 
 def workload_at(work: Workload, options: Mapping[str, Value], where: str) -> Workload:
-    """``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of the job (or pattern) of that name.
+    """``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of the job
+    (or pattern) of that name.
 
-    Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for a value that is none.
+    Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for a value that
+    is none.
     """
     jobs: list[Any] = list(work.jobs)
     for name, value in options.items():
