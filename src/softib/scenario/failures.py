@@ -42,9 +42,8 @@ LIGHT_SWEEP_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``config``: the manager's, None: nobody manages; ``node``: where it runs; ``manager_ps``:
-    what it takes from the arrival of a MAD to what it sends then; ``times`` of the devices'
-    processors."""
+    """``config``: of the manager, None without one; ``node``: where it runs; ``manager_ps``: from
+    the arrival of a MAD at the manager to its reaction; ``times``: of the devices' processors."""
 
     config: SmConfig | None = field(default_factory=SmConfig)
     node: str | int | None = None
@@ -84,13 +83,10 @@ def run_failures(
     path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> FailureRun:
-    """Run ``messages`` while ``faults`` happen.
-
-    The run ends when every message is done (or can never be) and the manager has settled; faults
-    after that do not happen. Raises as :func:`softib.sim.packet.run` and
+    """Run ``messages`` while ``faults`` happen. The run ends when no message can make progress and
+    the manager has settled; later faults do not happen. Raises as :func:`softib.sim.packet.run` and
     :func:`~softib.scenario.bring_up.bring_up` do, and :class:`InputError` or :class:`UnknownName`
-    for a fault that cannot be.
-    """
+    for an impossible fault."""
     options, settings = options or PacketOptions(), settings or ManagerSettings()
     plane, clock = AgentPlane(fabric), RunClock()
     schedule = FaultSchedule(fabric, faults, plane, clock)
@@ -159,7 +155,7 @@ def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
 
 
 def _cut_off(fabric: Fabric, steps: PacketSteps, ends: np.ndarray) -> np.ndarray:
-    """bool: end ports that no live link joins to the largest part of the fabric."""
+    """Return which of ``ends`` no live link joins to the largest part of the fabric (bool)."""
     peer = steps.net.port[:, t.PEER].astype(np.int64)
     ports = np.flatnonzero(peer >= 0)
     part = components(fabric.sizes.nodes, fabric.port_node[ports], fabric.port_node[peer[ports]])

@@ -46,9 +46,9 @@ class TimedFault:
 
 @dataclass
 class FaultRecord:
-    """What a fault did at once: packets ``lost_on_wire`` (and in a switch without power), packets
-    ``discarded`` at the ports that face it (PortXmitDiscards). ``row``: port, or node. ``happened``
-    is false where the run had ended before."""
+    """The immediate effect of a fault. ``lost_on_wire``: packets on the cable, or in a switch
+    without power; ``discarded``: packets at the ports that face it (PortXmitDiscards). ``row``:
+    port, or node. ``happened`` is false when the run ended before."""
 
     fault: TimedFault
     row: int
@@ -83,7 +83,7 @@ class FaultSchedule:
         return not self._queue
 
     def next_ps(self) -> int:
-        """When the next one happens."""
+        """Return when the next fault happens."""
         return self._queue[0][0] if self._queue else NEVER_PS
 
     def act(self) -> None:
@@ -131,7 +131,7 @@ class FaultSchedule:
             steps.power_lost(dead)
 
     def _touched(self, r: FaultRecord) -> np.ndarray:
-        """Both ends of every link that a fault may change."""
+        """Return both ends of every link that a fault may change."""
         f = self.fabric
         ports = np.array(list(f.ports_of(r.row)) if r.fault.kind in OF_NODE else [r.row], np.int64)
         peers = f.port_peer[ports]

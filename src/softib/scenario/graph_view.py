@@ -1,4 +1,4 @@
-"""What a routing engine sees of a fabric."""
+"""The graph of a fabric, as routing engines take it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def graph_of(fabric: Fabric) -> SwitchGraph:
 
 
 def _absent(fabric: Fabric) -> np.ndarray:
-    """bool[ports]: ports that no packet can be addressed to."""
+    """Return the ports that cannot be addressed (bool[ports])."""
     absent: np.ndarray = unmanaged_ends(fabric) | (fabric.lid == LID_PERMISSIVE)
     return absent
 

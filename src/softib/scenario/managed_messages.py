@@ -29,7 +29,7 @@ MAX_SL = 15
 
 
 class Managed(Protocol):
-    """A fabric with tables, and who answers for its paths; members as in
+    """A fabric with tables and the manager that states SLs for its paths; members as in
     :class:`softib.analysis.routed.Routed`."""
 
     fabric: Fabric
@@ -52,8 +52,8 @@ def managed_messages(found: Managed, plane: Plane, made: Messages, layer: str, n
 
 
 def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
-    """``made`` with the SLs that the manager of ``found`` states for their paths, where they name
-    none themselves. Raises :class:`InputError` for messages that it has no path for."""
+    """Return ``made`` with the SLs that the manager states for paths; messages with an SL keep it.
+    Raises :class:`InputError` for messages without a path."""
     asks = made.sl == PATH_SL
     if not asks.any():
         return made
@@ -70,13 +70,10 @@ def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
 
 
 def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """SLs (int8) that the manager of ``found`` states for the paths between end ports ``source``
-    and ``target`` (rows as in messages): those of its path records, the engine's, or what the
-    subnet administration of a running fabric says (:data:`PATH_SL` where only an engine's table has
-    none). None where nobody states one.
-
-    Raises :class:`InputError`, one line, where the administration has no path for a pair.
-    """
+    """Return the SLs (int8) that the manager states for paths between end ports ``source`` and
+    ``target`` (rows as in messages): those of its path records, of the engine, or of a running
+    fabric's subnet administration (:data:`PATH_SL` where only an engine's table lacks one). None
+    without a manager. Raises :class:`InputError`, one line, for a pair without a path."""
     if not _by_records(found) and found.path_sl is not None:
         return _of_table(found, plane, source, target)
     if found.subnet is None and found.ask_sls is None:
@@ -101,14 +98,14 @@ def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndar
 
 
 def _by_records(found: Managed) -> bool:
-    """Is our own administration asked, path by path?"""
+    """Does softib's administration answer, path by path?"""
     config = found.config
     return found.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
 
 
 def _recorded(found: Managed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """SLs (int16) of the path records between ports, :data:`NO_RECORD` where there is none; None
-    where a running fabric's administration does not say."""
+    """Return the SLs (int16) of path records between ports, :data:`NO_RECORD` without one; None
+    where a running fabric's administration does not answer."""
     if found.ask_sls is None or _by_records(found):
         assert found.subnet is not None
         return path_record_sls(found.subnet, source, target)
@@ -120,7 +117,7 @@ def _recorded(found: Managed, source: np.ndarray, target: np.ndarray) -> np.ndar
 
 
 def _of_table(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The SLs that an engine gives paths."""
+    """Return the SLs that an engine assigns to paths."""
     table = found.path_sl
     assert table is not None
     graph, lid = found.graph, found.fabric.lid[plane.ends]
@@ -136,12 +133,9 @@ def _of_table(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarr
 
 
 def _with_groups(found: Managed, plane: Plane, made: Messages, layer: str) -> Messages:
-    """``made`` with the MLIDs of its multicast groups, which the manager of ``found`` makes when
-    their members join.
-
-    Raises :class:`InputError` for another layer than the packet layer, and for a fabric whose
-    tables our manager did not write.
-    """
+    """Return ``made`` with the MLIDs of its multicast groups, which the manager creates when
+    members join. Raises :class:`InputError` outside the packet layer, and for tables that softib's
+    manager did not write."""
     if not made.groups:
         return made
     from softib.scenario.multicast_groups import joined_groups
@@ -156,9 +150,9 @@ def _with_groups(found: Managed, plane: Plane, made: Messages, layer: str) -> Me
 
 
 def _with_reductions(found: Managed, plane: Plane, made: Messages, layer: str) -> Messages:
-    """``made`` with the messages of its all-reduces over the trees that aggregation nodes hold:
-    pieces in the packet layer, streams in the others. Raises :class:`InputError` where no tree
-    joins the hosts."""
+    """Return ``made`` with the messages of its all-reduces over trees of aggregation nodes: pieces
+    in the packet layer, streams in the others. Raises :class:`InputError` where no tree joins the
+    hosts."""
     if not made.reductions:
         return made
     from softib.scenario.aggregation import all_reduces

@@ -36,13 +36,13 @@ __all__ = ["ManagementPlane", "Milestones", "Station"]
 
 SMPS = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR)
 STEPS_AT_ONCE = 1000
-"""A manager that wants to be stepped so often without sending anything has lost its way."""
+"""Steps in a row without a MAD after which the manager is considered stuck."""
 
 
 @dataclass
 class Milestones:
-    """When the manager learned what, in ps: ``traps`` (arrival, LID of the issuer, trap number),
-    ``sweeps`` [begin, end or -1], ``tables``: when a forwarding table was written."""
+    """When the manager learned of events, in ps: ``traps`` (arrival, LID of the issuer, trap
+    number), ``sweeps`` [begin, end or -1], ``tables``: writes of forwarding tables."""
 
     traps: list[tuple[int, int, int]] = field(default_factory=list)
     sweeps: list[list[int]] = field(default_factory=list)
@@ -51,8 +51,8 @@ class Milestones:
 
 @dataclass
 class Station:
-    """The manager and the end port that it sits at. ``manager_ps``: from the arrival of a MAD to
-    what it sends then."""
+    """The manager and its end port. ``manager_ps``: from the arrival of a MAD to the manager's
+    reaction."""
 
     sm: SubnetManager
     port: int
@@ -92,8 +92,8 @@ class ManagementPlane:
 
     @property
     def idle(self) -> bool:
-        """Nothing is under way: no trap waits to leave, the manager has settled and awaits no
-        answer."""
+        """Is nothing under way? No trap waits to leave, the manager has settled and expects no
+        response."""
         return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
 
     def act(self) -> None:

@@ -27,9 +27,9 @@ SA_CLASS_VERSION, SA_QP, DEFAULT_PKEY = 2, 1, 0xFFFF
 
 
 def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequence[int] = (), sl: int = 0) -> int:
-    """Let ``members`` (ports) join group ``number`` as full members and ``senders`` as send-only
-    ones, by MCMemberRecord requests. Returns the MLID; the fabric's MFTs are what the manager then
-    wrote. Raises :class:`InputError` where the administrator refuses."""
+    """Join ``members`` (ports) to group ``number`` as full members and ``senders`` as send-only
+    ones, by MCMemberRecord requests, and return the MLID. The manager writes the fabric's MFTs.
+    Raises :class:`InputError` where the administrator refuses."""
     mgid = np.array([MGID_PREFIX, number], np.uint64)
     mlid = 0
     levels = {"qkey": 0x1234, "pkey": DEFAULT_PKEY, "sl": sl, "flow_label": 0, "tclass": 0}
@@ -58,7 +58,7 @@ def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequen
 
 
 def joined_groups(up: BringUp, ends: np.ndarray, made: Messages) -> tuple[MulticastGroup, ...]:
-    """The groups of ``made`` with their MLIDs, once their members and senders (rows of ``ends``)
+    """Return the groups of ``made`` with their MLIDs, after members and senders (rows of ``ends``)
     have joined."""
     groups = []
     for n, group in enumerate(made.groups, 1):

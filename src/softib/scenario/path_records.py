@@ -23,9 +23,9 @@ AT_ONCE = 8192
 
 
 def path_record_sls(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """SL (int16) of the path record from each end port ``source`` (rows of ports) to ``target``;
-    :data:`NO_RECORD` where the administration gives none: the ports share no partition, or no route
-    leads there."""
+    """Return the SL (int16) of the path record from each end port ``source`` (rows of ports) to
+    ``target``; :data:`NO_RECORD` without a record: the ports share no partition, or no route
+    exists."""
     found = np.full(len(source), NO_RECORD, np.int16)
     for begin in range(0, len(source), AT_ONCE):
         part = slice(begin, min(begin + AT_ONCE, len(source)))

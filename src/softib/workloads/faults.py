@@ -55,7 +55,7 @@ class Ber(Fault):
 
 
 class Downgrade(Fault):
-    """the link goes down and trains anew, at most this wide and this fast"""
+    """the link goes down and trains again, at most this wide and this fast"""
 
     kind: Literal["downgrade"] = "downgrade"
     width: Annotated[int, Field(ge=1)] | None = Field(None, description="lanes: 1, 2, 4, 8 or 12")
@@ -64,11 +64,11 @@ class Downgrade(Fault):
 
 
 class SlowPort(Fault):
-    """the port drains so much of what arrives on data VLs; its peer waits, or discards after
+    """the port drains data VLs at this rate only; its peer waits, or discards after
     HOQLife"""
 
     kind: Literal["slow-port"] = "slow-port"
-    gbps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(description="Gb/s that it drains, 0: nothing")
+    gbps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(description="rate in Gb/s; 0: it drains nothing")
 
 
 class SwitchDown(Fault):
@@ -79,7 +79,7 @@ class SwitchDown(Fault):
 
 
 class SwitchUp(Fault):
-    """it gets its power back, with power-up values; the manager programs it anew"""
+    """it gets its power back, with power-up values; the manager programs it again"""
 
     kind: Literal["switch-up"] = "switch-up"
     where: str = Field(min_length=1, description="a switch such as leaf-3")
@@ -99,7 +99,7 @@ class Management(BaseModel):
     """The subnet manager and the agents while faults happen."""
 
     model_config = ConfigDict(extra="forbid")
-    sm: Literal["internal", "off"] = Field("internal", description="our subnet manager reacts, or nobody does")
+    sm: Literal["internal", "off"] = Field("internal", description="softib's subnet manager reacts, or no manager does")
     node: str | None = Field(
         None, description="where the manager runs; default as elsewhere: the first host with a cable"
     )
@@ -157,12 +157,12 @@ def message_of_management(error: Any) -> str:
 def _fields(text: str) -> dict[str, Any]:
     parts = text.split()
     if len(parts) < 3:
-        raise InputError(f"fault {text!r}: write when, what and where, such as '20us link-down leaf-1[40]'")
+        raise InputError(f"fault {text!r}: use when, what and where, for example '20us link-down leaf-1[40]'")
     data: dict[str, Any] = {"at": parts[0], "kind": parts[1], "where": parts[2]}
     for part in parts[3:]:
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise InputError(f"fault {text!r}: {part!r} is no option; write such as ber=1e-9")
+            raise InputError(f"fault {text!r}: {part!r} is not an option; use for example ber=1e-9")
         data[key] = value
     return data
 

@@ -37,8 +37,8 @@ class Hosts:
         return len(self.name)
 
     def chosen(self, texts: list[str | int]) -> np.ndarray:
-        """Rows of the hosts that ``texts`` name: a name, a pattern (``node-1*``), a row or rows
-        (``0-15``, ``3``). Raises :class:`InputError` for what names none."""
+        """Return the rows of the hosts that ``texts`` name: a name, a pattern (``node-1*``), a row
+        or rows (``0-15``, ``3``). Raises :class:`InputError` for a text that names no host."""
         found: list[int] = []
         for text in texts:
             found += self._rows(str(text))
@@ -66,8 +66,8 @@ class Hosts:
 
 
 def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
-    """Rows of the hosts that ``job`` runs on, all without its option ``hosts``. Raises
-    :class:`InputError` for names of none."""
+    """Return the rows of the hosts that ``job`` runs on; all without its option ``hosts``. Raises
+    :class:`InputError` for unknown names."""
     if job.hosts is None:
         return np.arange(len(hosts))
     return hosts.chosen(job.hosts if isinstance(job.hosts, list) else [job.hosts])

@@ -79,7 +79,7 @@ class Incast(Repeated):
     senders: Number | None = Field(
         None, description="how many, drawn at random; default 32, or all others where there are fewer"
     )
-    target: HostName | None = Field(None, description="who receives; default the first host")
+    target: HostName | None = Field(None, description="the receiver; default the first host")
 
 
 class ParkingLot(Repeated):
@@ -119,7 +119,7 @@ class Multicast(Repeated):
 
     pattern: Literal["multicast"] = "multicast"
     size: Size = Field(2048, description="bytes of a datagram, at most the path MTU")
-    source: HostName | None = Field(None, description="who sends; default the first host")
+    source: HostName | None = Field(None, description="the sender; default the first host")
     receivers: Number | None = Field(None, description="members, drawn at random; default all others")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
         "send", description="datagrams are sent"
@@ -151,7 +151,7 @@ class Latency(Pair):
 
 
 class Bandwidth(Pair):
-    """as ib_write_bw: so many messages under way on each queue pair"""
+    """as ib_write_bw: tx_depth messages under way on each queue pair"""
 
     pattern: Literal["bandwidth"] = "bandwidth"
     size: Size = Field(65536, description="bytes of a message")
@@ -169,7 +169,7 @@ class MessageRate(Bandwidth):
 
 
 class Matrix(Job):
-    """a traffic matrix from a file: who sends how many bytes to whom, all at once"""
+    """a traffic matrix from a file: bytes from each source to each destination, all at once"""
 
     pattern: Literal["matrix"] = "matrix"
     first_word: ClassVar[str] = "file"
@@ -184,9 +184,9 @@ class Trace(Job):
 
     pattern: Literal["trace"] = "trace"
     first_word: ClassVar[str] = "file"
-    file: str = Field(description="the schedule, or the trace of one rank: those of the others stand beside it")
+    file: str = Field(description="the schedule, or the trace of one rank; those of the others are beside it")
     ranks: Number | None = Field(
-        None, description="of a Chakra trace of one rank alone: ranks that run it; default: as many as the hosts take"
+        None, description="of a Chakra trace of one rank alone: ranks that run it; default: all that fit on the hosts"
     )
     ranks_per_host: Number = Field(1, description="ranks on each host, in order")
     processors: Number | None = Field(

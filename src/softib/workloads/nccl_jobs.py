@@ -40,7 +40,8 @@ class Gpus(Job):
     )
     gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
     nics: Number | None = Field(
-        None, description="adapters of a node, so many hosts in a row; default: those whose names begin alike"
+        None,
+        description="adapters of a node, that many hosts in a row; default: those whose names begin with the same words",
     )
     gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
         None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"
@@ -150,7 +151,7 @@ class TrainingStep(Gpus):
     operations: Count | None = Field(None, description="operations of such a model on one sample, forward and backward")
     buckets: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None,
-        description="pieces in which gradients are summed up; default up to 8 of the size that Megatron-LM "
+        description="pieces in which gradients are summed; default up to 8 of the size that Megatron-LM "
         "or DistributedDataParallel has, without overlap 1",
     )
     gradient_bytes: Annotated[Literal[2, 4], BeforeValidator(_whole)] = Field(2, description="bytes of a gradient")

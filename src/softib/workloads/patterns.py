@@ -1,4 +1,4 @@
-"""softib's own patterns: who sends to whom, in what order, waiting for what."""
+"""softib's own patterns: sources and destinations of messages, their order, and which waits for which."""
 
 from __future__ import annotations
 

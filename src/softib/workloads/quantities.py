@@ -20,11 +20,11 @@ def _with(parse: Any, example: str) -> Any:
 
     def read(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"write such as {example}")
+            raise ValueError(f"use for example {example}")
         try:
             return parse(str(value))
         except ValueError:
-            raise ValueError(f"write such as {example}") from None
+            raise ValueError(f"use for example {example}") from None
 
     return BeforeValidator(read, json_schema_input_type=int | float | str)
 

@@ -1,4 +1,4 @@
-"""Traffic that a Python program holds: mappings, rows, DataFrames and arrays, as a traffic matrix."""
+"""Traffic from objects of Python: mappings, rows, DataFrames and arrays, as a traffic matrix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMS = (
     "square array over all hosts"
 )
 SOURCE, DESTINATION, SIZE = ("source", "src", "from"), ("destination", "dst", "dest", "to"), ("bytes", "size")
-"""Names of columns, the first that is there."""
+"""Accepted names of columns; the first match counts."""
 Entry = tuple[str, Any, Any, float]
 
 
@@ -61,8 +61,8 @@ class TrafficData:
 
 
 def traffic_data(given: Any) -> TrafficData:
-    """Traffic from :data:`FORMS`. Raises :class:`InputError`, one line with the place, for what is
-    none of these."""
+    """Return the traffic in one of :data:`FORMS`. Raises :class:`InputError`, one line with the
+    place, for other data."""
     if isinstance(given, TrafficData):
         return given
     if hasattr(given, "columns") and not isinstance(given, Mapping):
@@ -82,7 +82,8 @@ def traffic_data(given: Any) -> TrafficData:
 
 
 def _is_row(row: Any) -> bool:
-    """A flow, and no row of a square array: a tuple, or three values that begin with a name."""
+    """Is this a flow and not a row of a square array: a tuple, or three values that begin with a
+    name?"""
     return isinstance(row, tuple) or (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str))
 
 

@@ -1,5 +1,5 @@
-"""A traffic matrix from a file: how many bytes each host sends to each. ``docs/prediction.md`` has
-its two forms."""
+"""A traffic matrix from a file: bytes from each host to each. ``docs/prediction.md`` has its two
+forms."""
 
 from __future__ import annotations
 
@@ -52,12 +52,10 @@ def read_traffic(path: str | Path) -> TrafficFile:
 
 
 def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatrix:
-    """The matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``.
-
-    Raises :class:`InputError` in one line with file and line: a name that is no host, a size that
-    is none, a row with too many or too few cells. Nothing is skipped silently: a matrix with a row
-    left out is another matrix.
-    """
+    """Return the matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``. Raises
+    :class:`InputError` in one line with file and line for an unknown host, a bad size, and a row
+    with too many or too few cells. Nothing is skipped silently: a matrix without one row is another
+    matrix."""
     hosts = HostRows(names)
     cells = rows[0][1]
     if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
@@ -130,7 +128,7 @@ def _bytes(path: object, line: int, text: str) -> float:
         return size_of(text)
     except ValueError:
         raise InputError(
-            f"{path}:{line}: {text.strip()!r} is no number of bytes; write such as 1048576, 1e6, 5MB or 1GiB"
+            f"{path}:{line}: {text.strip()!r} is not a number of bytes; use for example 1048576, 1e6, 5MB or 1GiB"
         ) from None
 
 
@@ -149,11 +147,12 @@ def _listed(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
 
 
 def _dense(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
-    """Destinations along the top, sources down the left, bytes between; an empty cell is none."""
+    """Read destinations along the top, sources down the left, bytes between; an empty cell means no
+    flow."""
     line, first = rows[0]
     if len(rows) < 2:
         raise InputError(
-            f"{path}:{line}: a row of names and none of bytes; write source,destination,bytes, or a row for each source"
+            f"{path}:{line}: a row of names without bytes; use source,destination,bytes, or a row for each source"
         )
     columns = [hosts.rows(name, f"{path}:{line}") for name in first[1:]]
     flows = Flows()
@@ -187,7 +186,7 @@ class Flows:
             self.size.append(size / len(src))
 
     def matrix(self, path: str) -> TrafficMatrix:
-        """What was added."""
+        """Return the columns."""
         demand = np.array(self.src, np.int64), np.array(self.dst, np.int64), np.array(self.size)
         moved = demand[0] != demand[1]
         return TrafficMatrix(path, demand, self.entries, float(demand[2][moved].sum()))

@@ -46,8 +46,8 @@ def rate_of(text: str) -> float:
 
 
 def _finite(text: str) -> float:
-    """The number; one beyond 10^290, which a unit could make infinite, is none (``1e400``). Raises
-    ValueError."""
+    """Return the number. Raises ValueError for one beyond 10^290 (``1e400``), which a unit could
+    make infinite."""
     value = float(text)
     if not math.isfinite(value) or value > LARGEST:
         raise ValueError(text)

@@ -1,5 +1,5 @@
-"""A workload: jobs by pattern, from a line of text, a YAML file, or Python, and the messages that
-they are on given hosts."""
+"""A workload: jobs by pattern, from a line of text, a YAML file or Python, and their messages on
+given hosts."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults.
-    ``fabrics``: others than the first that jobs name.
+    """Jobs that run together, and faults during the run. ``management``: None means the defaults.
+    ``fabrics``: other fabrics that jobs name.
 
     :meth:`of` makes one of text, a file or data; ``simulate``, ``compare`` and ``sweep`` take all
     of these in place of one.
@@ -76,7 +76,7 @@ class Workload:
         return replace(self, jobs=jobs, fabrics={})
 
     def on_one_fabric(self) -> Workload:
-        """All jobs on the first fabric."""
+        """Return the workload with all jobs on the first fabric."""
         return replace(self, jobs=tuple(job.model_copy(update={"fabric": None}) for job in self.jobs), fabrics={})
 
     def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
@@ -114,8 +114,8 @@ class Workload:
         return replace(self, faults=(*self.faults, *made), management=management_of(self.management, management or {}))
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """What the jobs take for granted on ``hosts``; with the name of the job where there are
-        several."""
+        """Return the assumptions of the jobs on ``hosts``, with the job's name where there are
+        several jobs."""
         named = len(self.jobs) > 1
         return [f"{job.name}: {note}" if named and job.name else note for job in self.jobs for note in job.notes(hosts)]
 
@@ -132,13 +132,13 @@ class Workload:
 
     @property
     def reduces(self) -> bool:
-        """Has it an all-reduce by the switches?"""
+        """Does a job all-reduce in the switches?"""
         return any(job.reduces for job in self.jobs)
 
     @property
     def phased(self) -> Job | None:
-        """The one job, where it is an all-to-all with barriers: what :mod:`softib.sim.fluid_phases`
-        answers."""
+        """The one job, if it is an all-to-all with barriers, which :mod:`softib.sim.fluid_phases`
+        runs."""
         return self.jobs[0] if len(self.jobs) == 1 and getattr(self.jobs[0], "barrier", False) else None
 
     def __repr__(self) -> str:
@@ -146,13 +146,13 @@ class Workload:
 
 
 def read(source: Any) -> Workload:
-    """A workload from what a user gives: one already made, a YAML file, a trace,
+    """Return the workload of ``source``: a workload, a YAML file, a trace,
     ``pattern:size,option=value`` (:func:`parse`), or data
-    (:func:`softib.workloads.given.workload_of`)."""
+    (:func:`softib.workloads.python_data.workload_of`)."""
     if isinstance(source, Workload):
         return source
     if not isinstance(source, str | os.PathLike):
-        from softib.workloads.given import workload_of
+        from softib.workloads.python_data import workload_of
 
         return workload_of(source)
     text = os.fspath(source)
@@ -168,7 +168,7 @@ def read(source: Any) -> Workload:
 
 
 def _refuse_traces(path: Path) -> None:
-    """Raise :class:`InputError` for a trace of a form that is not read, which would be no YAML."""
+    """Raise :class:`InputError` for a trace in a format that softib does not read."""
     from softib.workloads.traces.forms import refuse
 
     refuse(path, head(path, 64))
@@ -202,10 +202,10 @@ def parse(text: str) -> Workload:
         if not equals and number == 0 and colon == ":":
             key, value = known[pattern].job.first_word, key
         elif not equals:
-            raise InputError(f"{text}: {piece.strip()!r} is no option; write such as {pattern}:2MB,seed=1")
+            raise InputError(f"{text}: {piece.strip()!r} is not an option; use for example {pattern}:2MB,seed=1")
         key = key.replace("-", "_")
         if key in given:
-            raise InputError(f"{text}: {key} stands twice")
+            raise InputError(f"{text}: {key} occurs twice")
         if key == "fabric":
             raise InputError(f"{text}: fabric is an option of jobs in a file, whose fabrics say what it is")
         given[key] = [v for v in value.split("+") if v] if key in OF_HOSTS else value
@@ -226,7 +226,7 @@ def job_of(pattern: str, given: dict[str, Any], where: str) -> Job:
 
 
 def message_of(error: Any, kind: type[Job] | None) -> str:
-    """What is wrong with one option, and what would be right."""
+    """Return what is wrong with one option, and how to fix it."""
     key = str(next((p for p in reversed(error["loc"]) if isinstance(p, str)), ""))
     if error["type"] == "extra_forbidden" and kind is not None:
         names = [f for f in kind.model_fields if f != "pattern"]
@@ -237,7 +237,7 @@ def message_of(error: Any, kind: type[Job] | None) -> str:
 
 
 def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
-    """All parts as one: queue pairs and dependencies move behind those before them."""
+    """Join all parts: queue pairs and dependencies move behind those of earlier parts."""
     count = np.array([len(part.src) for _, part in parts])
     begin = np.concatenate([[0], np.cumsum(count)])
     lines = np.concatenate([[0], np.cumsum([int(part.qp.max(initial=-1)) + 1 for _, part in parts])])
@@ -298,8 +298,8 @@ def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
 
 
 def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
-    """``qp``, where what a host has once for all jobs is one processor: the requests of all of them
-    wait for it in the order in which they come."""
+    """Return ``qp`` with one queue for each resource that all jobs of a host share, so that their
+    requests wait for it in the order of their arrival."""
     shared = serves > 0
     if shared.any():
         key = host[shared].astype(np.int64) << 8 | serves[shared]
@@ -309,7 +309,7 @@ def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
 
 
 def _names(parts: list[tuple[Job, JobMessages]]) -> tuple[str, ...]:
-    """Names of the parts, numbered where several have one."""
+    """Return the names of the parts, numbered where several have the same."""
     found: list[str] = []
     for job, part in parts:
         both = f"{job.name} {part.name}".strip() if job.name and part.name else ""

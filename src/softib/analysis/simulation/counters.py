@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["as_perfquery", "named_port", "port_counters"]
 
 HEX = {"counter_select": 4, "counter_select2": 2}
-"""Fields that perfquery prints as hexadecimal digits, so many."""
+"""Fields that perfquery prints in hexadecimal → their number of digits."""
 ACRONYMS = {"qp1": "QP1", "vl15": "VL15"}
 WIDTH = 33
 """Columns up to the value (libibmad's dump)."""

@@ -1,5 +1,5 @@
-"""Figures of a run in which links or switches failed: what each fault did, and when the subnet
-manager had dealt with it."""
+"""Figures of a run in which links or switches failed: the effect of each fault, and the reaction of
+the subnet manager."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["fault_rows", "figures"]
 
 
 def fault_rows(run: FailureRun) -> list[dict[str, Any]]:
-    """Each fault, what it did, and when the manager had dealt with it; times in µs, None for what
-    did not happen."""
+    """Return a row for each fault: its effect, and when the manager had dealt with it. Times in µs;
+    None for what did not happen."""
     rows = []
     broken, back = iter(run.broken), iter(run.paths_back_ps)
     for r in run.records:

@@ -20,8 +20,8 @@ PORTS = 24
 
 @dataclass(frozen=True)
 class Heat:
-    """Rows over time: ``value`` float64[rows, intervals]; ``peak`` is what the largest of a row
-    means to people."""
+    """Rows of a heat map. ``value`` float64[rows, intervals]; ``peak``: the label of each row's
+    largest value."""
 
     names: tuple[str, ...]
     value: np.ndarray
@@ -29,7 +29,7 @@ class Heat:
 
 
 def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
-    """The ``n`` ports that carried the most for their rate, the busiest first."""
+    """Return the ``n`` ports with the highest load, the busiest first."""
     f, load = run.fabric, samples.load(run.gbps)
     can = run.gbps * max(samples.end_ps, 1) / 8e3
     mean = np.divide(samples.octets.sum(axis=0), can, out=np.zeros(len(can)), where=can > 0)
@@ -40,8 +40,8 @@ def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
 
 
 def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | None:
-    """The ``n`` port VLs with the longest queues, the longest first, as shares of the longest of
-    all; None without any queue."""
+    """Return the ``n`` port VLs with the longest queues, the longest first, as shares of the
+    longest of all; None without any queue."""
     if samples.queued is None or not samples.queued.any():
         return None
     intervals, ports, vls = samples.queued.shape

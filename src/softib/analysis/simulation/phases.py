@@ -1,5 +1,5 @@
-"""An all-to-all with barriers on a fabric whose manager states SLs, and on one that a what-if
-scales."""
+"""An all-to-all with barriers: each pair of hosts on the SL that the manager states, on the fabric
+as it is or scaled by a what-if."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the programs' processors spend on messages: TCP's stack as the packet layer counted it,
-verbs by a cost for each work request and completion."""
+"""Processor time that programs spend on messages. TCP: the kernel's stack as the packet layer
+counted it; verbs: a cost for each work request and completion."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ASSUMED = (
 
 
 def processor_share(run: RunResult) -> dict[str, float]:
-    """``cpu_share`` (mean of the hosts that take part), ``cpu_share_most`` (the busiest one) and
-    ``cpu_us`` (of all). Computations of the workload are not in it."""
+    """Return ``cpu_share`` (mean of the hosts that send or receive), ``cpu_share_most`` (the
+    busiest host) and ``cpu_us`` (of all hosts). Computations of the workload do not count."""
     m, hosts = run.messages, len(run.plane.ends)
     sent = np.flatnonzero(~m.computes & (run.outcome.began_ps >= 0))
     taking_part = np.union1d(m.src[sent], m.dst[sent])

@@ -1,5 +1,5 @@
-"""A recorded or generated program on a fabric by the LogGOPS layer: no message is a row of its own,
-so traces of tens of millions of operations fit."""
+"""Run a recorded or generated program on a fabric by the LogGOPS layer. Messages are not rows, so
+traces of tens of millions of operations fit into memory."""
 
 from __future__ import annotations
 

@@ -255,7 +255,8 @@ def _variant(text: str, run: Run, base: Run) -> dict[str, Any]:
 
 
 def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
-    """Jobs with percentiles of their latencies, and what each does alone where that was run."""
+    """Return jobs with percentiles of their latencies, and with the figures of their run alone, if
+    any."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
 
     found = _rows(jobs(result))
@@ -271,7 +272,7 @@ def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
 
 
 def _ethernet(run: RunResult) -> dict[str, Any]:
-    """What an Ethernet run counted in all, and its longest queue."""
+    """Return the totals of an Ethernet run, and its longest queue."""
     found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
     names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
     return {

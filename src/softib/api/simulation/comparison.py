@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
 
 NETWORKS_COMPARED = ("EDR", "HDR", "NDR", "XDR", "roce", "tcp")
-"""What :func:`compare` runs unless told otherwise."""
+"""Networks that :func:`compare` runs by default."""
 ETHERNET = ("roce", "tcp")
 NO_PRICE = "No price of {networks}: the cost book has none for {items}. Give your own with --prices FILE."
 PRICED = (
@@ -44,8 +44,8 @@ HALF = "At half the price or less: {kept}."
 
 
 class Comparison(Suggests):
-    """A workload over several networks. ``base`` is the run on the fabric as it is, ``runs`` all
-    that could be made by the name of their network, ``errors`` why the others could not."""
+    """A workload over several networks. ``base``: the run on the fabric as it is; ``runs``: the
+    successful runs by network; ``errors``: why the others failed."""
 
     def __init__(self, base: Simulation, first: str, wanted: list[str], book: CostBook | None = None):
         self.base, self._first, self._order, self._book = base, first, [first, *wanted], book
@@ -53,7 +53,7 @@ class Comparison(Suggests):
         self.errors: dict[str, str] = {}
 
     def add(self, name: str) -> None:
-        """Run it over network ``name``, too; where that cannot be, ``errors`` says why."""
+        """Add the run over network ``name``; where it is impossible, ``errors`` has the reason."""
         key = "network" if name.partition(",")[0] in ETHERNET else "generation"
         try:
             if key == "network" and self.base.layer != "packet":
@@ -69,7 +69,7 @@ class Comparison(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the figures assume, and what is not there."""
+        """Assumptions of the figures, and missing figures."""
         from softib.analysis.simulation.processor_time import ASSUMED
         from softib.workloads.parameters import section
 
@@ -83,7 +83,7 @@ class Comparison(Suggests):
         )
 
     def _slower(self) -> tuple[str, ...]:
-        """Why a newer generation takes longer than an older one, where one does."""
+        """Explain why a newer generation takes longer than an older one, if one does."""
         from softib.iba.rates import SPEED_BY_NAME
         from softib.sim.packet.profiles import PROFILES
 
@@ -107,7 +107,7 @@ class Comparison(Suggests):
         )
 
     def _busy(self) -> tuple[str, ...]:
-        """Where a host's messages take more than one core, and nothing in the run waits for it."""
+        """Warn where a host's messages take more than one core and nothing in the run waits for it."""
         from softib.iba.rates import SPEED_BY_NAME
 
         most = {r["network"]: r["cpu_share_most"] or 0.0 for r in self.rows() if r["network"] in SPEED_BY_NAME}
@@ -115,7 +115,7 @@ class Comparison(Suggests):
         return (BUSY.format(name=name, cores=most[name]),) if name and most[name] > 1 else ()
 
     def _price_notes(self) -> tuple[str, ...]:
-        """What is said of prices."""
+        """Notes on prices."""
         notes = []
         prices = {name: self._price(name) for name in self._order}
         if lacking := {name: p.missing for name, p in prices.items() if p.missing}:
@@ -154,9 +154,9 @@ class Comparison(Suggests):
 
     @property
     def half_price(self) -> list[dict[str, Any]] | None:
-        """Networks whose middle price is half of the fabric's as it is, or less: ``price`` and
-        ``performance`` (inverse of completion) as shares of these. None where the book has no price
-        of the fabric as it is."""
+        """Networks at half of the fabric's price or less, by middle prices: ``price`` and
+        ``performance`` (inverse of completion) as shares of the fabric as it is. None where the
+        cost book does not price the fabric."""
         rows = {row["network"]: row for row in self.rows()}
         base = rows[self._first]
         if base["price"] is None:
@@ -352,7 +352,7 @@ def compare(
 
 
 def _generation(name: str) -> str:
-    """``NDR`` of ``ndr``. Raises :class:`UnknownName` with all that can be compared."""
+    """Return ``NDR`` for ``ndr``. Raises :class:`UnknownName` with the names of all networks."""
     from softib.errors import UnknownName
     from softib.iba.rates import SPEED_BY_NAME
 

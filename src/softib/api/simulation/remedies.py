@@ -1,4 +1,4 @@
-"""What would help a simulated run, tried where it is cheap."""
+"""Remedies for the busiest ports of a simulated run, tried where that is cheap."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 __all__ = ["CHEAP_ENTRIES", "CHEAP_EVENTS", "CHEAP_PORTS", "remedies"]
 
 CHEAP_ENTRIES, CHEAP_EVENTS, CHEAP_PORTS = 100_000, 300_000, 5_000
-"""Links of all paths (fluid and static layer), events (packet layer) and ports of the fabric up to
-which a remedy is tried: about a second."""
+"""Limits up to which a remedy is tried, about a second of work: links of all paths (fluid and
+static layers), events (packet layer), ports of the fabric."""
 BETTER = 0.95
-"""An engine is worth trying where its busiest link between switches carries at most this share."""
+"""An engine is worth a try if its busiest link between switches carries at most this share."""
 
 
 def remedies(found: Run) -> list[dict[str, Any]]:
-    """One for each change that the causes of the busiest ports propose, in their order: ``change``,
-    ``ports`` that it is for, ``verified``, and with it ``ratio`` (time), ``mean_ratio`` and
-    ``p99_ratio`` (latency) to the run, ``jobs`` (the ratio of each job's p99); ``why``: why it was
-    not tried."""
+    """Return a remedy for each change that the causes of the busiest ports propose, in their order.
+    ``change``; ``ports``: that it is for; ``verified``: was it tried? With it the ratios to the
+    run: ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency), ``jobs`` (each job's p99).
+    ``why``: the reason why it was not tried."""
     wanted: dict[str, list[str]] = {}
     for port in found.causes:
         for kind in port.changes:
@@ -75,7 +75,7 @@ def _tried(found: Run, change: str, ports: list[str]) -> dict[str, Any]:
 
 
 def _by_job(found: Run, other: Run) -> dict[str, float]:
-    """p99 latency of each job with the change, over that of the run."""
+    """Return the p99 latency of each job with the change, over that of the run."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps
 
     made: dict[str, float] = {}

@@ -125,7 +125,7 @@ def replay(
 
 
 def _job(text: str, options: Mapping[str, Any]) -> Trace:
-    """The trace's options. Raises :class:`InputError` for a workload that is no trace."""
+    """Return the trace's options. Raises :class:`InputError` for a workload that is not a trace."""
     from softib.workloads.jobs import Trace
     from softib.workloads.registry import patterns
     from softib.workloads.workload import job_of, parse

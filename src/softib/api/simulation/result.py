@@ -99,7 +99,7 @@ class Simulation(Suggests):
 
     @property
     def engine(self) -> str:
-        """Whose forwarding tables the run took."""
+        """The engine or source of the forwarding tables."""
         return self._plain.engine
 
     @property
@@ -109,7 +109,7 @@ class Simulation(Suggests):
 
     @property
     def valid(self) -> bool:
-        """Does the layer's model hold for this traffic? ``why_not`` says what is against it."""
+        """Does the layer's model hold for this traffic? ``why_not`` has the reasons against it."""
         return self._plain.valid
 
     @property
@@ -119,7 +119,7 @@ class Simulation(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else to know of the run."""
+        """Notes on the run."""
         return self._plain.notes
 
     @property
@@ -129,13 +129,13 @@ class Simulation(Suggests):
 
     @property
     def faults(self) -> list[dict[str, Any]]:
-        """What failed and when, what it cost at once, and when the manager had dealt with it."""
+        """Each fault: when it happened, its cost, and when the manager had dealt with it."""
         return list(self._plain.failures.get("faults", ()))
 
     @property
     def management(self) -> dict[str, Any]:
-        """The manager and its MADs while things failed: where it ran, MADs sent, lost and answered,
-        traps, sweeps; empty without faults."""
+        """The manager during the run: its port, MADs sent, lost and answered, traps, sweeps; empty
+        without faults."""
         return dict(self._plain.failures.get("management", {}))
 
     @property
@@ -212,16 +212,15 @@ class Simulation(Suggests):
 
     @cached_property
     def remedies(self) -> list[dict[str, Any]]:
-        """What the causes of the busiest ports propose, each as a change of a what-if; run where
-        that is cheap (``verified``), with the ratio of its time and of its p99 latency to this
-        run's."""
+        """Changes of a what-if that the causes of the busiest ports suggest. Cheap ones are run
+        (``verified``), with the ratio of their time and p99 latency to this run's."""
         from softib.api.simulation.remedies import remedies
 
         return [] if self._run is None else remedies(self._plain)
 
     def counters(self, place: str) -> dict[str, int]:
-        """What the run added to the counters of ``leaf-1[3]``, as PortCounters has them: each stops
-        at its largest value (IBA 16.1.3.5)."""
+        """Return what the run added to the counters of ``leaf-1[3]``, as PortCounters has them:
+        each stops at its largest value (IBA 16.1.3.5)."""
         from softib.analysis.simulation.counters import port_counters
 
         return port_counters(self._details, place)
@@ -234,8 +233,7 @@ class Simulation(Suggests):
 
     @cached_property
     def trace(self) -> dict[str, Any]:
-        """The timeline of the message that was to be traced. Raises :class:`InputError` where none
-        was."""
+        """The timeline of the traced message. Raises :class:`InputError` without one."""
         from softib.api.simulation.trace import trace_of
 
         return trace_of(self._details, self._plain.settings.record.trace)

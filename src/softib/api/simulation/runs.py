@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Record", "Run", "Runs", "port_row"]
 
 Progress = Callable[[int, int, int], None]
-"""Called with messages (of the packet layer: packets; of barriers: phases) that are done, all of
-them, and the virtual time in ps."""
+"""Called with the number of messages done (packet layer: packets; barriers: phases), the number of
+all, and the virtual time in ps."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Run:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else to know of the run."""
+        """Notes on the run."""
         if self.result is None:
             return ()
         tables = ((text, v.result.of_tables) for text, v in self.variants.items() if v.result is not None)
@@ -122,7 +122,7 @@ class Run:
 
     @cached_property
     def failures(self) -> dict[str, Any]:
-        """What failed, what that cost, and what the manager did; empty without faults."""
+        """Faults, their cost, and the manager's reaction; empty without faults."""
         from softib.analysis.simulation.failures import figures
 
         run = self.result
@@ -225,7 +225,7 @@ class Runs:
         return Run(self, run, None, shown, run.outcome.wall_s, named)
 
     def alone(self, run: RunResult, job: int) -> RunResult:
-        """One job of ``run`` without the others, on the same tables."""
+        """Run one job of ``run`` without the others, on the same tables."""
         from softib.analysis.simulation.run import Recording, run_messages
 
         made = run.messages.only(run.messages.job == job)
@@ -251,7 +251,7 @@ class Runs:
         return Recording(bool(r.samples), interval, ports, r.trace, apart)
 
     def _phases(self, found: Routed, scale: Scale) -> Phases:
-        """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
+        """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""
         from softib.analysis.simulation.phases import phases_of
 
         job = self.work.phased
@@ -292,5 +292,5 @@ def _picoseconds(text: str) -> int:
     except ValueError:
         found = 0
     if found < 1:
-        raise InputError(f"{text!r} is no interval between samples; write such as 100ns or 10us")
+        raise InputError(f"{text!r} is not an interval between samples; use for example 100ns or 10us")
     return found

@@ -86,7 +86,7 @@ def simulate(
 
 
 def _changes(what_if: str | Sequence[str] | None) -> list[str]:
-    """What is to be changed, a text a run; ``sensitivity`` stands for several."""
+    """Return the changes of each run; ``sensitivity`` stands for several."""
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
     return [one for text in texts for one in (SENSITIVITY if text == "sensitivity" else (text,))]
 
@@ -112,8 +112,8 @@ def _elsewhere(
 
 
 def check_layer(work: Workload, layer: str) -> None:
-    """Raise :class:`UnknownName` for a layer that is none, :class:`InputError` for one that does
-    not answer ``work``."""
+    """Raise :class:`UnknownName` for an unknown layer, :class:`InputError` for a layer that cannot
+    run ``work``."""
     from softib.analysis.simulation.run import run_layer
 
     run_layer(layer)

@@ -51,7 +51,7 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
             found["network"] += f",{key}={value}"
             continue
         if not equals or not value:
-            raise InputError(f"what-if {text!r}: write what changes, such as engine=updn or ar=on,cc=on")
+            raise InputError(f"what-if {text!r}: use what changes, for example engine=updn or ar=on,cc=on")
         if key not in CHANGES:
             raise UnknownName("change of a what-if", key, CHANGES)
         if key in OF_PACKETS and layer != "packet":

@@ -103,7 +103,7 @@ class Journal:
             except (ValueError, TypeError):
                 if number < len(lines):
                     raise InputError(
-                        f"{self.path}:{number}: no row of a sweep; remove the file to begin anew"
+                        f"{self.path}:{number}: not a row of a sweep; remove the file to start again"
                     ) from None
                 self._cut(len(kept.encode()) - len(line.encode()))
                 break

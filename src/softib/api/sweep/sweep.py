@@ -214,7 +214,7 @@ def _cluster(address: str) -> Iterator[int]:
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler at {address}: {error}; write such as tcp://head:8786") from None
+        raise InputError(f"no Dask scheduler at {address}: {error}; use for example tcp://head:8786") from None
     try:
         if not (known := client.scheduler_info(n_workers=-1)["workers"]):
             raise InputError(f"the Dask cluster at {address} has no workers; start some")

@@ -20,7 +20,7 @@ __all__ = ["mpi_part", "rails_of"]
 SHARP_PAYLOAD = 256
 """Octets of one operation of a latency tree (docs/simulate.md)."""
 MOST_RAILS = 2
-"""Ports that one message is striped over (UCX_MAX_RNDV_RAILS is 2 where nobody sets it)."""
+"""Ports that one message is striped over (the default of UCX_MAX_RNDV_RAILS is 2)."""
 
 
 def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:

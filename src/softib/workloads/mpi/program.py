@@ -119,12 +119,12 @@ class Program:
         return rows
 
     def copy(self, rank: np.ndarray, count: Any) -> None:
-        """``rank[k]`` copies so many elements within its memory."""
+        """``rank[k]`` copies ``count`` elements within its memory."""
         data = Data.of(-1, count, len(rank))
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, data, np.round(data.count * self.element * self.copy_ps), -2))
 
     def compute(self, rank: np.ndarray, ns: float) -> None:
-        """``rank[k]`` computes for so long."""
+        """``rank[k]`` computes for ``ns`` nanoseconds."""
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), round(ns * 1000), -2))
 
     def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:

@@ -103,7 +103,7 @@ def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def _span(first: np.ndarray, blocks_: int, n: int, per: int, count: int) -> Data:
-    """Elements of so many blocks from block ``first`` on."""
+    """Elements of ``blocks_`` blocks from block ``first`` on."""
     begin = np.minimum(first * per, count)
     return Data(begin, np.minimum(np.minimum(first + blocks_, n) * per, count) - begin)
 

@@ -168,7 +168,7 @@ def matched(s: Schedule) -> np.ndarray:
 
     A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and
     fits: which message comes first is not known before a run. Raises :class:`InputError` for a send
-    or receive that nobody answers, and for sizes that do not fit.
+    or receive without its counterpart, and for sizes that do not fit.
     """
     return np.where(s.kind == Kind.SEND, meetings(s), -1)
 

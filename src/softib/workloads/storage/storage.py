@@ -119,7 +119,7 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
     if wide > len(targets):
         raise InputError(
             f"{pattern}: stripe-count {wide} on {len(targets)} target{'' if len(targets) == 1 else 's'}; "
-            f"give at most so many"
+            f"use at most {len(targets)}"
         )
     each = -(-job.size // job.block) + -(-job.size // job.stripe)
     check_count(

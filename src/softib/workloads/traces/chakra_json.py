@@ -55,7 +55,7 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
             found.append(make(row))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise InputError(
-                f"{path}: node {k + 1} of the file is none of Chakra's ({type(error).__name__}: {error})"
+                f"{path}: node {k + 1} of the file is not a node of Chakra ({type(error).__name__}: {error})"
             ) from None
     return found
 
@@ -75,7 +75,7 @@ def _feeder(row: dict[str, Any]) -> Node:
 
 def _pytorch(row: dict[str, Any]) -> Node:
     """A node of PyTorch's observer. It names who called it, not what it waits for: what calls has
-    begun before what it calls, so nobody waits for its caller's end, and all else goes in the order
+    begun before what it calls, so no node waits for the end of its caller, and all else goes in the order
     of the file (``in_order``). It has no durations."""
     node = Node(int(row["id"]), str(row["name"]), NodeType.COMP, attributes={"is_cpu_op": True, "in_order": True})
     if node.name == RECORDED:

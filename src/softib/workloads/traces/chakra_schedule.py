@@ -29,7 +29,7 @@ CPU, GPU, STREAM = range(3)
 PS_PER_US = 1_000_000
 LARGEST = 1 << 62
 COLLECTIVE_TAGS = 1 << 40
-"""Tags of collectives begin here, 2^16 for each: none of a trace's own is as large."""
+"""Tags of collectives begin here, 2^16 for each; the tags of a trace are smaller."""
 STEPS = 1 << 16
 MOST_OPERATIONS = 20_000_000
 
@@ -94,7 +94,7 @@ class _Rank:
         rows: dict[int, tuple[int, int]] = {}
         for node in nodes:
             if node.number in rows:
-                raise self.wrong(node, "its number stands twice")
+                raise self.wrong(node, "its number occurs twice")
             rows[node.number] = self._node(node)
         before = -1
         for node in nodes:
@@ -123,7 +123,7 @@ class _Rank:
             self._call(node, begin, end)
             return begin, end
         if not NodeType.METADATA <= node.type <= NodeType.COMM_COLL:
-            raise self.wrong(node, f"type {node.type} is none of Chakra's (1 to 7)")
+            raise self.wrong(node, f"type {node.type} is not a type of Chakra (1 to 7)")
         if not 0 <= node.micros < LARGEST // PS_PER_US:
             raise self.wrong(node, f"a duration of {node.micros:g} us")
         where = CPU if node.get("is_cpu_op", False) else STREAM if node.type == NodeType.COMM_COLL else GPU
@@ -143,7 +143,9 @@ class _Rank:
     def _number(self, node: Node, key: str, default: int, needed: bool) -> int:
         value = node.get(key, None if needed else default)
         if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < LARGEST:
-            raise self.wrong(node, f"its {key} is missing" if value is None else f"{key} {value!r} is no such number")
+            raise self.wrong(
+                node, f"its {key} is missing" if value is None else f"{key} {value!r} is not such a number"
+            )
         return value
 
     def _call(self, node: Node, begin: int, end: int) -> None:

@@ -108,7 +108,7 @@ class _Text:
             self._label(label, row)
         else:
             raise self.wrong(
-                f"{text!r} is no operation; write such as 'l1: send 8b to 1 tag 0', 'l2: calc 100', 'l2 requires l1'"
+                f"{text!r} is not an operation; use for example 'l1: send 8b to 1 tag 0', 'l2: calc 100', 'l2 requires l1'"
             )
 
     def _open(self, text: str) -> None:
@@ -119,7 +119,7 @@ class _Text:
         if self.rank >= self.ranks:
             raise self.wrong(f"rank {self.rank} of {self.ranks}: ranks are 0 to {self.ranks - 1}")
         if self.rank in self.seen:
-            raise self.wrong(f"rank {self.rank} stands twice")
+            raise self.wrong(f"rank {self.rank} occurs twice")
         self.seen.add(self.rank)
 
     def _close(self) -> None:
@@ -154,7 +154,7 @@ class _Text:
     def _label(self, label: str, row: int) -> None:
         if label:
             if label in self.labels:
-                raise self.wrong(f"{label} stands twice in rank {self.rank}")
+                raise self.wrong(f"{label} occurs twice in rank {self.rank}")
             self.labels[label] = row
 
 

@@ -101,7 +101,7 @@ def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
 
 
 def _octets(path: Path, rank: int, table: np.ndarray, data: bytes) -> memoryview:
-    """What stands in the file for ``rank``."""
+    """What the file has for ``rank``."""
     begin, end = (int(v) for v in table[rank])
     if not HEADER.itemsize + 16 * len(table) <= begin <= end <= len(data):
         raise InputError(f"{path}: rank {rank} lies at {begin:,} to {end:,} of {len(data):,} octets")

@@ -86,12 +86,12 @@ def signed(value: int) -> int:
 def double_of(value: Value) -> float:
     """A field of type double. Raises ValueError for other octets."""
     if isinstance(value, int) or len(value) != 8:
-        raise ValueError("has a double that is none")
+        raise ValueError("has a double of the wrong length")
     return float(struct.unpack("<d", value)[0])
 
 
 def float_of(value: Value) -> float:
     """A field of type float. Raises ValueError for other octets."""
     if isinstance(value, int) or len(value) != 4:
-        raise ValueError("has a float that is none")
+        raise ValueError("has a float of the wrong length")
     return float(struct.unpack("<f", value)[0])

@@ -1,5 +1,4 @@
-"""Workloads that a Python program holds: jobs as dicts, traffic as data, traces as messages of
-Chakra."""
+"""Workloads from objects of Python: jobs as dicts, traffic as data, traces as messages of Chakra."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from softib.workloads.workload import Workload, job_of, read
 __all__ = ["workload_of"]
 
 HERE = "workload"
-"""Place of errors."""
+"""Beginning of errors."""
 
 
 def workload_of(given: Any) -> Workload:
@@ -47,7 +46,7 @@ def _file(data: Mapping[str, Any]) -> Workload:
 
 
 def _together(given: Sequence[Any]) -> Workload:
-    """Jobs that begin at once."""
+    """Return several workloads as one; their jobs start together."""
     works = [_file({"jobs": [one]}) if isinstance(one, Mapping) else read(one) for one in given]
     if any(work.fabrics for work in works):
         raise InputError(f"{HERE}: one of a list names fabrics of its own; give {{'jobs': […], 'fabrics': {{…}}}}")
