@@ -40,6 +40,7 @@ from softib.workloads.hosts import hosts_of
 
 FABRICS = 200
 US = 1_000_000
+LOG_LOST, OLD_REASONS = 2, 12
 HOSTS_AT_MOST = 24
 TOPOLOGIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fat-tree", {"radix": 4, "levels": 3}), ("fat-tree", {"radix": 8, "levels": 2}), ("fat-tree", {"radix": 6, "levels": 2}),
@@ -200,7 +201,10 @@ def add_outcome(digest: Digest, outcome: Any, fabric: Fabric, options: PacketOpt
         for name in ("interval_ps", "end_ps", "octets", "queued"):
             digest.add(f"samples.{name}", getattr(outcome.samples, name))
     if outcome.log is not None:
-        for name in ("kind", "port", "now", "start", "end", "stream", "psn", "octets", "dlid", "sl", "vl", "what", "flags",
+        # Why a packet was lost is a number; it was once that of a column, 12 more.
+        reason = (outcome.log.kind == LOG_LOST) & (outcome.log.start >= OLD_REASONS)
+        digest.add("log.start", outcome.log.start - OLD_REASONS * reason)
+        for name in ("kind", "port", "now", "end", "stream", "psn", "octets", "dlid", "sl", "vl", "what", "flags",
                      "came_in", "entered", "mad", "mads"):  # fmt: skip
             digest.add(f"log.{name}", getattr(outcome.log, name))
         if options.network == "infiniband" and options.watch_ports:

@@ -1,5 +1,6 @@
-"""Writes ``docs/fabric-yaml.md``, the reference of the fabric file, from its JSON Schema, and the table of counters in
-``docs/recipes/exporters.md`` from sysfs' files and the PerfMgt structures. A test fails when they differ.
+"""Writes ``docs/fabric-yaml.md``, the reference of the fabric file, from its JSON Schema, the table of counters in
+``docs/recipes/exporters.md`` from sysfs' files and the PerfMgt structures, and ``docs/packet-tables.md`` from the packet
+simulator's tables. A test fails when they differ.
 
 python docs/make_reference.py
 """
@@ -14,10 +15,13 @@ from softib.fabric.faults.kinds import FAULTS
 from softib.fabric.topologies.schema import fabric_schema
 from softib.iba.perf import PortCounters
 from softib.iba.perf_optional import PortCountersExtended
+from softib.jit.rows import Array, Rows
 from softib.live.sysfs.files import COUNTER_FILES
+from softib.sim.packet import tables
 
 PAGE = Path(__file__).with_name("fabric-yaml.md")
 EXPORTERS = PAGE.with_name("recipes") / "exporters.md"
+TABLES = PAGE.with_name("packet-tables.md")
 MARK, END = "<!-- counters: written by docs/make_reference.py -->", "<!-- end of counters -->"
 HEAD = """# The fabric file
 
@@ -166,6 +170,60 @@ def exporters() -> str:
     return f"{head}{MARK}\n{counters()}{rest[rest.index(END) :]}"
 
 
+TABLES_HEAD = """# The packet simulator from the inside
+
+<!-- written by docs/make_reference.py from softib/sim/packet/tables: do not edit -->
+
+`softib.sim.packet.engine.run` builds two tables, `Net` and `State`, and calls one compiled loop until every message is done. `Net` is what
+the fabric and its managers say: forwarding tables, arbitration, options. `State` is what moves: events, packets, queues, queue pairs, counters.
+The loop takes the earliest event and calls one function for it. Each folder of `softib/sim/packet/kernels` is a part of the hardware:
+
+| folder | part |
+|---|---|
+| `engine` | the event loop, its calendar, and rows of packets |
+| `link` | what a port sends and when: credits, VL arbitration, discards, links that fail |
+| `switch` | forwarding, adaptive routing, multicast, aggregation |
+| `hca` | adapters as senders: streams of queue pairs, messages, acknowledgements |
+| `transport` | adapters as receivers: RC, UC and UD, READs and atomics, retransmission, RNR |
+| `congestion` | congestion control: InfiniBand's, DCQCN, ECN |
+| `ethernet` | what takes the place of InfiniBand's links and transport: switches, priority flow control, multipath, TCP |
+| `management` | VL15 and directed routes |
+
+A packet's way: `hca` cuts a message into packets, `link` sends them when credits and arbitration allow, `switch` forwards them, and `transport` takes them at
+the destination. `link_technology` replaces some of these functions for RoCE and TCP before the loop is compiled.
+
+Kernels read a column of a row as `s.packet[k].psn`, NumPy code reads the column as `s.packet["psn"]`. An array of one row is read as
+that row: `s.reg.now`. Each column is declared once, in `softib/sim/packet/tables`, with its type, its unit and a line of text:
+"""
+
+
+def array(name: str, a: Array) -> list[str]:
+    """An array of a table, and its columns."""
+    rows = a.of if isinstance(a.of, Rows) else None
+    shape = f" [{a.shape}]" if a.shape else ""
+    head = f"`{name}`{shape}: {a.described}" + ("" if rows else f" `{a.of}`, {a.unit}.")
+    if rows is None:
+        return [f"* {head}"]
+    out = ["", head, "", "| column | type | unit | what it is |", "|---|---|---|---|"]
+    for c in rows:
+        kind = f"{c.kind} × {c.many}" if c.many > 1 else c.kind
+        out.append(f"| `{c.name}` | {kind} | {c.unit.replace('|', chr(92) + '|')} | {c.text} |")
+    return [*out, ""]
+
+
+def packet_tables() -> str:
+    """The page of the packet simulator's tables."""
+    out = [TABLES_HEAD]
+    for name, table in (("Net", tables.Net), ("State", tables.State)):
+        plain = {n: a for n, a in table.arrays.items() if not isinstance(a.of, Rows)}
+        out += [f"## {name}", "", "Arrays of plain numbers:", ""]
+        out += [line for n, a in plain.items() for line in array(n, a)]
+        out += [line for n, a in table.arrays.items() if n not in plain for line in array(n, a)]
+        out.append("")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).rstrip() + "\n"
+
+
 if __name__ == "__main__":
+    TABLES.write_text(packet_tables(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     EXPORTERS.write_text(exporters(), encoding="utf-8")

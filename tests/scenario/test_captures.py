@@ -14,8 +14,7 @@ from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.sim.messages import messages
-from softib.sim.packet import PacketOptions
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants
 from softib.sim.packet.frames import frames, tap, write_capture
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig
@@ -84,7 +83,7 @@ def test_frames_are_the_counters_and_both_checksums_hold(at_manager):
     _, ports, made = at_manager
     log = made.outcome.log
     for port in ports:
-        sent = np.flatnonzero((log.kind == t.LOG_SENT) & (log.port == port))
+        sent = np.flatnonzero((log.kind == constants.LOG_SENT) & (log.port == port))
         assert len(sent) == made.outcome.counters["port_xmit_pkts"][port]
         seen = tap(log, [port])
         octets = 0
@@ -145,7 +144,7 @@ def test_nothing_is_sent_by_an_adapter_without_a_link():
     options = PacketOptions(watch_ports=(host,), ack_timeout=6)
     made = run_failures(fabric, sent, fault, options, ManagerSettings(None))
     log = made.outcome.log
-    rows = np.flatnonzero((log.kind == t.LOG_SENT) & (log.port == host))
+    rows = np.flatnonzero((log.kind == constants.LOG_SENT) & (log.port == host))
     assert made.outcome.counters["port_xmit_discards"][host] > 0
     assert len(rows) == made.outcome.counters["port_xmit_pkts"][host] and (log.now[rows] <= 1 * US).all()
 

@@ -19,8 +19,7 @@ from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.sim.messages import MulticastGroup, Opcode, Reduction, Transport, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.groups import deliveries_of
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
 from softib.sm.config import SmConfig, config_of
@@ -97,19 +96,19 @@ def test_a_mad_delays_data_by_its_wire_time_and_goes_first():
     finish(plain)
     port = int(end_ports(with_mad.fabric)[1])
     with_mad.run_until(20 * US)
-    left = int(with_mad.state.count[port, t.XMIT_PACKETS])
-    busy_until = int(with_mad.state.port[port, t.FREE])
-    assert with_mad.state.ready[port, t.READY] == 1  # data waits
+    left = int(with_mad.state.port["xmit_packets"][port])
+    busy_until = int(with_mad.state.port["free_at"][port])
+    assert with_mad.state.port["ready"][port] == 1  # data waits
     with_mad.post(port, smp((1,)), 0xFFFF, 20 * US)
     with_mad.run_until(busy_until + 1)
-    assert with_mad.state.count[port, t.XMIT_PACKETS] == left + 1
-    assert with_mad.state.smi[port, t.SMI_HEAD] == 0
-    wire_ps = round(MAD_OCTETS * int(with_mad.net.port[port, t.FS]) / 1000)
-    assert int(with_mad.state.port[port, t.FREE]) - busy_until == pytest.approx(
+    assert with_mad.state.port["xmit_packets"][port] == left + 1
+    assert with_mad.state.smi["head"][port] == 0
+    wire_ps = round(MAD_OCTETS * int(with_mad.net.port["fs"][port]) / 1000)
+    assert int(with_mad.state.port["free_at"][port]) - busy_until == pytest.approx(
         wire_ps, abs=500
     )  # and flow control before it
     finish(with_mad)
-    later = int(with_mad.state.message[0, t.M_ARRIVED] - plain.state.message[0, t.M_ARRIVED])
+    later = int(with_mad.state.message["arrived"][0] - plain.state.message["arrived"][0])
     assert later == wire_ps
 
 
@@ -120,11 +119,11 @@ def test_vl15_needs_no_credits_and_waits_for_no_data():
     steps.drains(int(end_ports(fabric)[0]), 0.0)
     steps.run_until(200 * US)
     port = int(end_ports(fabric)[1])
-    assert steps.state.vl[port * int(steps.net.opt[t.OPT_VLS]), t.WAITS] & t.STARVED
-    before = int(steps.state.count[port, t.XMIT_PACKETS])
+    assert steps.state.vl["waits"][port * int(steps.net.opt.vls)] & constants.STARVED
+    before = int(steps.state.port["xmit_packets"][port])
     steps.post(port, smp((1,)), 0xFFFF, 200 * US)
     assert steps.run_until(300 * US)
-    assert int(steps.state.count[port, t.XMIT_PACKETS]) == before + 1
+    assert int(steps.state.port["xmit_packets"][port]) == before + 1
     assert len(steps.arrived()) == 1
 
 
@@ -141,8 +140,8 @@ def test_a_full_vl15_buffer_drops_and_counts(buffers):
         came += len(steps.arrived())
     entry = int(fabric.port_peer[port])
     assert came == buffers
-    assert steps.state.smi[entry, t.SMI_DROPPED] == 12 - buffers == steps.state.mads[t.MADS_LOST]
-    assert not steps.state.smi[:, t.SMI_HELD].any() and steps.in_network == 0
+    assert steps.state.smi["dropped"][entry] == 12 - buffers == steps.state.mads.lost
+    assert not steps.state.smi["held"].any() and steps.in_network == 0
 
 
 def test_the_return_path_is_that_of_the_specification():
@@ -166,20 +165,20 @@ def test_gmps_take_credits_of_a_data_vl():
     steps.drains(int(ends[0]), 0.0)
     steps.run_until(200 * US)
     port = int(ends[1])
-    row = steps.state.vl[port * int(steps.net.opt[t.OPT_VLS])]
-    free = int(row[t.FCCL] - row[t.FCTBS]) & t.WRAP
+    row = steps.state.vl[port * int(steps.net.opt.vls)]
+    free = int(row["fccl"] - row["fctbs"]) & constants.WRAP
     mad = np.zeros(256, np.uint8)
     mad[:4] = 1, 4, 1, 1
-    before = int(steps.state.count[port, t.XMIT_PACKETS])
+    before = int(steps.state.port["xmit_packets"][port])
     for _ in range(20):
         steps.post(port, mad, int(fabric.lid[ends[0]]), 200 * US, 0, steps.vl_of(port, 0))
     assert not steps.run_until(2000 * US)
-    assert int(steps.state.count[port, t.XMIT_PACKETS]) - before == free // 5 < 20
+    assert int(steps.state.port["xmit_packets"][port]) - before == free // 5 < 20
     for _ in range(20):
         steps.post(port, smp((1,)), 0xFFFF, 2000 * US)
     while steps.run_until(3000 * US):
         steps.arrived()
-    assert int(steps.state.count[port, t.XMIT_PACKETS]) - before == free // 5 + 20
+    assert int(steps.state.port["xmit_packets"][port]) - before == free // 5 + 20
 
 
 def test_a_gmp_reaches_the_port_of_its_lid():
@@ -347,9 +346,9 @@ def test_adaptive_routing_and_congestion_control_survive_a_pulled_cable(conf):
     )
     s, net = run_of[0].state, run_of[0].net
     assert made.outcome.done and made.broken[0] > 0
-    assert net.opt[t.CC if conf == "congestion" else t.AR]
+    assert net.opt["cc" if conf == "congestion" else "ar"]
     if conf == "congestion":
-        assert s.count[:, t.MARKED].sum() > 0 and s.count[:, t.RCV_BECN].sum() > 0
+        assert s.port["marked"].sum() > 0 and s.port["rcv_becn"].sum() > 0
     _all_credits_are_back(fabric, net, s)
 
 
@@ -376,7 +375,7 @@ def test_a_group_survives_cables_that_fail(seed):
     run_of: list[PacketSteps] = []
     made = _kept(run_of, fabric, sent, faults, QUICK, ManagerSettings(SmConfig(engine="minhop")))
     s, net = run_of[0].state, run_of[0].net
-    assert s.reg[t.IN_NETWORK] == 0
+    assert s.reg.in_network == 0
     _all_credits_are_back(fabric, net, s)
     for i in range(n):
         ports, when, times = deliveries_of(net, s, i)
@@ -386,10 +385,10 @@ def test_a_group_survives_cables_that_fail(seed):
 
 
 def _all_credits_are_back(fabric, net, s):
-    vls = int(net.opt[t.OPT_VLS])
-    linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
+    vls = int(net.opt.vls)
+    linked = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
     for vl in range(vls):
-        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare[net.port[linked, t.PEER], t.BLOCKS])
+        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
 
 
 def test_aggregation_survives_a_pulled_cable():
@@ -433,19 +432,19 @@ def test_laws_hold_whatever_fails(seed):
     made = _kept(run_of, fabric, sent, faults, PacketOptions(seed=seed, ack_timeout=5), settings)
     steps = run_of[0]
     s, net = steps.state, steps.net
-    assert s.reg[t.IN_NETWORK] == 0 and not s.mads[t.MADS_INBOX] and not s.smi[:, t.SMI_HELD].any()
-    assert s.mads[t.MADS_SPARE] == len(s.mad) - 1
+    assert s.reg.in_network == 0 and not s.mads.inbox and not s.smi["held"].any()
+    assert s.mads.spare == len(s.mad) - 1
     switch = np.flatnonzero((fabric.port_num > 0) & (fabric.port_peer >= 0))
     there = fabric.port_peer[switch]
-    lost = s.smi[there, t.SMI_CUT]
-    inside = int(s.smi[fabric.port_num == 0, t.SMI_CUT].sum())
-    missing = s.count[switch, t.XMIT_PACKETS] - s.count[there, t.RCV_PACKETS] - s.count[there, t.RCV_ERRORS]
+    lost = s.smi["cut"][there]
+    inside = int(s.smi["cut"][fabric.port_num == 0].sum())
+    missing = s.port["xmit_packets"][switch] - s.port["rcv_packets"][there] - s.port["rcv_errors"][there]
     # a packet whose head was in a queue when its cable was pulled was received before it was lost
-    assert ((missing >= 0) & (missing <= lost + s.smi[there, t.SMI_DROPPED])).all() and inside == 0
-    vls = int(net.opt[t.OPT_VLS])
-    linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
+    assert ((missing >= 0) & (missing <= lost + s.smi["dropped"][there])).all() and inside == 0
+    vls = int(net.opt.vls)
+    linked = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
     for vl in range(vls):
-        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare[net.port[linked, t.PEER], t.BLOCKS])
+        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
     assert made.mads["lost"] + made.mads["answered"] <= made.mads["sent"]
 
 

@@ -18,8 +18,7 @@ from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.sim.messages import Reduction, Transport, joined
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from softib.sim.packet.stepping import PacketSteps
 from softib.sm.config import config_of
@@ -32,7 +31,7 @@ from tests.sim.packet.traffic import mixture
 US = 1_000_000
 SEEDS = [*range(50), *(pytest.param(n, marks=pytest.mark.slow) for n in range(50, 250))]
 FAILING = [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in range(6, 60))]
-DROPS = [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG, t.RELAY_ERRORS]
+DROPS = ("hoq_discards", "life_discards", "inactive", "too_long", "relay_errors")
 
 
 def settings_of(shape: int, engine: str):
@@ -96,11 +95,11 @@ def case(seed: int):
 
 def credits_are_back(fabric, net, s):
     """Each sender of a live link may send the whole receive buffer of its peer (IBA chapter 7, flow control)."""
-    vls = int(net.opt[t.OPT_VLS])
-    linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
+    vls = int(net.opt.vls)
+    linked = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
     there = drained(net, s)
     for vl in range(vls):
-        assert np.array_equal(there[linked * vls + vl], net.rare[net.port[linked, t.PEER], t.BLOCKS])
+        assert np.array_equal(there[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -110,27 +109,27 @@ def test_octets_in_are_octets_out_and_credits_come_back(seed):
     result of an all-reduce holds each vector once."""
     fabric, _, sent, options = case(seed)
     net, s, status, _ = execute(fabric, sent, options)
-    lost = bool(s.count[:, [*DROPS, t.RCV_ERRORS]].any())
-    assert (status == t.DONE or (status == t.STUCK and lost)) and s.reg[
-        t.IN_NETWORK
-    ] == 0  # nobody repeats a datagram that others wait for
-    cables = np.flatnonzero((net.port[:, t.PEER] >= 0) & (fabric.port_num > 0))
-    peer = net.port[cables, t.PEER]
-    for here, there in ((t.XMIT_OCTETS, t.RCV_OCTETS), (t.XMIT_PACKETS, t.RCV_PACKETS)):
-        assert np.array_equal(s.count[cables, here], s.count[peer, there])
-    inside_a_switch(fabric, s, bool(net.opt[t.LOSSY]))
+    lost = any(s.port[column].any() for column in (*DROPS, "rcv_errors"))
+    assert (
+        status == constants.DONE or (status == constants.STUCK and lost)
+    ) and s.reg.in_network == 0  # nobody repeats a datagram that others wait for
+    cables = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
+    peer = net.port["peer"][cables]
+    for here, there in (("xmit_octets", "rcv_octets"), ("xmit_packets", "rcv_packets")):
+        assert np.array_equal(s.port[here][cables], s.port[there][peer])
+    inside_a_switch(fabric, s, bool(net.opt.lossy))
     credits_are_back(fabric, net, s)
-    assert not s.vl[:, [t.RING, t.QUEUED]].any() and not s.ready[:, t.READY].any()
+    assert not (s.vl["ring"].any() or s.vl["queued"].any()) and not s.port["ready"].any()
     rc = sent.transport == Transport.RC
-    done = s.message[: len(sent), t.M_COMPLETED] >= 0
+    done = s.message["completed"][: len(sent)] >= 0
     assert done[rc].mean() > 0.5 and (done[rc].all() or lost)
-    arrived = s.message[: len(sent), t.M_ARRIVED]
+    arrived = s.message["arrived"][: len(sent)]
     for q in np.unique(sent.qp[rc & (sent.opcode < 2)]).tolist():
         in_turn = arrived[(sent.qp == q) & (sent.opcode < 2)]
         assert (np.diff(in_turn[in_turn >= 0]) >= 0).all()
-    if net.opt[t.AGGREGATES]:
+    if net.opt.aggregates:
         summed = np.flatnonzero(sent.job == 1)
-        values = s.message[summed, t.M_VALUE][arrived[summed] >= 0]
+        values = s.message["value"][summed][arrived[summed] >= 0]
         assert len(values) and (values == (np.unique(sent.dst[summed]) + 1).sum()).all()
 
 
@@ -138,14 +137,14 @@ def inside_a_switch(fabric, s, lossy):
     """Packets into each switch (port 0's own, too) and out of it."""
     for node in np.flatnonzero(fabric.is_switch).tolist():
         own, ports = int(fabric.node_base[node]), fabric.node_base[node] + 1 + np.arange(fabric.node_nports[node])
-        came = s.count[ports, t.RCV_PACKETS].sum() + s.count[own, t.XMIT_PACKETS]
-        left = s.count[ports, t.XMIT_PACKETS].sum() + s.count[own, t.RCV_PACKETS] - s.count[own, t.XMIT_PACKETS]
-        dropped = s.count[np.append(ports, own)][:, DROPS].sum()
-        bad = s.count[ports, t.RCV_ERRORS].sum() + s.rare_count[ports, t.REMOTE_ERRORS].sum()
+        came = s.port["rcv_packets"][ports].sum() + s.port["xmit_packets"][own]
+        left = s.port["xmit_packets"][ports].sum() + s.port["rcv_packets"][own] - s.port["xmit_packets"][own]
+        dropped = sum(s.port[column][np.append(ports, own)].sum() for column in DROPS)
+        bad = s.port["rcv_errors"][ports].sum() + s.rare_count["remote_errors"][ports].sum()
         assert 0 <= came - left - dropped <= (bad if lossy else 0), (node, came, left, dropped, bad)
         if not dropped and not bad:
-            out = s.count[ports, t.XMIT_OCTETS].sum() + s.count[own, t.RCV_OCTETS] - s.count[own, t.XMIT_OCTETS]
-            assert s.count[ports, t.RCV_OCTETS].sum() + s.count[own, t.XMIT_OCTETS] == out
+            out = s.port["xmit_octets"][ports].sum() + s.port["rcv_octets"][own] - s.port["xmit_octets"][own]
+            assert s.port["rcv_octets"][ports].sum() + s.port["xmit_octets"][own] == out
 
 
 @pytest.mark.parametrize("seed", [n for n in range(12) if n % 3 != 1])
@@ -184,14 +183,14 @@ def test_laws_hold_with_everything_while_cables_fail(seed, monkeypatch):
     made = run_failures(fabric, sent, faults, options, ManagerSettings(config))
     steps = kept[0]
     s, net = steps.state, steps.net
-    assert s.reg[t.IN_NETWORK] == 0 and not s.mads[t.MADS_INBOX] and not s.smi[:, t.SMI_HELD].any()
-    assert s.mads[t.MADS_SPARE] == len(s.mad) - 1
+    assert s.reg.in_network == 0 and not s.mads.inbox and not s.smi["held"].any()
+    assert s.mads.spare == len(s.mad) - 1
     here = np.flatnonzero((fabric.port_num > 0) & (fabric.port_peer >= 0))
     there = fabric.port_peer[here]
-    missing = s.count[here, t.XMIT_PACKETS] - s.count[there, t.RCV_PACKETS]
+    missing = s.port["xmit_packets"][here] - s.port["rcv_packets"][there]
     # a packet whose head was in a queue when its cable was pulled was received before it was lost
-    assert ((missing >= 0) & (missing <= s.smi[there, t.SMI_CUT] + s.count[there, t.RCV_ERRORS])).all()
-    whole = (s.smi[there, t.SMI_CUT] == 0) & (s.count[there, t.RCV_ERRORS] == 0)
-    assert np.array_equal(s.count[here[whole], t.XMIT_OCTETS], s.count[there[whole], t.RCV_OCTETS])
+    assert ((missing >= 0) & (missing <= s.smi["cut"][there] + s.port["rcv_errors"][there])).all()
+    whole = (s.smi["cut"][there] == 0) & (s.port["rcv_errors"][there] == 0)
+    assert np.array_equal(s.port["xmit_octets"][here[whole]], s.port["rcv_octets"][there[whole]])
     credits_are_back(fabric, net, s)
     assert made.mads["lost"] + made.mads["answered"] <= made.mads["sent"]

@@ -9,7 +9,6 @@ from softib.errors import InputError
 from softib.sim.fluid import run as fluid
 from softib.sim.messages import messages
 from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
 from softib.sim.paths import Plane, packets_of, wire_octets
 from softib.sim.samples import MOST, Sampler
@@ -36,7 +35,7 @@ def test_samples_of_the_packet_layer_add_up_to_its_counters(interval):
     fabric, sent = tree(4, 2), mixture(14, 200, 5)
     out = run(fabric, sent, PacketOptions(sample_ps=interval))
     _, state, _, _ = execute(fabric, sent, PacketOptions())
-    assert np.array_equal(out.samples.octets.sum(axis=0), state.count[:, t.XMIT_OCTETS])
+    assert np.array_equal(out.samples.octets.sum(axis=0), state.port["xmit_octets"])
     assert (out.samples.load(Plane(fabric).gbps) <= 1).all()
 
 

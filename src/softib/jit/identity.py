@@ -11,6 +11,7 @@ little.
 
 from __future__ import annotations
 
+import dis
 import enum
 import functools
 import hashlib
@@ -28,13 +29,19 @@ from softib.jit.functions import External, Kernel
 __all__ = ["identity", "names_of", "reached", "reached_from", "store_prefix"]
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 NEUTRAL = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_DISABLE_JIT"}
 """Settings of Numba that do not change machine code; every other ``NUMBA_…`` variable counts."""
 
 
 def names_of(code: types.CodeType) -> set[str]:
-    """Every name that ``code`` (and what is nested in it) looks up: globals and, too many, attributes."""
-    names = set(code.co_names)
+    """Every global that ``code`` (and what is nested in it) reads. Columns of tables are attributes and may be named as kernels are."""
+    names, extended = set(), 0
+    for opcode, low in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        argument = extended | low
+        extended = argument << 8 if opcode == dis.EXTENDED_ARG else 0
+        if opcode == LOAD_GLOBAL:
+            names.add(code.co_names[argument >> 1])  # the lowest bit: it is called next
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             names |= names_of(const)

@@ -8,10 +8,13 @@ from softib.jit.functions import External
 
 __all__ = ["prefetch"]
 
+CACHE_LINE = 64
+"""Bytes."""
+
 
 class Prefetch(External):
-    """``prefetch(array, row, column)`` in a kernel: have the cache line of that element of a two-dimensional array fetched. Nothing is read, so no
-    index is wrong. In plain Python it does nothing."""
+    """``prefetch(array, row, column)`` in a kernel: have the cache line of that element of a two-dimensional array fetched, or
+    ``prefetch(rows, row, line)``: a cache line of a row of records. Nothing is read, so no index is wrong. In plain Python it does nothing."""
 
     def __init__(self) -> None:
         super().__init__("llvm.prefetch", "none")
@@ -32,7 +35,9 @@ class Prefetch(External):
             at = builder.ptrtoint(array.data, int64)
             for i in range(2):
                 index = context.cast(builder, args[1 + i], signature.args[1 + i], types.int64)
-                at = builder.add(at, builder.mul(builder.extract_value(array.strides, i), index))
+                records = i >= signature.args[0].ndim
+                stride = ir.Constant(int64, CACHE_LINE) if records else builder.extract_value(array.strides, i)
+                at = builder.add(at, builder.mul(stride, index))
             signed = ir.FunctionType(ir.VoidType(), [pointer, int32, int32, int32])
             function = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), signed)
             builder.call(function, [builder.inttoptr(at, pointer), *(ir.Constant(int32, v) for v in (0, 3, 1))])

@@ -11,7 +11,10 @@ from __future__ import annotations
 import sys
 from collections import namedtuple
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from softib.jit.rows import Array
 
 __all__ = ["Table", "table"]
 
@@ -23,6 +26,8 @@ class Table:
     NamedTuple: Any = None
     _types: dict[tuple[Any, ...], Any] = {}
     _widths: dict[str, int] = {}
+    _single: frozenset[str] = frozenset()
+    arrays: Mapping[str, Array] = {}
 
     def __init__(self, *arrays: Any, **named: Any):
         columns = dict(zip(self._fields, arrays, strict=False)) | named
@@ -41,7 +46,8 @@ class Table:
             descriptors += [array.ctypes.data, *array.shape]
             if not array.flags.c_contiguous:
                 descriptors += array.strides
-        vars(self).update(columns)
+        vars(self).update({name: array[0] if name in self._single else array for name, array in columns.items()})
+        vars(self)["_columns"] = columns
         vars(self)["_descriptors"] = kept = np.array(descriptors, np.int64)
         vars(self)["_address"] = kept.ctypes.data
 
@@ -52,7 +58,7 @@ class Table:
         if name != "_numba_type_":
             raise AttributeError(f"{type(self).__name__} has no {name}")
         # Making a type takes 100 us, and tables are made anew for many calls: tables of the same layout share one.
-        arrays = [getattr(self, field) for field in self._fields]
+        arrays = [self._columns[field] for field in self._fields]
         layout = tuple((a.dtype, a.ndim, a.flags.num) for a in arrays)
         found = self._types.get(layout)
         if found is None:
@@ -63,7 +69,7 @@ class Table:
         return found
 
     def __reduce__(self) -> Any:
-        return type(self), tuple(getattr(self, name) for name in self._fields)
+        return type(self), tuple(self._columns[name] for name in self._fields)
 
     def as_named_tuple(self) -> Any:
         """The same arrays as a named tuple."""
@@ -74,22 +80,33 @@ class Table:
 
     def _replace(self, **named: Any) -> Any:
         """A table with some other arrays."""
-        return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **named})
+        return type(self)(**{**self._columns, **named})
 
 
-def table(name: str, fields: str | list[str], widths: Mapping[str, int] | None = None) -> Any:
+def table(name: str, fields: str | list[str] | Mapping[str, Array], widths: Mapping[str, int] | None = None) -> Any:
     """A class of tables with these fields, made and read like a named tuple of arrays.
 
+    ``fields``: names, or names with what each array is (:mod:`softib.jit.rows`), kept as ``arrays`` of the class. An array of one row is read as that row.
     ``widths``: the length of the last dimension of arrays that always have the same; compiled kernels multiply by a constant then.
 
     Assign it to a global called ``name``: Numba's cache looks the class of the named tuple up there.
     """
     names = tuple(fields.split() if isinstance(fields, str) else fields)
+    arrays = fields if isinstance(fields, Mapping) else {}
+    single = frozenset(field for field, array in arrays.items() if not array.shape)
     module = sys._getframe(1).f_globals.get("__name__", __name__)
     plain = namedtuple(name, names, module=module)  # type: ignore[misc]
     plain.__qualname__ = f"{name}.NamedTuple"
     return type(
         name,
         (Table,),
-        {"_fields": names, "NamedTuple": plain, "_types": {}, "_widths": dict(widths or {}), "__module__": module},
+        {
+            "_fields": names,
+            "NamedTuple": plain,
+            "_types": {},
+            "_widths": dict(widths or {}),
+            "_single": single,
+            "arrays": arrays,
+            "__module__": module,
+        },
     )

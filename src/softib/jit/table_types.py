@@ -22,7 +22,7 @@ class TableType(types.Type):
         self.columns = columns
         self.offsets = {column: (array, at, width) for column, array, at, width in columns}
         digest = hashlib.sha256(
-            repr([(c, str(a), a.layout, a.aligned, at, width) for c, a, at, width in columns]).encode()
+            repr([(c, str(a), getattr(a, "layout", ""), a.aligned, at, width) for c, a, at, width in columns]).encode()
         )
         super().__init__(f"{name}_{digest.hexdigest()[:16]}")
 
@@ -42,15 +42,15 @@ def type_of(table):
     """The type of ``table``: its fields, and of each the dtype, dimensions and layout."""
     columns, at = [], 0
     for name in table._fields:
-        array = numba.typeof(getattr(table, name))
-        columns.append((name, array, at, table._widths.get(name)))
+        array = numba.typeof(table._columns[name])
+        columns.append((name, array.dtype if name in table._single else array, at, table._widths.get(name)))
         at += 1 + array.ndim * (1 if array.layout == "C" else 2)
     return TableType(type(table).__name__, tuple(columns))
 
 
 @infer_getattr
 class TableColumns(AttributeTemplate):
-    """``t.name`` is an array."""
+    """``t.name`` is an array, or the row of an array that has one."""
 
     key = TableType
 
@@ -80,6 +80,8 @@ def column(context, builder, typ, value, name):
         loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
         return loaded
 
+    if isinstance(array_type, types.Record):
+        return builder.inttoptr(load(0), context.get_value_type(array_type))
     array = make_array(array_type)(context, builder)
     itemsize = context.get_abi_sizeof(context.get_data_type(array_type.dtype))
     shape = [load(1 + i) for i in range(array_type.ndim)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from softib.mad.transactor import NEVER_PS
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.samples import Sampler
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class RunClock:
                 self.now_ps = steps.now_ps
                 management.take()
                 continue
-            stuck = steps.status == t.STUCK
+            stuck = steps.status == constants.STUCK
             if management.idle and ((steps.in_network == 0 and (steps.left <= 0 or stuck)) or (stuck and faults.idle)):
                 break
             if next_ps > until_ps or next_ps >= NEVER_PS:
@@ -89,7 +89,7 @@ class RunClock:
         while samples is not None and steps.left > 0 and samples.next_ps < next_ps - 1:
             if steps.run_until(samples.next_ps + 1, progress):
                 return True
-            if steps.status != t.TIME_OVER or steps.left <= 0:
+            if steps.status != constants.TIME_OVER or steps.left <= 0:
                 break
-            samples.take(steps.state.count[:, t.XMIT_OCTETS], steps.state.vl[:, t.QUEUED])
+            samples.take(steps.state.port["xmit_octets"], steps.state.vl["queued"])
         return steps.run_until(next_ps, progress)

@@ -28,7 +28,7 @@ from softib.scenario.multicast_groups import joined_groups
 from softib.scenario.paths_in_use import PathsInUse
 from softib.sim.messages import Messages
 from softib.sim.outcome import Outcome
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.engine import outcome_of, service_levels
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
@@ -105,10 +105,10 @@ def run_failures(
     s = clock.steps.state
     dead = np.unique(paths.end[paths.dead()])
     mads = {
-        "sent": int(s.mads[t.MADS_SENT]),
-        "lost": int(s.mads[t.MADS_LOST]),
+        "sent": int(s.mads.sent),
+        "lost": int(s.mads.lost),
         "answered": management.answered,
-        "vl15_dropped": int(s.smi[:, t.SMI_DROPPED].sum()),
+        "vl15_dropped": int(s.smi["dropped"].sum()),
         "traps_sent": management.traps.counts.sent,
     }
     return FailureRun(
@@ -122,8 +122,8 @@ def run_failures(
         mads=mads,
         engine=station.sm.routing.engine if station and station.sm.routing else "",
         manager_port=station.port if station else -1,
-        discarded=int(s.count[:, t.INACTIVE].sum()),
-        lost_on_wire=int(s.smi[:, t.SMI_CUT].sum()),
+        discarded=int(s.port["inactive"].sum()),
+        lost_on_wire=int(s.smi["cut"].sum()),
     )
 
 
@@ -150,13 +150,13 @@ def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
     """Follow the paths of the messages that go to one host; a multicast group has a tree, not a
     path."""
     single = np.flatnonzero(messages.group == 0)
-    q = steps.state.qp[steps.state.message[single, t.M_QP]]
-    paths.follow(steps.net, q[:, t.SRC], q[:, t.DST], steps.state.message[single, t.M_LID])
+    q = steps.state.qp[steps.state.message["qp"][single]]
+    paths.follow(steps.net, q["src"], q["dst"], steps.state.message["lid"][single])
 
 
 def _cut_off(fabric: Fabric, steps: PacketSteps, ends: np.ndarray) -> np.ndarray:
     """Return which of ``ends`` no live link joins to the largest part of the fabric (bool)."""
-    peer = steps.net.port[:, t.PEER].astype(np.int64)
+    peer = steps.net.port["peer"].astype(np.int64)
     ports = np.flatnonzero(peer >= 0)
     part = components(fabric.sizes.nodes, fabric.port_node[ports], fabric.port_node[peer[ports]])
     apart: np.ndarray = part[fabric.port_node[ends]] != np.bincount(part).argmax()
@@ -180,14 +180,14 @@ def _outcome(
             *notes,
             f"{len(late)} faults lie behind the end of the run, such as {late[0].kind} of {late[0].where}",
         )
-    status = t.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
-    status = t.TIME_OVER if status == t.MANAGED else status
+    status = constants.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
+    status = constants.TIME_OVER if status == constants.MANAGED else status
     outcome = outcome_of(steps.net, s, messages, status, notes)
     outcome.log = steps.log()
     if clock.samples is not None:
-        vls = int(steps.net.opt[t.OPT_VLS])
-        outcome.samples = clock.samples.finish(outcome.end_ps, s.count[:, t.XMIT_OCTETS], s.vl[:, t.QUEUED], vls)
+        vls = int(steps.net.opt.vls)
+        outcome.samples = clock.samples.finish(outcome.end_ps, s.port["xmit_octets"], s.vl["queued"], vls)
     for name in fabric.counters.dtype.names or ():
         outcome.counters[name] += fabric.counters[name] - np.minimum(before[name], fabric.counters[name])
-    outcome.counters["vl15_dropped"] += s.smi[:, t.SMI_DROPPED].astype(np.uint64)
+    outcome.counters["vl15_dropped"] += s.smi["dropped"].astype(np.uint64)
     return outcome

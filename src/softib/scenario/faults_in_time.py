@@ -21,7 +21,6 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.mad.transactor import NEVER_PS
-from softib.sim.packet import tables as t
 
 if TYPE_CHECKING:
     from softib.scenario.clock import RunClock
@@ -139,7 +138,7 @@ class FaultSchedule:
 
     def _lost(self) -> tuple[int, int]:
         state = self.clock.steps.state
-        return int(state.smi[:, t.SMI_CUT].sum()), int(state.count[:, t.INACTIVE].sum())
+        return int(state.smi["cut"].sum()), int(state.port["inactive"].sum())
 
 
 def _limit(fault: TimedFault) -> tuple[int | None, int | None]:

@@ -7,7 +7,6 @@ import numpy as np
 
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.sim.packet import tables as t
 
 __all__ = ["PathsInUse"]
 
@@ -60,7 +59,7 @@ class PathsInUse:
     def dead(self, rows: np.ndarray | None = None) -> np.ndarray:
         """Return the rows (of ``rows``, or of all paths) whose path ends before its destination."""
         f, net = self.fabric, self._net
-        peer, lft = net.port[:, t.PEER], net.lft  # type: ignore[attr-defined]
+        peer, lft = net.port["peer"], net.lft  # type: ignore[attr-defined]
         rows = np.arange(len(self.port)) if rows is None else rows
         at = self.port[rows].astype(np.int64)
         lid, end = self.lid[rows], self.end[rows]

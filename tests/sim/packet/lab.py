@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.smp import PortInfo
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 
 IDEAL = {"message_gap_ns": 0, "pcie_gbps": 1e6, "vl_blocks": 2048}
 """Adapters that limit nothing."""
@@ -13,13 +13,13 @@ IDEAL = {"message_gap_ns": 0, "pcie_gbps": 1e6, "vl_blocks": 2048}
 
 def drained(net, s):
     """Let flow-control packets that are under way arrive."""
-    free = s.vl[:, t.FCCL] + s.vl[:, t.FIRST_BLOCKS] + s.vl[:, t.SECOND_BLOCKS]
-    for row in np.flatnonzero(s.vl[:, t.CREDITS]).tolist():
-        c = int(s.vl[row, t.CREDITS])
+    free = s.vl["fccl"] + s.vl["first_blocks"] + s.vl["second_blocks"]
+    for row in np.flatnonzero(s.vl["credits"]).tolist():
+        c = int(s.vl["credits"][row])
         while c:
-            free[row] += s.credit[c, t.C_BLOCKS]
-            c = int(s.credit[c, t.C_NEXT])
-    return (free - s.vl[:, t.FCTBS]) & t.WRAP
+            free[row] += s.credit["blocks"][c]
+            c = int(s.credit["next"][c])
+    return (free - s.vl["fctbs"]) & constants.WRAP
 
 
 def arbitration(fabric, low, high=(), limit=0):

@@ -7,8 +7,7 @@ import pytest
 
 from softib.fabric.end_ports import end_ports
 from softib.sim.messages import messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import chain, no_lifetimes, star
 from tests.sim.packet.lab import drained
@@ -59,14 +58,14 @@ def test_packets_sent_are_packets_received_though_some_are_bad():
     src = np.repeat(np.arange(6), 40)
     sent = messages(src, (src + 3) % 6, 20000, qp=src)
     net, s, status, _ = execute(fabric, sent, PacketOptions(ack_timeout=6))
-    assert status == t.DONE and s.count[:, t.RCV_ERRORS].sum() > 50 and s.rare_count[:, t.REMOTE_ERRORS].sum() > 20
-    linked = np.flatnonzero(net.port[:, t.PEER] >= 0)
-    peer = net.port[linked, t.PEER]
+    assert status == constants.DONE and s.port["rcv_errors"].sum() > 50 and s.rare_count["remote_errors"].sum() > 20
+    linked = np.flatnonzero(net.port["peer"] >= 0)
+    peer = net.port["peer"][linked]
     out, into = linked[peer != linked], peer[peer != linked]
-    assert np.array_equal(s.count[out, t.XMIT_PACKETS], s.count[into, t.RCV_PACKETS])
-    assert np.array_equal(s.count[out, t.XMIT_OCTETS], s.count[into, t.RCV_OCTETS])
-    assert np.array_equal(drained(net, [s])[linked], net.rare[peer, t.BLOCKS])
-    assert (s.message[:, t.M_ARRIVED] > 0).all()
+    assert np.array_equal(s.port["xmit_packets"][out], s.port["rcv_packets"][into])
+    assert np.array_equal(s.port["xmit_octets"][out], s.port["rcv_octets"][into])
+    assert np.array_equal(drained(net, [s])[linked], net.rare["blocks"][peer])
+    assert (s.message["arrived"] > 0).all()
 
 
 def test_a_bad_packet_for_a_switch_itself_is_dropped_there():

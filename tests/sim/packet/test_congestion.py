@@ -8,7 +8,6 @@ import pytest
 from softib.fabric.model import Fabric
 from softib.scenario.bring_up import bring_up
 from softib.sim.messages import messages
-from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute, run
 from softib.sim.packet.options import PacketOptions
 from softib.sm.config import config_of
@@ -40,29 +39,29 @@ def two_to_one(fabric: Fabric, packets: int, octets: int = 4096, until_ps: int =
     src = np.repeat([1, 2], packets)
     _, state, _, _ = execute(fabric, messages(src, 0, octets, qp=src), PacketOptions(profile=IDEAL, until_ps=until_ps))
     sink = int(fabric.node_base[np.flatnonzero(~fabric.is_switch)[0]]) + 1
-    return state.count, int(fabric.port_peer[sink]), sink
+    return state.port, int(fabric.port_peer[sink]), sink
 
 
 @pytest.mark.parametrize("rate", [0, 1, 3, 9])
 def test_marking_rate_packets_go_between_two_marked_ones(rate):
     count, out, _ = two_to_one(star_with(rate=rate), 1000)
     waited = 2 * 1000 - 2 * BUFFER // 16 // BLOCKS_A_PACKET  # before that the queue is below the threshold
-    assert count[out, t.MARKED] == pytest.approx(waited / (rate + 1), rel=0.02)
+    assert count["marked"][out] == pytest.approx(waited / (rate + 1), rel=0.02)
 
 
 def test_every_marked_packet_is_noticed_and_answered_once():
     count, out, sink = two_to_one(star_with(rate=2), 500)
-    marked = count[out, t.MARKED]
+    marked = count["marked"][out]
     assert marked > 100
-    assert count[sink, t.RCV_FECN] == marked == count[:, t.RCV_BECN].sum()
-    assert count[:, t.MARKED].sum() == marked, "only the port at the root marks"
+    assert count["rcv_fecn"][sink] == marked == count["rcv_becn"].sum()
+    assert count["marked"].sum() == marked, "only the port at the root marks"
 
 
 @pytest.mark.parametrize(("octets", "are_marked"), [(256, False), (468, False), (472, True), (1024, True)])
 def test_packets_below_packet_size_are_not_marked(octets, are_marked):
     """Packet_Size 8 is 512 octets, with the 42 of a WRITE's headers."""
     count, out, _ = two_to_one(star_with(size=8), 1000, octets)
-    assert (count[out, t.MARKED] > 0) == are_marked
+    assert (count["marked"][out] > 0) == are_marked
 
 
 @pytest.mark.parametrize("threshold", [1, 4, 8, 12, 13])
@@ -70,12 +69,12 @@ def test_the_threshold_is_of_the_queue(threshold):
     """n packets from each of two hosts make a queue of n, less or more one. Threshold w is (16 - w) / 16 of the buffer."""
     level = (16 - threshold) * BUFFER / 16 / BLOCKS_A_PACKET
     below, above = (two_to_one(star_with(threshold=threshold), n) for n in (int(level) - 2, int(level) + 3))
-    assert below[0][:, t.MARKED].sum() == 0
-    assert above[0][above[1], t.MARKED] > 0
+    assert below[0]["marked"].sum() == 0
+    assert above[0]["marked"][above[1]] > 0
 
 
 def test_threshold_0_marks_nothing():
-    assert two_to_one(star_with(threshold=0), 500)[0][:, t.MARKED].sum() == 0
+    assert two_to_one(star_with(threshold=0), 500)[0]["marked"].sum() == 0
 
 
 @pytest.mark.parametrize("limit", [8, 16, 24])
@@ -97,7 +96,7 @@ def test_each_notice_raises_ccti_by_its_increase(increase, notices):
     """From 0 to the limit 24 takes 24 / increase notices; afterwards the two flows need half of the link and nothing is marked."""
     fabric = star_with(threshold=1, increase=increase, table=[0] * 24 + [24])
     count, _, _ = two_to_one(fabric, 3000)
-    few = count[:, t.RCV_BECN]
+    few = count["rcv_becn"]
     slowed = few[few > 0]
     assert len(slowed) == 2 and (slowed >= notices).all()
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from softib.sim.messages import Opcode, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import ethernet_tables as e
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import star
 
@@ -53,11 +51,9 @@ def steady(flows: int, p_max: float, late_ms: int = 0):
     for until in (100, 200):
         options = PacketOptions(network="roce", until_ps=until * MS, ethernet={"gbps": 40, "p_max": p_max})
         _, s, status, _ = execute(fabric, sent, options)
-        assert status == t.TIME_OVER
-        row = int(np.argmax(s.queue[:, e.PEAK_EGRESS]))
-        seen.append(
-            (s.qp[:flows, t.ACKED].copy(), int(s.queue[row, e.QUEUE_AREA]), int(s.queue[:, e.ECN_MARKED].sum()))
-        )
+        assert status == constants.TIME_OVER
+        row = int(np.argmax(s.queue["peak_egress"]))
+        seen.append((s.rc["acked"][:flows].copy(), int(s.queue["queue_area"][row]), int(s.queue["ecn_marked"].sum())))
     (acked, area, marked), (acked2, area2, marked2) = seen
     rates = (acked2 - acked) * 4096 * 8 / 0.1 / 1e9
     return rates, (area2 - area) * 1024 / (100 * MS), (marked2 - marked) / (acked2 - acked).sum()
@@ -99,12 +95,12 @@ def after_one_cnp(wait_us: int):
     always = {"gbps": 40, "k_min_bytes": 8_000, "k_max_bytes": 8_001, "p_max": 1.0}
     for us in range(20, 80):
         _, s, _, _ = execute(fabric, sent, PacketOptions(network="roce", until_ps=us * US, ethernet=always))
-        if s.connection[0, e.CNPS] == 1:
+        if s.dcqcn["cnps"][0] == 1:
             break
-    began = int(s.connection[0, e.RATE_AT]) - 55 * US  # of the CNP: the timer began then
+    began = int(s.dcqcn["rate_at"][0]) - 55 * US  # of the CNP: the timer began then
     _, s, _, _ = execute(fabric, sent, PacketOptions(network="roce", until_ps=began + wait_us * US, ethernet=always))
-    assert s.connection[0, e.CNPS] == 1, "the short flow is over"
-    return int(s.connection[0, e.RATE_NOW]), int(s.connection[0, e.RATE_TARGET])
+    assert s.dcqcn["cnps"][0] == 1, "the short flow is over"
+    return int(s.dcqcn["rate_now"][0]), int(s.dcqcn["rate_target"][0])
 
 
 def test_one_notice_halves_the_rate_and_fast_recovery_halves_the_gap():
@@ -122,8 +118,8 @@ def test_notices_come_at_most_once_an_interval():
     sent = messages(1 + np.arange(4), 0, 50_000_000)
     options = PacketOptions(network="roce", until_ps=3 * MS, ethernet={"rate_min_mbps": 30_000})
     _, s, _, _ = execute(fabric, sent, options)
-    assert (s.connection[:8:2, e.CNPS] <= 3_000 // 50).all() and (s.connection[:8:2, e.CNPS] > 50).all()
-    assert s.queue[:, e.ECN_MARKED].sum() > 10 * s.connection[:8:2, e.CNPS].sum()
+    assert (s.dcqcn["cnps"][:8:2] <= 3_000 // 50).all() and (s.dcqcn["cnps"][:8:2] > 50).all()
+    assert s.queue["ecn_marked"].sum() > 10 * s.dcqcn["cnps"][:8:2].sum()
 
 
 def test_responses_to_reads_obey_the_rate_of_their_stream():

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from softib.errors import InputError, UnknownName
 from softib.fabric.end_ports import end_ports
 from softib.sim.messages import Opcode, Transport, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import chain, fabric_copy, no_lifetimes, star, tree
 from tests.sim.packet.lab import IDEAL, drained
@@ -25,24 +24,24 @@ def test_credits_are_conserved_and_what_is_sent_arrives(seed):
     fabric = tree(4, 2)
     sent = mixture(len(end_ports(fabric)), 300, seed)
     net, s, status, _ = execute(fabric, sent, PacketOptions(seed=seed))
-    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
-    vls = int(net.opt[t.OPT_VLS])
-    linked = np.flatnonzero(net.port[:, t.PEER] >= 0)
-    peer = net.port[linked, t.PEER]
+    assert status == constants.DONE and s.reg.in_network == 0
+    vls = int(net.opt.vls)
+    linked = np.flatnonzero(net.port["peer"] >= 0)
+    peer = net.port["peer"][linked]
     for vl in range(vls):
-        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare[peer, t.BLOCKS])
+        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare["blocks"][peer])
     external = linked[peer != linked]
-    there = net.port[external, t.PEER]
-    assert np.array_equal(s.count[external, t.XMIT_OCTETS], s.count[there, t.RCV_OCTETS])
-    assert np.array_equal(s.count[external, t.XMIT_PACKETS], s.count[there, t.RCV_PACKETS])
-    assert not s.vl[:, [t.RING, t.QUEUED]].any() and not s.ready[:, t.READY].any()
+    there = net.port["peer"][external]
+    assert np.array_equal(s.port["xmit_octets"][external], s.port["rcv_octets"][there])
+    assert np.array_equal(s.port["xmit_packets"][external], s.port["rcv_packets"][there])
+    assert not (s.vl["ring"].any() or s.vl["queued"].any()) and not s.port["ready"].any()
     m = s.message
-    assert (m[:, t.M_ARRIVED] > m[:, t.M_BEGAN]).all() and (m[:, t.M_BEGAN] >= m[:, t.M_START]).all()
-    assert (m[:, t.M_COMPLETED] > m[:, t.M_BEGAN]).all()
+    assert (m["arrived"] > m["began"]).all() and (m["began"] >= m["start"]).all()
+    assert (m["completed"] > m["began"]).all()
     for i in np.flatnonzero(np.diff(sent.first)).tolist():
         j = int(sent.needs[sent.first[i]])
-        after = m[j, t.M_COMPLETED] if sent.src[i] == sent.src[j] else m[j, t.M_ARRIVED]
-        assert m[i, t.M_BEGAN] >= after + sent.delay_ps[i]
+        after = m["completed"][j] if sent.src[i] == sent.src[j] else m["arrived"][j]
+        assert m["began"][i] >= after + sent.delay_ps[i]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -62,17 +61,17 @@ def test_long_cables_let_through_a_buffer_each_round_trip(blocks):
     (IBA chapter 7, flow control). So many credits are on the way at once, up to 15 here."""
     fabric = chain(1, 2, length_m=1000.0)
     octets, rounds = 4096 + 26, 40
-    window = blocks // -(-octets // t.BLOCK)
+    window = blocks // -(-octets // constants.BLOCK)
     profile = IDEAL | {"vl_blocks": blocks}
     net, s, status, _ = execute(fabric, messages([0], [1], rounds * window * 4096), PacketOptions(profile=profile))
-    linked = net.port[:, t.FS] > 0
-    fs, delay = int(net.port[linked, t.FS].max()), int(net.port[linked, t.DELAY].max())
-    switch = int(net.port[linked & (net.port[:, t.KIND] == t.SWITCH_PORT), t.LATENCY].max())
-    round_trip = 2 * delay + switch + (octets + int(net.opt[t.FCP])) * fs / 1000
-    assert status == t.DONE
-    assert float(s.message[0, t.M_ARRIVED]) == pytest.approx(rounds * round_trip, rel=0.02)
-    there = np.flatnonzero(net.port[:, t.PEER] >= 0)
-    assert np.array_equal(drained(net, s)[there], net.rare[net.port[there, t.PEER], t.BLOCKS])
+    linked = net.port["fs"] > 0
+    fs, delay = int(net.port["fs"][linked].max()), int(net.port["delay_ps"][linked].max())
+    switch = int(net.port["latency_ps"][linked & (net.port["kind"] == constants.SWITCH_PORT)].max())
+    round_trip = 2 * delay + switch + (octets + int(net.opt.fcp)) * fs / 1000
+    assert status == constants.DONE
+    assert float(s.message["arrived"][0]) == pytest.approx(rounds * round_trip, rel=0.02)
+    there = np.flatnonzero(net.port["peer"] >= 0)
+    assert np.array_equal(drained(net, s)[there], net.rare["blocks"][net.port["peer"][there]])
 
 
 def test_messages_of_a_queue_pair_arrive_in_order():

@@ -117,15 +117,15 @@ def test_effective_bisection_of_the_static_layer(engine):
 
 def test_a_notice_of_a_single_read_leaves_at_once():
     """Responses that come marked are noticed by a packet with BECN, even when the reader has nothing else to send."""
-    from softib.sim.packet import tables as t
+    from softib.sim.packet import constants
     from softib.sim.packet.engine import execute
 
     fabric = chain(3, 2)
     bring_up(fabric, config=config_of(congestion(8, 0, 20, 3) | {"engine": "minhop"}))
     sent = messages([0] * 4, [1, 2, 3, 4], 2_000_000, opcode=Opcode.READ)
     _, state, status, _ = execute(no_lifetimes(fabric), sent, PacketOptions())
-    assert status == t.DONE
-    marked, noticed = state.count[:, t.RCV_FECN].sum(), state.count[:, t.RCV_BECN].sum()
+    assert status == constants.DONE
+    marked, noticed = state.port["rcv_fecn"].sum(), state.port["rcv_becn"].sum()
     assert marked == noticed > 0
 
 

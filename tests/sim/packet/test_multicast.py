@@ -15,8 +15,7 @@ from softib.iba.smp import SwitchInfo
 from softib.scenario.bring_up import bring_up
 from softib.scenario.multicast_groups import join_group
 from softib.sim.messages import MulticastGroup, Transport, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from softib.sim.packet.groups import deliveries_of
 from tests.sim.packet.fabrics import no_lifetimes
@@ -34,7 +33,7 @@ def test_every_member_gets_every_packet_exactly_once(levels):
     fabric, ends, group = grouped(members, sources, radix=8 if levels == 2 else 4, levels=levels)
     sent = datagrams(group, sources, 40)
     net, s, status, _ = execute(fabric, sent, PacketOptions())
-    assert status == t.DONE
+    assert status == constants.DONE
     for i in range(len(sent)):
         ports, when, times = deliveries_of(net, s, i)
         own = ports == ends[sent.src[i]]
@@ -48,21 +47,21 @@ def test_octets_in_times_fan_out_are_octets_out_and_credits_come_back():
     members = [0, 1, 2, 5, 9, 13, 14, 30]
     fabric, ends, group = grouped(members, [0])
     net, s, status, _ = execute(fabric, datagrams(group, [0], 25, size=1000), PacketOptions())
-    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
+    assert status == constants.DONE and s.reg.in_network == 0
     octets = 1000 + LRH_TO_VCRC
     for node in np.flatnonzero(fabric.is_switch).tolist():
         ports = fabric.node_base[node] + 1 + np.arange(int(fabric.node_nports[node]))
-        into, outof = s.count[ports, t.RCV_OCTETS].sum(), s.count[ports, t.XMIT_OCTETS].sum()
+        into, outof = s.port["rcv_octets"][ports].sum(), s.port["xmit_octets"][ports].sum()
         if into == 0:
             assert outof == 0
             continue
         mask = fabric.mft[int(fabric.switch_of_node[node]), group.mlid - 0xC000]
-        entry = ports[s.count[ports, t.RCV_OCTETS] > 0]
+        entry = ports[s.port["rcv_octets"][ports] > 0]
         assert len(entry) == 1, "the group's tree"
         fan_out = sum(bin(int(word)).count("1") for word in mask) - (int(mask[int(fabric.port_num[entry[0]]) >> 4]) >> (int(fabric.port_num[entry[0]]) & 15) & 1)  # fmt: skip
         assert into == 25 * octets and outof == into * fan_out
-    linked = np.flatnonzero(net.port[:, t.PEER] >= 0)
-    assert np.array_equal(drained(net, [s])[linked], net.rare[net.port[linked, t.PEER], t.BLOCKS])
+    linked = np.flatnonzero(net.port["peer"] >= 0)
+    assert np.array_equal(drained(net, [s])[linked], net.rare["blocks"][net.port["peer"][linked]])
     counters = run(fabric, datagrams(group, [0], 25, size=1000)).counters
     assert counters["port_multicast_xmit_pkts"][ends[0]] == 25 and counters["port_unicast_xmit_pkts"].sum() == 0
     assert counters["port_multicast_rcv_pkts"][ends[members[1:]]].tolist() == [25] * 7
@@ -109,7 +108,7 @@ def test_programs_that_wait_for_a_datagram_go_on_when_their_own_copy_is_there():
     ports, when, _ = deliveries_of(net, s, 0)
     at = dict(zip(ports.tolist(), when.tolist(), strict=True))
     for i, host in enumerate(members[1:], 1):
-        assert s.message[i, t.M_BEGAN] == at[int(ends[host])]
+        assert s.message["began"][i] == at[int(ends[host])]
 
 
 def test_what_cannot_be_is_one_line():
@@ -141,7 +140,7 @@ def test_lost_copies_are_lost_for_their_member_alone():
         int(ends[5]): 0,
         int(ends[9]): 1,
     }
-    assert s.count[ends[5], t.RCV_ERRORS] == 3
+    assert s.port["rcv_errors"][ends[5]] == 3
 
 
 def test_port_0_of_a_switch_is_a_member():
@@ -152,18 +151,16 @@ def test_port_0_of_a_switch_is_a_member():
     mlid = join_group(up, 1, ends[[0, 5]].tolist())
     leaf = int(f.port_node[f.port_peer[ends[0]]])
     switch = int(np.flatnonzero(ends == f.node_base[leaf])[0])
-    f.mft[f.switch_of_node[leaf], mlid - t.MULTICAST_LID, 0] |= 1
+    f.mft[f.switch_of_node[leaf], mlid - constants.MULTICAST_LID, 0] |= 1
     sent = datagrams(MulticastGroup(np.array([0, 5, switch]), mlid), [0], 20)
     net, s, status, _ = execute(f, sent, PacketOptions())
-    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
+    assert status == constants.DONE and s.reg.in_network == 0
     for i in range(len(sent)):
         ports, when, times = deliveries_of(net, s, i)
         others = ports != ends[0]
         assert (times[others] == 1).all() and (when[others] > 0).all()
-    linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (f.port_num > 0))
-    assert np.array_equal(
-        drained(net, [s])[linked * int(net.opt[t.OPT_VLS])], net.rare[net.port[linked, t.PEER], t.BLOCKS]
-    )
+    linked = np.flatnonzero((net.port["peer"] >= 0) & (f.port_num > 0))
+    assert np.array_equal(drained(net, [s])[linked * int(net.opt.vls)], net.rare["blocks"][net.port["peer"][linked]])
 
 
 def test_a_switch_discards_what_is_beyond_its_multicast_fdb_top():

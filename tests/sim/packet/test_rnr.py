@@ -8,8 +8,7 @@ import pytest
 from softib.errors import InputError
 from softib.iba.ar import ARInfo
 from softib.sim.messages import Opcode, Transport, joined, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from softib.sim.packet.options import RNR_TIMER_US
 from softib.sim.packet.profiles import PROFILES
@@ -32,10 +31,10 @@ def test_a_message_that_meets_an_empty_queue_k_times_takes_k_cycles_more(timer, 
     cycle = int(alone.completed_ps[0]) - posting - p.cqe_ns * 1000 + RNR_TIMER_US[timer] * PS
     written = round(90 * 8e3 / p.pcie_gbps) + p.adapter_ns * 500
     _, s, _, _ = execute(star(2), sends(2, 1, repost_us, start_ps=[0, start]), options)
-    arrived = s.message[:, t.M_ARRIVED]
+    arrived = s.message["arrived"]
     first_try = start + int(alone.arrived_ps[0])
     k = -(-(int(arrived[0]) + int(repost_us * PS) - (first_try - written)) // cycle)
-    assert k >= 1 and s.rare_count[:, t.RNR_NAKS].sum() == k
+    assert k >= 1 and s.rare_count["rnr_naks"].sum() == k
     assert arrived[1] == first_try + k * cycle
 
 
@@ -48,7 +47,7 @@ def test_a_program_that_posts_in_time_is_never_met_unready():
     """Messages apart by more than the program takes: one receive is enough."""
     start = np.arange(20) * 10 * PS
     _, s, _, _ = execute(star(2), sends(20, 1, 5.0, start_ps=start), PacketOptions())
-    assert s.rare_count[:, t.RNR_NAKS].sum() == 0
+    assert s.rare_count["rnr_naks"].sum() == 0
 
 
 @pytest.mark.parametrize("retries", [0, 2, 6])
@@ -57,7 +56,7 @@ def test_retries_are_limited(retries):
     options = PacketOptions(rnr_timer=1, rnr_retries=retries)
     _, s, status, _ = execute(star(2), sends(3, 1, 10_000.0), options)
     out = run(star(2), sends(3, 1, 10_000.0), options)
-    assert status == t.DONE and s.rare_count[:, t.RNR_NAKS].sum() == retries + 1
+    assert status == constants.DONE and s.rare_count["rnr_naks"].sum() == retries + 1
     assert (out.completed_ps >= 0).tolist() == [True, False, False] and out.valid
 
 
@@ -96,7 +95,7 @@ def test_a_write_with_immediate_takes_a_receive_with_its_last_packet():
     for opcode in (Opcode.WRITE_WITH_IMM, Opcode.SEND):
         sent = messages([0, 0], 1, size, qp=0, opcode=opcode, receives=1, repost_ps=200 * PS, start_ps=[0, 50 * PS])
         made[opcode] = execute(star(2), sent, PacketOptions(rnr_timer=6))[1]
-    octets = {o: (s.count[:, t.RCV_OCTETS].sum(), s.rare_count[:, t.RNR_NAKS].sum()) for o, s in made.items()}
+    octets = {o: (s.port["rcv_octets"].sum(), s.rare_count["rnr_naks"].sum()) for o, s in made.items()}
     alone = (
         run(star(2), messages([0], [1], size)).counters,
         run(star(2), messages([0], [1], size, opcode=Opcode.WRITE_WITH_IMM)).counters,
@@ -162,10 +161,10 @@ def test_receives_of_datagrams_that_overtake_each_other_are_conserved(seed):
     fabric = adaptive("free")
     ARInfo.by_transport_disable.set(fabric.ar_info, 0)  # managers leave UD out
     _, s, status, _ = execute(fabric, sent, PacketOptions(seed=seed))
-    arrived = s.message[:n, t.M_ARRIVED]
-    q = int(s.message[0, t.M_QP])
-    assert status == t.DONE
+    arrived = s.message["arrived"][:n]
+    q = int(s.message["qp"][0])
+    assert status == constants.DONE
     overtaken = (np.diff(arrived[:early][arrived[:early] >= 0]) < 0).sum()
     lost = (arrived < 0).sum()
-    assert overtaken > 0 and 0 < lost == s.qp[q, t.OUT_OF_BUFFER]
+    assert overtaken > 0 and 0 < lost == s.unreliable["out_of_buffer"][q]
     assert (arrived[early:] >= 0).sum() == depth

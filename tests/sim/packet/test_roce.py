@@ -7,8 +7,7 @@ import pytest
 
 from softib.errors import InputError, UnknownName
 from softib.sim.messages import Opcode, Transport, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import chain, ring_around, star, tree
 
@@ -71,11 +70,9 @@ def test_what_came_after_a_pause_fits_the_headroom_and_needs_it():
     """The largest ingress is at most XOFF and a frame above it and the headroom; and with none, frames are lost, counted and sent again."""
     fabric, sent = star(9, length_m=300.0), incast(8)
     net, s, _, _ = execute(fabric, sent, roce(dcqcn=False, xoff_bytes=50_000))
-    from softib.sim.packet import ethernet_tables as e
-
-    external = net.port[:, t.KIND] == t.SWITCH_PORT
-    room = net.buffer[external, e.HEADROOM].max()
-    peak = s.queue[external, e.PEAK_INGRESS].max()
+    external = net.port["kind"] == constants.SWITCH_PORT
+    room = net.buffer["headroom"][external].max()
+    peak = s.queue["peak_ingress"][external].max()
     # what a round trip over two cables of 1,500 ns brings at 100 Gb/s at least comes after the pause was asked for
     assert 50_000 + 2 * 1_500 * 100 // 8 < peak <= 50_000 + FRAME + 16 + room
     out = run(fabric, sent, roce(dcqcn=False, xoff_bytes=50_000, headroom_bytes=0))
@@ -191,14 +188,14 @@ def test_no_frame_is_lost_without_a_counter(network):
     )
     from softib.sim.packet.ethernet_results import port_figures
 
-    assert status == t.DONE and s.reg[t.IN_NETWORK] == 0
-    linked = np.flatnonzero((net.port[:, t.PEER] >= 0) & (net.port[:, t.PEER] != np.arange(len(net.port))))
-    assert (s.count[linked, t.XMIT_PACKETS] == s.count[net.port[linked, t.PEER], t.RCV_PACKETS]).all()
-    drops = port_figures(net, s, int(s.reg[t.LAST]))["tail_drops"]
+    assert status == constants.DONE and s.reg.in_network == 0
+    linked = np.flatnonzero((net.port["peer"] >= 0) & (net.port["peer"] != np.arange(len(net.port))))
+    assert (s.port["xmit_packets"][linked] == s.port["rcv_packets"][net.port["peer"][linked]]).all()
+    drops = port_figures(net, s, int(s.reg.last))["tail_drops"]
     assert drops.sum() > 0
     for node in np.flatnonzero(fabric.is_switch):
         ports = fabric.node_base[node] + 1 + np.arange(fabric.node_nports[node])
-        assert s.count[ports, t.RCV_PACKETS].sum() == s.count[ports, t.XMIT_PACKETS].sum() + drops[ports].sum()
+        assert s.port["rcv_packets"][ports].sum() == s.port["xmit_packets"][ports].sum() + drops[ports].sum()
 
 
 def test_questions_that_cannot_be():

@@ -9,7 +9,6 @@ from softib.iba.cc import SwitchCongestionSetting
 from softib.scenario.bring_up import bring_up
 from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
 from softib.sim.packet.engine import execute
 from softib.sm.config import config_of
 from tests.sim.packet.fabrics import chain, congestion, no_lifetimes, star
@@ -47,8 +46,8 @@ def test_datagrams_are_slowed_too():
     src = np.repeat(2 * np.arange(3) + 1, 8000)
     sent = messages(src, 0, 4096, qp=src, transport=Transport.UD)
     _, s, _, _ = execute(fabric, sent, PacketOptions(until_ps=end))
-    assert s.count[:, t.RCV_FECN].sum() > 0 and s.count[:, t.RCV_BECN].sum() > 0
-    at = s.message[:, t.M_ARRIVED]
+    assert s.port["rcv_fecn"].sum() > 0 and s.port["rcv_becn"].sum() > 0
+    at = s.message["arrived"]
     got = np.array([((at > end // 3) & (src == 2 * i + 1)).sum() for i in range(3)])
     assert jain(got) >= 0.95
 
@@ -60,8 +59,8 @@ def test_a_notice_is_not_answered_with_a_notice():
     SwitchCongestionSetting.packet_size.set(fabric.cc_switch_setting, 0)
     src, dst = np.repeat([3, 5, 1, 2], 400), np.repeat([0, 0, 4, 4], 400)
     _, s, _, _ = execute(fabric, messages(src, dst, 65536, qp=src), PacketOptions(until_ps=2 * 10**9))
-    assert s.count[:, t.RCV_BECN].sum() > 100
-    assert s.count[:, t.RELAY_ERRORS].sum() == 0
+    assert s.port["rcv_becn"].sum() > 100
+    assert s.port["relay_errors"].sum() == 0
 
 
 @pytest.mark.parametrize("rate", [25.0, 60.0])

@@ -5,19 +5,21 @@ import pytest
 
 from softib.jit import table
 from softib.sim.packet.kernels.sorting import FEW
+from softib.sim.packet.tables.engine import EVENT
 
 from .sorting_kernels import sort_rows
 
-Lists = table("Lists", "due sorting digits", {"due": 2, "sorting": 2})
+Lists = table("Lists", "due sorting digits")
 
 
 def in_order(due: np.ndarray) -> np.ndarray:
-    s = Lists(
-        np.concatenate([due, np.full((3, 2), -7)]), np.zeros((len(due) + 3, 2), np.int64), np.zeros(256, np.int64)
-    )
+    rows, room = EVENT.zeros(len(due) + 3), EVENT.zeros(len(due) + 3)
+    rows["time"], rows["what"] = np.concatenate([due, np.full((3, 2), -7)]).T
+    s = Lists(rows, room, np.zeros(256, np.int64))
     sort_rows(s, len(due))
-    assert (s.due[len(due) :] == -7).all(), "rows behind the last are not touched"
-    return np.asarray(s.due[: len(due)])
+    made = np.stack([s.due["time"], s.due["what"]], axis=1)
+    assert (made[len(due) :] == -7).all(), "rows behind the last are not touched"
+    return made[: len(due)]
 
 
 @pytest.mark.parametrize("many", [0, 1, 2, FEW, FEW + 1, 300, 5000])

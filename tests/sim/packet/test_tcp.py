@@ -7,9 +7,7 @@ import pytest
 
 from softib.errors import InputError
 from softib.sim.messages import Opcode, Transport, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import ethernet_tables as e
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute
 from tests.sim.packet.fabrics import star
 
@@ -95,7 +93,7 @@ def test_the_retransmission_timeout_is_exact_and_doubles():
     for k, at in enumerate((200, 600, 1400, 3000)):
         for until, timeouts in ((first + at * MS - 1, k), (first + at * MS, k + 1)):
             _, s, _, _ = execute(fabric, sent, tcp(until_ps=until))
-            assert s.connection[0, e.TIMEOUTS] == timeouts
+            assert s.tcp["timeouts"][0] == timeouts
 
 
 def test_a_lost_segment_is_sent_again_after_three_duplicates():
@@ -103,10 +101,10 @@ def test_a_lost_segment_is_sent_again_after_three_duplicates():
     fabric, sent = lossy(1 / 5000, 5_000), messages([0], [1], 3_000_000)
     for seed in range(20):
         _, s, status, _ = execute(fabric, sent, tcp(seed, gbps=10, **NO_STACK))
-        assert status == t.DONE
-        if s.count[:, t.RCV_ERRORS].sum() == 1 and s.message[0, t.M_ARRIVED] < 200 * MS:
-            assert s.connection[0, e.RETRANSMITS] == 1 and s.connection[0, e.TIMEOUTS] == 0
-            assert s.connection[0, e.THRESHOLD] < 1_000_000, "slow start is over"
+        assert status == constants.DONE
+        if s.port["rcv_errors"].sum() == 1 and s.message["arrived"][0] < 200 * MS:
+            assert s.tcp["retransmits"][0] == 1 and s.tcp["timeouts"][0] == 0
+            assert s.tcp["threshold"][0] < 1_000_000, "slow start is over"
             return
     pytest.fail("no seed loses exactly one frame")
 
@@ -118,7 +116,7 @@ def test_throughput_under_random_loss_is_that_of_mathis(share):
     rate = []
     for seed in range(3):
         _, s, _, _ = execute(fabric, messages([0], [1], 2_000_000_000), tcp(seed, 12_000 * MS, **NO_STACK))
-        rate.append(int(s.qp[0, t.ACKED]) * MSS / 12)
+        rate.append(int(s.rc["acked"][0]) * MSS / 12)
     wanted = MSS / 1.0005e-3 * np.sqrt(1.5 / share)
     assert np.mean(rate) == pytest.approx(wanted, rel=0.15)
 
@@ -132,11 +130,11 @@ def test_two_equal_flows_share_a_drop_tail_queue_in_the_long_run():
     for seconds in (1, 3):
         options = tcp(0, seconds * 1_000 * MS, gbps=10, queue_bytes=150_000, **NO_STACK)
         _, s, _, _ = execute(fabric, sent, options)
-        acked.append(s.qp[:2, t.ACKED].copy())
+        acked.append(s.rc["acked"][:2].copy())
     got = (acked[1] - acked[0]) * MSS * 8 / 2e9
     assert got.sum() == pytest.approx(10 * MSS / WIRE, rel=0.03)
     assert got.sum() ** 2 / 2 / (got**2).sum() > 0.95
-    assert s.queue[:, e.TAIL_DROPS].sum() > 0 and s.queue[:, e.PEAK_EGRESS].max() <= 150_000
+    assert s.queue["tail_drops"].sum() > 0 and s.queue["peak_egress"].max() <= 150_000
 
 
 def test_dctcp_keeps_the_queue_at_its_threshold():

@@ -7,8 +7,7 @@ import pytest
 
 from softib.errors import InputError
 from softib.sim.messages import Opcode, Transport, messages
-from softib.sim.packet import PacketOptions, run
-from softib.sim.packet import tables as t
+from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.timeline import ports_of_message, timeline
 from tests.sim.packet.fabrics import chain, fabric_copy, star, tree
 from tests.sim.packet.traffic import mixture
@@ -106,6 +105,6 @@ def test_a_log_grows():
     """More rows than it begins with, none lost: each port's packets are its counter."""
     fabric, sent = star(3), messages([1, 2], 0, 1 << 23)
     out = run(fabric, sent, PacketOptions(watch_ports=every_port(fabric)))
-    rows = out.log.kind == t.LOG_SENT
+    rows = out.log.kind == constants.LOG_SENT
     assert np.array_equal(np.bincount(out.log.port[rows], minlength=fabric.sizes.ports), out.counters["port_xmit_pkts"])
     assert len(out.log) > 8000

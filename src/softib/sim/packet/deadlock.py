@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.sim.packet import tables as t
-from softib.sim.packet.ethernet_tables import XOFF_SENT
+from softib.sim.packet import constants
 
 __all__ = ["waiting_cycle"]
 
@@ -28,7 +27,7 @@ def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
                     state[path.pop()] = 2
                 continue
             if state.get(row) == 1:
-                vls = int(net.opt[t.OPT_VLS])
+                vls = int(net.opt.vls)
                 return tuple((r // vls, r % vls) for r in path[path.index(row) :])
             if row in state:
                 continue
@@ -40,23 +39,23 @@ def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
 
 def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
     """Port VL of an output → port VLs of the outputs for which packets wait in the buffer at the other end of its link."""
-    vls, packet = int(net.opt[t.OPT_VLS]), s.packet
+    vls, packet = int(net.opt.vls), s.packet
     found: dict[int, set[int]] = {}
-    for row in np.flatnonzero(s.vl[:, t.RING]).tolist():
+    for row in np.flatnonzero(s.vl["ring"]).tolist():
         out = row // vls
-        if net.port[out, t.KIND] != t.SWITCH_PORT:
+        if net.port["kind"][out] != constants.SWITCH_PORT:
             continue
-        last = at = int(s.vl[row, t.RING])
+        last = at = int(s.vl["ring"][row])
         while True:
-            at = int(s.voq[at - 1, t.Q_NEXT])
-            k = int(s.voq[at - 1, t.Q_HEAD])
+            at = int(s.voq["next"][at - 1])
+            k = int(s.voq["head"][at - 1])
             while k:
-                behind, vl = int(packet[k, t.IN]), int(packet[k, t.VL])
-                sender = int(net.port[behind, t.PEER])
+                behind, vl = int(packet["came_in"][k]), int(packet["vl"][k])
+                sender = int(net.port["peer"][behind])
                 # Of Ethernet only a port that asked for a pause holds up what is behind it.
-                if len(s.queue) == 1 or s.queue[behind * vls + vl, XOFF_SENT]:
+                if len(s.queue) == 1 or s.queue["xoff_sent"][behind * vls + vl]:
                     found.setdefault(sender * vls + vl, set()).add(row)
-                k = int(packet[k, t.NEXT])
+                k = int(packet["next"][k])
             if at == last:
                 break
     return {row: sorted(rows) for row, rows in found.items()}

@@ -17,7 +17,7 @@ from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.fabric.end_ports import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.aggregation import aggregation_columns
 from softib.sim.packet.ethernet_results import port_figures, totals
 from softib.sim.packet.groups import group_tables, reached_ps
@@ -57,8 +57,8 @@ def run(
     outcome.why_not = why_not(fabric, end_ports(fabric), messages)
     outcome.valid = not outcome.why_not
     if sampler is not None:
-        vls = int(net.opt[t.OPT_VLS])
-        outcome.samples = sampler.finish(outcome.end_ps, state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED], vls)
+        vls = int(net.opt.vls)
+        outcome.samples = sampler.finish(outcome.end_ps, state.port["xmit_octets"], state.vl["queued"], vls)
     if len(net.watch_port):
         outcome.log = PacketLog.of(net, state)
     return outcome if options.network == "infiniband" else _with_ethernet(outcome, net, state, options.network)
@@ -104,23 +104,23 @@ def _run(
     net: Any, state: Any, options: PacketOptions, progress: Progress | None, sampler: Sampler | None
 ) -> tuple[int, Any]:
     start, loop = kernels_of(options.network)
-    total = int(state.message[:, t.M_PACKETS].sum())
+    total = int(state.message["packets"].sum())
     start(net, state)
     while True:
         until = options.until_ps if sampler is None else min(options.until_ps, sampler.next_ps)
         status = int(loop(net, state, until, EVENTS_A_CALL))
-        if status == t.GROW:
+        if status == constants.GROW:
             state = grow(state)
-        elif status == t.TIME_OVER and sampler is not None and until < options.until_ps:
-            sampler.take(state.count[:, t.XMIT_OCTETS], state.vl[:, t.QUEUED])
-        elif status != t.MORE:
+        elif status == constants.TIME_OVER and sampler is not None and until < options.until_ps:
+            sampler.take(state.port["xmit_octets"], state.vl["queued"])
+        elif status != constants.MORE:
             if progress is not None:
                 progress(
-                    int(state.reg[t.NOW]), total if status == t.DONE else min(int(state.reg[t.SENT]), total), total
+                    int(state.reg.now), total if status == constants.DONE else min(int(state.reg.sent), total), total
                 )
             return status, state
-        if progress is not None and status != t.GROW:
-            progress(int(state.reg[t.NOW]), min(int(state.reg[t.SENT]), total), total)
+        if progress is not None and status != constants.GROW:
+            progress(int(state.reg.now), min(int(state.reg.sent), total), total)
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
@@ -130,18 +130,18 @@ def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...
 
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
-    unheard = int(s.qp[s.qp[:, t.SERVICE] > 0, t.OUT_OF_BUFFER].sum()) if net.opt[t.RNR] else 0
+    unheard = int(s.unreliable["out_of_buffer"][s.qp["service"] > 0].sum()) if net.opt.rnr else 0
     notes = (*notes, *_more_notes(arrived, status, unheard))
-    deadlock = waiting_cycle(net, s) if status == t.STUCK and reg[t.IN_NETWORK] > 0 else ()
-    if status == t.STUCK and not deadlock:
-        notes = (*notes, *standstill_notes(net, s, s.message[:n, t.M_BEGAN], arrived))
+    deadlock = waiting_cycle(net, s) if status == constants.STUCK and reg["in_network"] > 0 else ()
+    if status == constants.STUCK and not deadlock:
+        notes = (*notes, *standstill_notes(net, s, s.message["began"][:n], arrived))
     return Outcome(
-        layer="packet", began_ps=s.message[:n, t.M_BEGAN].copy(), arrived_ps=arrived,
-        completed_ps=s.message[:n, t.M_COMPLETED].copy(), end_ps=int(max(reg[t.LAST], reg[t.NOW] if status != t.DONE else 0)),
-        counters=counters_of(s.count, s.rare_count),
-        deadlock=deadlock, notes=notes, work={"events": int(reg[t.EVENTS]), "packet hops": int(reg[t.HOPS]), "packets": int(reg[t.SENT])},
-        values=s.message[:n, t.M_VALUE].copy() if net.opt[t.AGGREGATES] else None,
-        sl_counters=sl_counters_of(net, s) if net.opt[t.BY_SL] else None, vl_counters=vl_counters_of(net, s) if net.opt[t.BY_SL] else None,
+        layer="packet", began_ps=s.message["began"][:n].copy(), arrived_ps=arrived,
+        completed_ps=s.message["completed"][:n].copy(), end_ps=int(max(reg["last"], reg["now"] if status != constants.DONE else 0)),
+        counters=counters_of(s.port, s.rare_count),
+        deadlock=deadlock, notes=notes, work={"events": int(reg["events"]), "packet hops": int(reg["hops"]), "packets": int(reg["sent"])},
+        values=s.message["value"][:n].copy() if net.opt.aggregates else None,
+        sl_counters=sl_counters_of(net, s) if net.opt.by_sl else None, vl_counters=vl_counters_of(net, s) if net.opt.by_sl else None,
     )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
     """``o`` with what Ethernet counts; frames that a full queue dropped are discards."""
     figures = port_figures(net, s, o.end_ps)
     o.network, o.port_figures = network, figures
-    o.counters = counters_of(s.count, s.rare_count, FCS)
+    o.counters = counters_of(s.port, s.rare_count, FCS)
     o.counters["port_xmit_discards"] += figures["tail_drops"].astype(o.counters["port_xmit_discards"].dtype)
     o.work |= totals(figures, s, network)
     return o
@@ -158,11 +158,11 @@ def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
 def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ...]:
     lost = int((arrived < 0).sum())
     found = []
-    if status == t.TIME_OVER:
+    if status == constants.TIME_OVER:
         found.append(f"the time that was given is over; {lost:,} messages have not arrived")
     if unheard:
         found.append(f"{unheard:,} messages of UC and UD found no receive and were dropped (out_of_buffer)")
-    if lost > unheard and status != t.TIME_OVER and status != t.STUCK:
+    if lost > unheard and status != constants.TIME_OVER and status != constants.STUCK:
         found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or nobody repeats them")
     return tuple(found)
 
@@ -171,15 +171,15 @@ def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -
     """:data:`~softib.fabric.counters.COUNTERS` of what the kernels counted; data in words of four octets without the ``check_octets`` of the link
     layer at the end of each packet (IBA 16.1.3.5: from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
-    discards = count[:, [t.HOQ_DISCARDS, t.LIFE_DISCARDS, t.INACTIVE, t.TOO_LONG]].sum(axis=1)
+    discards = count["hoq_discards"] + count["life_discards"] + count["inactive"] + count["too_long"]
     columns = {
-        "port_xmit_data": (count[:, t.XMIT_OCTETS] - check_octets * count[:, t.XMIT_PACKETS]) // 4,
-        "port_rcv_data": (count[:, t.RCV_OCTETS] - check_octets * count[:, t.RCV_PACKETS]) // 4,
-        "port_xmit_pkts": count[:, t.XMIT_PACKETS], "port_rcv_pkts": count[:, t.RCV_PACKETS],
-        "port_unicast_xmit_pkts": count[:, t.XMIT_PACKETS] - rare[:, t.MC_XMIT], "port_unicast_rcv_pkts": count[:, t.RCV_PACKETS] - rare[:, t.MC_RCV],
-        "port_multicast_xmit_pkts": rare[:, t.MC_XMIT], "port_multicast_rcv_pkts": rare[:, t.MC_RCV],
-        "port_xmit_wait": count[:, t.WAIT_TICKS], "port_xmit_discards": discards, "port_rcv_errors": count[:, t.RCV_ERRORS],
-        "port_rcv_switch_relay_errors": count[:, t.RELAY_ERRORS], "port_rcv_remote_physical_errors": rare[:, t.REMOTE_ERRORS],
+        "port_xmit_data": (count["xmit_octets"] - check_octets * count["xmit_packets"]) // 4,
+        "port_rcv_data": (count["rcv_octets"] - check_octets * count["rcv_packets"]) // 4,
+        "port_xmit_pkts": count["xmit_packets"], "port_rcv_pkts": count["rcv_packets"],
+        "port_unicast_xmit_pkts": count["xmit_packets"] - rare["multicast_xmit"], "port_unicast_rcv_pkts": count["rcv_packets"] - rare["multicast_rcv"],
+        "port_multicast_xmit_pkts": rare["multicast_xmit"], "port_multicast_rcv_pkts": rare["multicast_rcv"],
+        "port_xmit_wait": count["wait_ticks"], "port_xmit_discards": discards, "port_rcv_errors": count["rcv_errors"],
+        "port_rcv_switch_relay_errors": count["relay_errors"], "port_rcv_remote_physical_errors": rare["remote_errors"],
     }  # fmt: skip
     for name, column in columns.items():
         out[name] = column
@@ -189,13 +189,13 @@ def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -
 def sl_counters_of(net: Any, s: Any) -> np.ndarray:
     """:data:`~softib.fabric.counters.SL_COUNTERS`: words sent and received by SL."""
     out = np.zeros(len(net.port), SL_COUNTERS)
-    out["xmit_data_sl"], out["rcv_data_sl"] = s.sl_count[:, :16], s.sl_count[:, 16:]
+    out["xmit_data_sl"], out["rcv_data_sl"] = s.by_sl["sent"], s.by_sl["received"]
     return out
 
 
 def vl_counters_of(net: Any, s: Any) -> np.ndarray:
     """:data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting by VL."""
-    ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
+    ports, vls = len(net.port), int(net.opt.vls)
     out = np.zeros(ports, VL_COUNTERS)
-    out["port_vl_xmit_wait"][:, :vls] = s.vl_wait[:, t.W_TICKS].reshape(ports, vls)
+    out["port_vl_xmit_wait"][:, :vls] = s.vl_wait["ticks"].reshape(ports, vls)
     return out

@@ -11,9 +11,9 @@ from softib.iba.catalogue import ethernet_switch
 from softib.iba.rates import MTU_BYTES
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.tables import min_hops
-from softib.sim.packet import ethernet_tables as e
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.ethernet_options import EthernetOptions
+from softib.sim.packet.tables import ethernet as tables
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -40,83 +40,91 @@ US, NS = 1_000_000, 1000
 def no_ethernet_net() -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
     return {
-        "ethernet": np.zeros(1, np.int64), "buffer": np.zeros((1, 1), np.int64), "ecmp": np.zeros((1, 1), np.int32),
-        "next_hop": np.zeros((1, 1), np.uint8), "leaf": np.zeros(1, np.int32),
-    }  # fmt: skip
+        "ethernet": tables.SETTINGS.zeros(1),
+        "buffer": tables.BUFFER.zeros(1),
+        "ecmp": np.zeros((1, 1), np.int32),
+        "next_hops": np.zeros(1, np.uint8),
+        "next_hop": np.zeros((1, 1), np.uint8),
+        "leaf": np.zeros(1, np.int32),
+    }
 
 
 def no_ethernet_state() -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
-    return {name: np.zeros((1, 1), np.int64) for name in ("queue", "connection", "processor")}
+    return {
+        "queue": tables.QUEUE.zeros(1),
+        "dcqcn": tables.DCQCN.zeros(1),
+        "tcp": tables.TCP.zeros(1),
+        "processor": tables.PROCESSOR.zeros(1),
+    }
 
 
 def ethernet_state(net: Any, network: str, queue_pairs: int) -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.State` before the first event."""
-    ports, vls = len(net.port), int(net.opt[t.OPT_VLS])
-    roce = network == "roce"
-    connection = np.zeros((2 * queue_pairs if roce else queue_pairs, e.D_COLUMNS if roce else e.T_COLUMNS), np.int64)
-    if network == "tcp":
-        connection[:, e.WINDOW] = net.ethernet[e.FIRST_WINDOW] * 1000
-        connection[:, e.THRESHOLD] = net.ethernet[e.WINDOW_MOST] * 1000
-        connection[:, e.RTO] = net.ethernet[e.RTO_FIRST_PS]
-        connection[:, e.ALPHA_T] = e.MILLION
-    return {
-        "queue": np.zeros((ports * vls, e.Q_ETHERNET), np.int64), "connection": connection,
-        "processor": np.zeros((ports, e.CPU_COLUMNS), np.int64),
-    }  # fmt: skip
+    ports, vls = len(net.port), int(net.opt.vls)
+    made = no_ethernet_state()
+    if network == "roce":
+        made["dcqcn"] = tables.DCQCN.zeros(2 * queue_pairs)
+    else:
+        made["tcp"] = connection = tables.TCP.zeros(queue_pairs)
+        connection["window"] = net.ethernet.first_window * 1000
+        connection["threshold"] = net.ethernet.window_most * 1000
+        connection["rto"] = net.ethernet.rto_first_ps
+        connection["alpha"] = constants.MILLION
+    return made | {"queue": tables.QUEUE.zeros(ports * vls), "processor": tables.PROCESSOR.zeros(ports)}
 
 
 def ethernet_net(
-    fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: np.ndarray, seed: int
+    fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: Any, seed: int
 ) -> dict[str, np.ndarray]:
     """The fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``: rates, latencies, no lifetimes, the gap between frames."""
-    linked = port[:, t.FS] > 0
-    gbps = np.divide(8e6, port[:, t.FS], out=np.zeros(len(port)), where=linked)
-    host = float(np.median(gbps[linked & (port[:, t.KIND] == t.END_PORT)])) if linked.any() else 1.0
+    linked = port["fs"] > 0
+    gbps = np.divide(8e6, port["fs"], out=np.zeros(len(port)), where=linked)
+    host = float(np.median(gbps[linked & (port["kind"] == constants.END_PORT)])) if linked.any() else 1.0
     if options.gbps:
         gbps *= options.gbps / host
         host = options.gbps
-    port[:, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(len(port)), where=linked)).astype(np.int64)
+    port["fs"] = np.rint(np.divide(8e6, gbps, out=np.zeros(len(port)), where=linked)).astype(np.int64)
     profiles = {g: ethernet_switch(g) for g in np.unique(gbps[linked]).tolist()}
     latency = {g: (options.switch_ns or p.latency_ns) * NS for g, p in profiles.items()}
-    external = port[:, t.KIND] == t.SWITCH_PORT
+    external = port["kind"] == constants.SWITCH_PORT
     switch_ps = np.where(linked, [latency.get(g, 0) for g in gbps.tolist()], 0)
-    port[:, t.LATENCY] = np.where(external, switch_ps, port[:, t.LATENCY])
-    port[:, t.HOQ], port[:, t.LIFE] = FOREVER, FOREVER
+    port["latency_ps"] = np.where(external, switch_ps, port["latency_ps"])
+    port["hoq"], port["life"] = FOREVER, FOREVER
     mtu = options.mtu or (9000 if network == "roce" else 1500)
-    port[:, t.MTU] = mtu + FRAME_HEADERS
-    opt[t.GAP], opt[t.FCP] = PREAMBLE_AND_GAP, 0
+    port["mtu"] = mtu + FRAME_HEADERS
+    opt["gap"], opt["fcp"] = PREAMBLE_AND_GAP, 0
     if network == "tcp":
-        opt[t.PLACEMENT], opt[t.CQE] = 1, 0
+        opt["placement"], opt["cqe_ps"] = 1, 0
     through = ethernet_switch(host).cut_through if options.cut_through is None else options.cut_through
     settings = _settings(network, options, mtu, host, through, seed)
     memory = {g: options.buffer_bytes or int(p.buffer_mib * MIB) for g, p in profiles.items()}
     frame = mtu + FRAME_HEADERS + PREAMBLE_AND_GAP
     shared = np.array([memory.get(g, 0) for g in gbps.tolist()], np.int64)
-    buffer = _buffers(network, options, port, gbps, shared, (frame, int(opt[t.OPT_VLS])))
+    buffer = _buffers(network, options, port, gbps, shared, (frame, int(opt["vls"])))
     return {"ethernet": settings, "buffer": buffer, **_paths(fabric, port, options.ecmp)}
 
 
 def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_through: bool, seed: int) -> np.ndarray:
-    out = np.zeros(e.E_SETTINGS, np.int64)
+    out = tables.SETTINGS.zeros(1)
     roce, dctcp = network == "roce", network == "tcp" and o.congestion == "dctcp"
     scale = gbps / DCQCN_GBPS
     values = {
-        e.PFC: roce and o.pfc, e.ECN: (roce and o.dcqcn) or dctcp, e.CUT_THROUGH: cut_through, e.SEED: seed & 0xFFF, e.ECMP: o.ecmp, e.SHARE: o.share * e.MILLION,
-        e.JITTER_PS: o.jitter_ns * NS if o.jitter_ns >= 0 else (mtu + FRAME_HEADERS + PREAMBLE_AND_GAP) * 8e3 / gbps,
-        e.PFC_REACTION_PS: o.pfc_reaction_ns * NS, e.P_MAX: e.MILLION * (1 if dctcp else o.p_max), e.CNP_PS: o.cnp_us * US,
-        e.ALPHA_PS: o.alpha_us * US, e.RATE_PS: o.rate_timer_us * US, e.BYTE_COUNTER: o.byte_counter, e.GAIN: o.gain * e.MILLION,
-        e.RATE_AI: 1000 * (o.rate_ai_mbps or AI_40 * scale), e.RATE_HAI: 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),
-        e.FAST_RECOVERY: o.fast_recovery, e.RATE_MIN: 1000 * o.rate_min_mbps,
-        e.PAYLOAD_OCTETS: max(m for m in MTU_BYTES.values() if m <= mtu - ROCE_PARTS) if roce else mtu - TCP_PARTS,
-        e.DCTCP: dctcp, e.DCTCP_GAIN: o.dctcp_gain * e.MILLION, e.FIRST_WINDOW: o.first_window, e.WINDOW_MOST: o.window,
-        e.RTO_MIN_PS: o.rto_min_ms * 1000 * US, e.RTO_FIRST_PS: o.rto_min_ms * 1000 * US, e.RTO_MAX_PS: o.rto_max_ms * 1000 * US,
-        e.DELAYED_ACK_PS: o.delayed_ack_ms * 1000 * US, e.SEND_FS: _fs(o.send_gbps), e.STACK_SEND_PS: o.send_us * US,
-        e.STACK_FS: _fs(o.receive_gbps), e.STACK_RECEIVE_PS: o.receive_us * US, e.SEGMENT_PS: o.segment_ns * NS, e.CORES: o.cores,
-        e.INTERRUPT_PS: o.interrupt_us * US,
+        "pfc": roce and o.pfc, "ecn": (roce and o.dcqcn) or dctcp, "cut_through": cut_through, "seed": seed & 0xFFF, "ecmp": o.ecmp, "share": o.share * constants.MILLION,
+        "jitter_ps": o.jitter_ns * NS if o.jitter_ns >= 0 else (mtu + FRAME_HEADERS + PREAMBLE_AND_GAP) * 8e3 / gbps,
+        "pfc_reaction_ps": o.pfc_reaction_ns * NS, "p_max": constants.MILLION * (1 if dctcp else o.p_max), "cnp_ps": o.cnp_us * US,
+        "alpha_ps": o.alpha_us * US, "rate_ps": o.rate_timer_us * US, "byte_counter": o.byte_counter, "gain": o.gain * constants.MILLION,
+        "rate_ai": 1000 * (o.rate_ai_mbps or AI_40 * scale), "rate_hai": 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),
+        "fast_recovery": o.fast_recovery, "rate_min": 1000 * o.rate_min_mbps,
+        "payload": max(m for m in MTU_BYTES.values() if m <= mtu - ROCE_PARTS) if roce else mtu - TCP_PARTS,
+        "dctcp": dctcp, "dctcp_gain": o.dctcp_gain * constants.MILLION, "first_window": o.first_window, "window_most": o.window,
+        "rto_min_ps": o.rto_min_ms * 1000 * US, "rto_first_ps": o.rto_min_ms * 1000 * US, "rto_max_ps": o.rto_max_ms * 1000 * US,
+        "delayed_ack_ps": o.delayed_ack_ms * 1000 * US, "send_fs": _fs(o.send_gbps), "stack_send_ps": o.send_us * US,
+        "stack_fs": _fs(o.receive_gbps), "stack_receive_ps": o.receive_us * US, "segment_ps": o.segment_ns * NS, "cores": o.cores,
+        "interrupt_ps": o.interrupt_us * US,
     }  # fmt: skip
-    for at, value in values.items():
-        out[at] = round(value)
+    for name, value in values.items():
+        out[name] = round(value)
     return out
 
 
@@ -135,32 +143,32 @@ def _buffers(
     and a few frames.
     """
     frame, vls = sizes
-    out = np.zeros((len(port), e.B_COLUMNS), np.int64)
-    delay_ps = 2 * port[:, t.DELAY].astype(np.int64) + port[:, t.LATENCY] + round(o.pfc_reaction_ns * NS)
+    out = tables.BUFFER.zeros(len(port))
+    delay_ps = 2 * port["delay_ps"].astype(np.int64) + port["latency_ps"] + round(o.pfc_reaction_ns * NS)
     in_flight = np.ceil(delay_ps * gbps / 8e3).astype(np.int64) + 3 * frame + PAUSE
     headroom = in_flight if o.headroom_bytes < 0 else np.full(len(port), o.headroom_bytes)
-    aside = np.bincount(port[:, t.BASE], np.where(gbps > 0, headroom * vls, 0), minlength=len(port))[port[:, t.BASE]]
-    out[:, e.SHARED] = np.maximum(memory - (aside if network == "roce" and o.pfc else 0), 8 * frame)
-    out[:, e.XOFF] = np.where(port[:, t.KIND] == t.END_PORT, o.xoff_bytes or 16 * frame, o.xoff_bytes)
-    out[:, e.XON_GAP] = o.xon_bytes or 2 * frame
-    out[:, e.HEADROOM] = headroom
-    out[:, e.QUEUE_MOST] = o.queue_bytes
+    aside = np.bincount(port["port_0"], np.where(gbps > 0, headroom * vls, 0), minlength=len(port))[port["port_0"]]
+    out["shared"] = np.maximum(memory - (aside if network == "roce" and o.pfc else 0), 8 * frame)
+    out["xoff"] = np.where(port["kind"] == constants.END_PORT, o.xoff_bytes or 16 * frame, o.xoff_bytes)
+    out["xon_gap"] = o.xon_bytes or 2 * frame
+    out["headroom"] = headroom
+    out["queue_most"] = o.queue_bytes
     if network == "tcp":
-        out[:, e.K_MIN] = o.dctcp_k_bytes or np.rint(DCTCP_K_10 * gbps / DCTCP_GBPS)
-        out[:, e.K_MAX] = out[:, e.K_MIN]
+        out["k_min"] = o.dctcp_k_bytes or np.rint(DCTCP_K_10 * gbps / DCTCP_GBPS)
+        out["k_max"] = out["k_min"]
     else:
-        out[:, e.K_MIN] = o.k_min_bytes or np.rint(K_MIN_40 * gbps / DCQCN_GBPS)
-        out[:, e.K_MAX] = np.maximum(o.k_max_bytes or np.rint(K_MAX_40 * gbps / DCQCN_GBPS), out[:, e.K_MIN] + 1)
-    out[:, e.REFRESH_PS] = np.divide(QUANTA_PS_GBPS / 2, gbps, out=np.full(len(port), 1e12), where=gbps > 0)
-    out[:, e.LINE_KBPS] = np.rint(gbps * 1e6)
+        out["k_min"] = o.k_min_bytes or np.rint(K_MIN_40 * gbps / DCQCN_GBPS)
+        out["k_max"] = np.maximum(o.k_max_bytes or np.rint(K_MAX_40 * gbps / DCQCN_GBPS), out["k_min"] + 1)
+    out["refresh_ps"] = np.divide(QUANTA_PS_GBPS / 2, gbps, out=np.full(len(port), 1e12), where=gbps > 0)
+    out["line_kbps"] = np.rint(gbps * 1e6)
     return out
 
 
 def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarray]:
-    """``ecmp``, ``next_hop`` and ``leaf``: the ports on shortest paths from every switch to every other one that has end ports."""
+    """``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from every switch to every other one that has end ports."""
     if not wanted or not fabric.sizes.switches:
         nothing = no_ethernet_net()
-        return {name: nothing[name] for name in ("ecmp", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}
+        return {name: nothing[name] for name in ("ecmp", "next_hops", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}
     graph = _graph(fabric, port)
     hops = min_hops(graph).hops
     targets = np.unique(graph.end_switch)
@@ -176,19 +184,19 @@ def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarr
         masks, which = np.unique(good, axis=1, return_inverse=True)
         found = [rows.setdefault(out_port[masks[:, i]].tobytes(), len(rows)) for i in range(masks.shape[1])]
         ecmp[s, targets] = np.array(found, np.int32)[which.reshape(-1)]
-    next_hop = np.zeros((len(rows), 1 + max(map(len, rows))), np.uint8)
+    next_hop = np.zeros((len(rows), max(1, *map(len, rows))), np.uint8)
     for ports, row in rows.items():
-        next_hop[row, 0] = len(ports)
-        next_hop[row, 1 : 1 + len(ports)] = np.frombuffer(ports, np.uint8)
+        next_hop[row, : len(ports)] = np.frombuffer(ports, np.uint8)
+    next_hops = np.array([len(ports) for ports in rows], np.uint8)
     leaf = np.full(graph.max_lid + 2 + (1 << int(graph.end_lmc.max(initial=0))), -1, np.int32)
     for lid, lmc, switch in zip(graph.end_lid.tolist(), graph.end_lmc.tolist(), graph.end_switch.tolist(), strict=True):
         leaf[lid : lid + (1 << lmc)] = switch
-    return {"ecmp": ecmp, "next_hop": next_hop, "leaf": leaf}
+    return {"ecmp": ecmp, "next_hops": next_hops, "next_hop": next_hop, "leaf": leaf}
 
 
 def _graph(fabric: Fabric, port: np.ndarray) -> SwitchGraph:
     f = fabric
-    peer = np.where((f.port_num == 0) & f.is_switch[f.port_node], -1, port[:, t.PEER])
+    peer = np.where((f.port_num == 0) & f.is_switch[f.port_node], -1, port["peer"])
     return SwitchGraph.from_ports(
         PortColumns(
             node_type=f.node_type, node_guid=f.node_guid, node_nports=f.node_nports, port_node=f.port_node, port_num=f.port_num,

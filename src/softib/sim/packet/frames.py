@@ -35,7 +35,7 @@ from softib.iba.headers import (
 from softib.iba.mad_packets import mad_packets
 from softib.iba.pcap import INBOUND, OUTBOUND, PcapngFile
 from softib.sim.messages import Opcode, Transport
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.options import RNR_TIMER_US
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
     """Frames that ``ports`` sent and received, first octets first."""
     parts: list[tuple[np.ndarray, ...]] = []
     for number, port in enumerate(ports):
-        peer = int(log.net_port[port, t.PEER])
+        peer = int(log.net_port["peer"][port])
         for sender, direction in ((port, OUTBOUND), (peer, INBOUND)):
-            rows = np.flatnonzero((log.kind == t.LOG_SENT) & (log.port == sender))
-            delay_ps = int(log.net_port[sender, t.DELAY]) if direction == INBOUND else 0
+            rows = np.flatnonzero((log.kind == constants.LOG_SENT) & (log.port == sender))
+            delay_ps = int(log.net_port["delay_ps"][sender]) if direction == INBOUND else 0
             parts.append((rows, log.start[rows] + delay_ps, np.full(len(rows), number), np.full(len(rows), direction)))
     columns = [np.concatenate(c) for c in zip(*parts, strict=True)]
     order = np.lexsort((columns[3], columns[2], columns[1]))
@@ -96,20 +96,20 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     """BTH.opcode of packets (int64)."""
     m = log.message[log.message_of(rows)]
     what, psn = log.what[rows], log.psn[rows]
-    first = psn == m[:, t.M_PSN]
-    last = psn + 1 == m[:, t.M_PSN] + m[:, t.M_PACKETS]
+    first = psn == m["psn"]
+    last = psn + 1 == m["psn"] + m["packets"]
     place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
-    atomic = m[:, t.M_OPCODE] == Opcode.ATOMIC
-    request = BASE[m[:, t.M_OPCODE]] + ((m[:, t.M_IMMEDIATE] > 0) & last)  # ... with immediate is the next operation
+    atomic = m["opcode"] == Opcode.ATOMIC
+    request = BASE[m["opcode"]] + ((m["immediate"] > 0) & last)  # ... with immediate is the next operation
     place_of_response = np.where(place == 4, 3, place)
     response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
-    service = SERVICES[log.qp[log.stream[rows] >> 1, t.SERVICE]]
-    send_only = (service == Service.UD) & (what == t.DATA)
-    by_kind = {t.DATA: request + place, t.READ_REQUEST: request, t.READ_RESPONSE: response}
+    service = SERVICES[log.qp["service"][log.stream[rows] >> 1]]
+    send_only = (service == Service.UD) & (what == constants.DATA)
+    by_kind = {constants.DATA: request + place, constants.READ_REQUEST: request, constants.READ_RESPONSE: response}
     chosen = np.full(len(rows), int(Operation.ACKNOWLEDGE))
     for kind, value in by_kind.items():
         chosen = np.where(what == kind, value, chosen)
-    reliable = np.isin(what, (t.ACK, t.NAK, t.CNP, t.RNR_NAK))
+    reliable = np.isin(what, (constants.ACK, constants.NAK, constants.CNP, constants.RNR_NAK))
     return np.asarray(np.where(reliable, 0, service) + np.where(send_only, int(Operation.SEND_ONLY), chosen))
 
 
@@ -127,7 +127,7 @@ def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
 
 def _mads(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     """MADs as packets between QPs 0, or QPs 1 (IBA chapter 13)."""
-    smp = log.what[rows] == t.SMP
+    smp = log.what[rows] == constants.SMP
     qp = np.where(smp, SMI_QP, GSI_QP)
     mads, slid, dlid = log.mads[log.mad[rows]], log.entered[rows], log.dlid[rows]
     return mad_packets(mads, slid, dlid, log.sl[rows], DEFAULT_PKEY, qp, qp, vl=log.vl[rows])
@@ -135,7 +135,7 @@ def _mads(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 def _data_frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     opcode = operations(log, rows)
-    to_group = log.message[log.message_of(rows)][:, t.M_GROUP] > 0
+    to_group = log.message[log.message_of(rows)]["group"] > 0
     key = to_group.astype(np.int64) << 24 | opcode << 16 | log.octets[rows]
     for value in np.unique(key).tolist():
         which = np.flatnonzero(key == value)
@@ -147,7 +147,7 @@ def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.nda
     of = log.message_of(rows)
     m = log.message[of]
     heads = [_lrh(log, rows, m, octets)]
-    if m[0, t.M_GROUP]:
+    if m["group"][0]:
         heads.append(_grh(log, rows, octets))
     heads.append(_bth(log, rows, m, opcode, octets))
     heads += _extended(log, rows, m, opcode)
@@ -164,16 +164,16 @@ def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.nda
 def _backward(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     """Does the packet go from the destination of the queue pair to its source? A congestion notice goes against the stream that it is
     about."""
-    return (log.stream[rows] & 1).astype(bool) ^ (log.what[rows] == t.CNP)
+    return (log.stream[rows] & 1).astype(bool) ^ (log.what[rows] == constants.CNP)
 
 
 def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.ndarray:
     q = log.stream[rows] >> 1
-    slid = np.where(_backward(log, rows), m[:, t.M_LID], log.qp[q, t.BACK_LID])
+    slid = np.where(_backward(log, rows), m["lid"], log.qp["back_lid"][q])
     return LRH.pack(
         vl=log.vl[rows],
         sl=log.sl[rows],
-        lnh=np.where(m[:, t.M_GROUP] > 0, int(LNH.GRH), int(LNH.BTH)),
+        lnh=np.where(m["group"] > 0, int(LNH.GRH), int(LNH.BTH)),
         dlid=log.dlid[rows],
         pkt_len=(octets - VCRC_SIZE) // 4,
         slid=slid,
@@ -182,7 +182,7 @@ def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.nda
 
 def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
     """GRH of packets for a group, which all of them have (IBA chapter 10, multicast): GIDs are made up of LIDs."""
-    slid = log.qp[log.stream[rows] >> 1, t.BACK_LID]
+    slid = log.qp["back_lid"][log.stream[rows] >> 1]
     return GRH.pack(
         ip_ver=6, pay_len=octets - LRH.size - GRH.size - VCRC_SIZE, next_header=BTH_NEXT, hop_limit=1,
         sgid=np.stack([np.full(len(rows), LINK_LOCAL, np.uint64), slid.astype(np.uint64)], axis=1),
@@ -193,16 +193,16 @@ def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
 def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: int) -> np.ndarray:
     flags, what = log.flags[rows], log.what[rows]
     payload = np.minimum(
-        log.qp[m[:, t.M_QP], t.PAYLOAD],
-        m[:, t.M_SIZE] - (log.psn[rows] - m[:, t.M_PSN]) * log.qp[m[:, t.M_QP], t.PAYLOAD],
+        log.qp["payload"][m["qp"]],
+        m["length"] - (log.psn[rows] - m["psn"]) * log.qp["payload"][m["qp"]],
     )
-    carries = (what == t.DATA) | ((what == t.READ_RESPONSE) & (m[:, t.M_OPCODE] == Opcode.READ))
+    carries = (what == constants.DATA) | ((what == constants.READ_RESPONSE) & (m["opcode"] == Opcode.READ))
     target = FIRST_QPN + 2 * (log.stream[rows] >> 1) + ~_backward(log, rows)
-    target = np.where(m[:, t.M_GROUP] > 0, MULTICAST_QPN, target)
+    target = np.where(m["group"] > 0, MULTICAST_QPN, target)
     return BTH.pack(
         opcode=opcode, pad_count=np.where(carries, -payload & 3, 0), pkey=DEFAULT_PKEY,
-        fecn=(flags & t.FECN) != 0, becn=what == t.CNP, dest_qp=target & MASK24,
-        ack_req=((flags & t.ASKS_ACK) != 0) & (log.qp[log.stream[rows] >> 1, t.SERVICE] == Transport.RC), psn=log.psn[rows] & MASK24,
+        fecn=(flags & constants.FECN) != 0, becn=what == constants.CNP, dest_qp=target & MASK24,
+        ack_req=((flags & constants.ASKS_ACK) != 0) & (log.qp["service"][log.stream[rows] >> 1] == Transport.RC), psn=log.psn[rows] & MASK24,
     )  # fmt: skip
 
 
@@ -211,11 +211,11 @@ def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> l
     operation, found = opcode & 31, []
     if opcode & 0xE0 == Service.UD:
         return [DETH.pack(qkey=QKEY, src_qp=(FIRST_QPN + 2 * (log.stream[rows] >> 1)) & MASK24)]
-    key = 1 + m[:, t.M_QP]
+    key = 1 + m["qp"]
     if operation in WITH_RETH:
-        found.append(RETH.pack(va=0, rkey=key, dma_len=m[:, t.M_SIZE]))
+        found.append(RETH.pack(va=0, rkey=key, dma_len=m["length"]))
     if operation in WITH_IMM:
-        found.append(ImmDt.pack(imm_data=m[:, t.M_QP]))
+        found.append(ImmDt.pack(imm_data=m["qp"]))
     if operation == Operation.FETCH_ADD:
         found.append(AtomicETH.pack(va=0, rkey=key, swap_data=1, cmp_data=0))
     if operation in WITH_AETH:
@@ -226,18 +226,22 @@ def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> l
 
 
 def _syndromes(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    timer = RNR_TIMER_US.index(int(log.opt[t.RNR_PS]) // PS_PER_US)
-    found = np.where(log.what[rows] == t.NAK, int(Syndrome.NAK_PSN), int(Syndrome.ACK))
-    return np.where(log.what[rows] == t.RNR_NAK, int(Syndrome.RNR_NAK) + timer, found)
+    timer = RNR_TIMER_US.index(int(log.opt.rnr_ps) // PS_PER_US)
+    found = np.where(log.what[rows] == constants.NAK, int(Syndrome.NAK_PSN), int(Syndrome.ACK))
+    return np.where(log.what[rows] == constants.RNR_NAK, int(Syndrome.RNR_NAK) + timer, found)
 
 
 def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
     """Messages of the queue pair that the responder has completed (MSN)."""
     place = np.empty(len(log.order), np.int64)
     place[log.order] = np.arange(len(log.order))
-    number = place[log.message_of(rows)] - log.qp[m[:, t.M_QP], t.FIRST_MESSAGE]
-    whole = log.psn[rows] + 1 >= m[:, t.M_PSN] + m[:, t.M_PACKETS]
-    done = np.where(np.isin(log.what[rows], (t.NAK, t.RNR_NAK)), False, whole | (log.what[rows] == t.READ_RESPONSE))
+    number = place[log.message_of(rows)] - log.qp["first_message"][m["qp"]]
+    whole = log.psn[rows] + 1 >= m["psn"] + m["packets"]
+    done = np.where(
+        np.isin(log.what[rows], (constants.NAK, constants.RNR_NAK)),
+        False,
+        whole | (log.what[rows] == constants.READ_RESPONSE),
+    )
     return np.asarray(number + done)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -19,7 +19,7 @@ __all__ = ["deliveries_of", "group_tables", "mark_messages", "reached_ps"]
 
 
 def group_tables(
-    fabric: Fabric, ends: np.ndarray, m: Messages, options: PacketOptions, opt: np.ndarray
+    fabric: Fabric, ends: np.ndarray, m: Messages, options: PacketOptions, opt: Any
 ) -> dict[str, np.ndarray]:
     """``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`; sets ``opt[MULTICAST]``.
 
@@ -34,9 +34,9 @@ def group_tables(
         }
     if options.fifo:
         raise InputError("inputs with one FIFO a VL have no multicast; leave fifo out")
-    if any(g.mlid < t.MULTICAST_LID for g in used):
+    if any(g.mlid < constants.MULTICAST_LID for g in used):
         raise InputError("a multicast group has no MLID: a subnet manager makes groups")
-    opt[t.MULTICAST] = 1
+    opt["multicast"] = 1
     ports = [np.unique(ends[g.members]) for g in m.groups]
     first = np.concatenate([[0], np.cumsum([len(p) for p in ports])])
     return {
@@ -61,25 +61,25 @@ def mark_messages(message: np.ndarray, m: Messages) -> int:
             raise InputError(f"message {i} waits for a datagram to a multicast group that its source is no member of")
     group = m.group[rows] - 1
     members = np.array([len(np.unique(g.members)) for g in m.groups], np.int64)[group]
-    message[rows, t.M_GROUP] = group + 1
-    message[rows, t.M_LID] = np.array([g.mlid for g in m.groups], np.int64)[group]
-    message[rows, t.M_DELIVERY] = np.cumsum(members) - members
+    message["group"][rows] = group + 1
+    message["lid"][rows] = np.array([g.mlid for g in m.groups], np.int64)[group]
+    message["delivery"][rows] = np.cumsum(members) - members
     return int(members.sum())
 
 
 def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of message ``i`` for a group: its members' ports, when each has it (ps, -1: never), and how many times it came."""
-    group = int(s.message[i, t.M_GROUP]) - 1
+    group = int(s.message["group"][i]) - 1
     first, end = int(net.group_first[group]), int(net.group_first[group + 1])
-    rows = s.delivery[int(s.message[i, t.M_DELIVERY]) :][: end - first]
-    return net.group_port[first:end], rows[:, 0], rows[:, 1]
+    rows = s.delivery[int(s.message["delivery"][i]) :][: end - first]
+    return net.group_port[first:end], rows["arrived"], rows["times"]
 
 
 def reached_ps(net: Any, s: Any, n: int) -> np.ndarray:
     """When each of ``n`` messages arrived: one for a group when the last member but its sender has it."""
-    arrived = s.message[:n, t.M_ARRIVED].copy()
-    for i in np.flatnonzero(s.message[:n, t.M_GROUP]).tolist():
+    arrived = s.message["arrived"][:n].copy()
+    for i in np.flatnonzero(s.message["group"][:n]).tolist():
         ports, when, _ = deliveries_of(net, s, i)
-        when = when[ports != s.qp[s.message[i, t.M_QP], t.SRC]]
+        when = when[ports != s.qp["src"][s.message["qp"][i]]]
         arrived[i] = when.max() if len(when) and (when >= 0).all() else NEVER
     return arrived

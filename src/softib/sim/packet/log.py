@@ -10,7 +10,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.iba.constants import MAD_SIZE
 from softib.sim.messages import Messages
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.options import PacketOptions
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ class PacketLog:
     @classmethod
     def of(cls, net: Any, s: Any, net_port: np.ndarray | None = None) -> PacketLog:
         """The log of a run; ``net_port`` where ``net.port`` is not that of the whole run."""
-        written = s.log[1 : 1 + int(s.log[0, t.L_ROWS])]
+        written = s.log[1 : 1 + int(s.reg.log_rows)]
         rows, mad, mads = _without_mads(written)
-        fields, flow = rows[:, t.L_FIELDS], rows[:, t.L_FLOW]
-        order = np.lexsort((rows[:, t.L_START], fields, flow, rows[:, t.L_PORT], rows[:, t.L_NOW]))
+        fields, flow = rows["fields"], rows["flow"]
+        order = np.lexsort((rows["start"], fields, flow, rows["place"], rows["now"]))
         rows, fields, flow = rows[order], fields[order], flow[order]
         return cls(
-            kind=rows[:, t.L_PORT] & 15, port=rows[:, t.L_PORT] >> 4, now=rows[:, t.L_NOW], start=rows[:, t.L_START],
-            end=rows[:, t.L_END], stream=flow >> 32, psn=flow & 0xFFFFFFFF, octets=fields & 0xFFFF, dlid=fields >> 16 & 0xFFFF,
+            kind=rows["place"] & 15, port=rows["place"] >> 4, now=rows["now"], start=rows["start"],
+            end=rows["end"], stream=flow >> 32, psn=flow & 0xFFFFFFFF, octets=fields & 0xFFFF, dlid=fields >> 16 & 0xFFFF,
             sl=fields >> 32 & 15, vl=fields >> 36 & 15, what=fields >> 40 & 0xFF, flags=fields >> 48 & 0xFF,
-            came_in=rows[:, t.L_CAME_IN], entered=rows[:, t.L_ENTERED],
+            came_in=rows["came_in"], entered=rows["entered"],
             net_port=net.port if net_port is None else net_port, opt=net.opt, qp=s.qp, order=s.order, message=s.message, mad=mad[order], mads=mads,
         )  # fmt: skip
 
@@ -75,16 +75,17 @@ class PacketLog:
         """The message that each packet belongs to, or whose packet it answers (row of the messages)."""
         q, psn = self.stream[rows] >> 1, self.psn[rows]
         of_order = self.message[self.order]
-        key = (of_order[:, t.M_QP] << 32) + of_order[:, t.M_PSN]
+        key = (of_order["qp"] << 32) + of_order["psn"]
         at = np.searchsorted(key, (q << 32) + np.maximum(psn, 0), side="right") - 1
-        begin, end = self.qp[q, t.FIRST_MESSAGE], _ends(self.qp, len(self.order))[q]
+        begin, end = self.qp["first_message"][q], _ends(self.qp, len(self.order))[q]
         return np.asarray(self.order[np.clip(at, begin, np.maximum(end - 1, begin))])
 
 
 def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) of the log's rows, of which some hold octets of the MAD before them."""
-    octets = (written[:, t.L_PORT] & 15) == t.LOG_MAD
-    held = written[octets, t.LOG_MAD_AT :].astype("<i8").reshape(-1, t.LOG_MAD_ROWS * (t.LOG_COLUMNS - t.LOG_MAD_AT))
+    octets = (written["place"] & 15) == constants.LOG_MAD
+    words = constants.LOG_MAD_ROWS * constants.LOG_MAD_WORDS
+    held = np.ascontiguousarray(written["words"][octets], "<i8").reshape(-1, words)
     has_mad = ~octets & np.append(octets[1:], False)
     number = np.where(has_mad, np.cumsum(has_mad) - 1, -1)
     return written[~octets], number[~octets], held.view(np.uint8)[:, :MAD_SIZE]
@@ -92,7 +93,7 @@ def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 def _ends(qp: np.ndarray, n: int) -> np.ndarray:
     """Behind the last message of each queue pair; ``END_MESSAGE`` may have been cut off by an error."""
-    return np.append(qp[1:, t.FIRST_MESSAGE], n)
+    return np.append(qp["first_message"][1:], n)
 
 
 def watch_tables(fabric: Fabric, m: Messages, options: PacketOptions) -> dict[str, np.ndarray]:

@@ -6,7 +6,8 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.sim.messages import Messages, Opcode, Transport
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
+from softib.sim.packet.tables.transport import MESSAGE
 
 __all__ = ["message_rows"]
 
@@ -14,34 +15,34 @@ __all__ = ["message_rows"]
 def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, row: np.ndarray) -> np.ndarray:
     """``State.message``; ``lids`` are the messages' DLIDs."""
     n = len(m)
-    out = np.zeros((max(n, 1), t.M_COLUMNS), np.int64)
-    payload = q[row, t.PAYLOAD]
+    out = MESSAGE.zeros(max(n, 1))
+    payload = q["payload"][row]
     packets = -(-m.size // payload)
     packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
-    too_long = (m.transport == Transport.UD) & (packets > 1) & (q[row, t.SERVICE] == Transport.UD)
+    too_long = (m.transport == Transport.UD) & (packets > 1) & (q["service"][row] == Transport.UD)
     if too_long.any():
         i = int(np.argmax(too_long))
         raise InputError(
             f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
         )
-    out[:n, t.M_QP], out[:n, t.M_SIZE], out[:n, t.M_PACKETS], out[:n, t.M_OPCODE] = row, m.size, packets, m.opcode
+    out["qp"][:n], out["length"][:n], out["packets"][:n], out["opcode"][:n] = row, m.size, packets, m.opcode
     immediate = m.opcode == Opcode.WRITE_WITH_IMM
-    out[:n, t.M_IMMEDIATE] = immediate
-    out[:n, t.M_OPCODE][immediate] = Opcode.WRITE
-    out[:n, t.M_SIZE] = np.where(m.computes, m.delay_ps, m.size)
+    out["immediate"][:n] = immediate
+    out["opcode"][:n][immediate] = Opcode.WRITE
+    out["length"][:n] = np.where(m.computes, m.delay_ps, m.size)
     sent = np.cumsum(packets[order]) - packets[order]
-    of_first = sent[q[row[order], t.FIRST_MESSAGE]] if n else sent
+    of_first = sent[q["first_message"][row[order]]] if n else sent
     psn = np.empty(n, np.int64)
     psn[order] = sent - of_first
-    out[:n, t.M_PSN] = psn
+    out["psn"][:n] = psn
     # What waits for nothing has had all of it at time 0, so its delay counts from there.
-    out[:n, t.M_START], out[:n, t.M_DELAY] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
-    out[:n, t.M_LID] = lids
-    out[:n, t.M_NEEDS] = np.diff(m.first)
-    out[:n, t.M_VALUE] = m.value
-    out[:n, t.M_RECEIVE] = _receives(m, order)
-    for column in (t.M_BEGAN, t.M_ARRIVED, t.M_COMPLETED):
-        out[:, column] = -1
+    out["start"][:n], out["delay"][:n] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
+    out["lid"][:n] = lids
+    out["needs"][:n] = np.diff(m.first)
+    out["value"][:n] = m.value
+    out["receive"][:n] = _receives(m, order)
+    for column in ("began", "arrived", "completed"):
+        out[column] = -1
     return out
 
 
@@ -54,7 +55,7 @@ def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
     if not counted.any():
         return out
     unreliable = counted & (m.transport != Transport.RC)
-    out[unreliable] = t.NEEDS_RECEIVE
+    out[unreliable] = constants.NEEDS_RECEIVE
     several = (m.qp[order][1:] == m.qp[order][:-1]) & (m.dst[order][1:] != m.dst[order][:-1]) & unreliable[order][1:]
     several = np.append(several, False) | (m.group[order] > 0) & unreliable[order]
     if several.any():

@@ -13,19 +13,20 @@ from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.iba.virtual_lanes import DATA_VLS
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_net, no_ethernet_net
 from softib.sim.packet.ethernet_options import ethernet_options
 from softib.sim.packet.manager_tables import adaptive_tables, congestion_tables
 from softib.sim.packet.options import RNR_TIMER_US, PacketOptions
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
+from softib.sim.packet.tables import Net
+from softib.sim.packet.tables.network import LOSS, MANAGEMENT, OPTIONS, PORT, PORT_RARE
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
 __all__ = [
     "active_peer",
-    "aligned",
     "build_net",
     "drain_fs",
     "know_peers",
@@ -46,15 +47,6 @@ FS_PER_S = 10**15
 HOUR_FS, LARGEST_PAYLOAD = 3600 * FS_PER_S, 4096
 SMALLEST_PACKET = 30
 """Octets of an acknowledgement: LRH 8, BTH 12, AETH 4, ICRC 4, VCRC 2 (IBA 5.2)."""
-
-
-def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
-    """Zeros whose first row begins a cache line (64 octets)."""
-    rows, columns = shape
-    size = np.dtype(dtype).itemsize
-    raw = np.zeros(rows * columns + 64 // size, dtype)
-    skip = -raw.ctypes.data % 64 // size
-    return raw[skip : skip + rows * columns].reshape(rows, columns)
 
 
 def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
@@ -96,25 +88,27 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
     f = fabric
     n = f.sizes.ports
     every = np.arange(n)
-    p, rare = aligned((n, t.P_COLUMNS), np.int32), np.zeros((n, t.RARE_COLUMNS), np.int64)
+    p, rare = PORT.zeros(n), PORT_RARE.zeros(n)
     node = f.port_node
     on_switch, port0 = f.is_switch[node], f.is_switch[node] & (f.port_num == 0)
     peer = usable_peer(f)
-    p[:, t.PEER] = np.where(port0, every, peer)
-    p[:, t.KIND] = np.where(on_switch & ~port0, t.SWITCH_PORT, np.where(port0 | (peer >= 0), t.END_PORT, t.NOTHING))
-    p[:, t.SWITCH] = f.switch_of_node[node]
-    p[:, t.NUM] = f.port_num
+    p["peer"] = np.where(port0, every, peer)
+    p["kind"] = np.where(
+        on_switch & ~port0, constants.SWITCH_PORT, np.where(port0 | (peer >= 0), constants.END_PORT, constants.NOTHING)
+    )
+    p["switch"] = f.switch_of_node[node]
+    p["num"] = f.port_num
     metres = (
         np.where(f.port_cable >= 0, f.cable_length_m[np.maximum(f.port_cable, 0)], 0.0)
         if f.sizes.cables
         else np.zeros(n)
     )
-    p[:, t.DELAY] = np.rint(np.nan_to_num(metres) * 5000).astype(np.int64)
+    p["delay_ps"] = np.rint(np.nan_to_num(metres) * 5000).astype(np.int64)
     ports = f.node_nports[node].astype(np.int64) + 1
-    p[:, t.PORTS] = ports
+    p["ports"] = ports
     queues = np.where(on_switch, ports * vls, 0)
-    p[:, t.VOQ] = np.cumsum(queues) - queues
-    p[:, t.BASE] = f.node_base[node]
+    p["voq"] = np.cumsum(queues) - queues
+    p["port_0"] = f.node_base[node]
     refresh_ports(f, every, p, rare, profile, changed, vls)
     return p, rare
 
@@ -137,29 +131,29 @@ def refresh_ports(
             changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
         for name in ("vl_blocks", "switch_ns", "adapter_ns")
     }  # fmt: skip
-    p[at, t.FS] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
-    p[at, t.LATENCY] = np.where(external, figure["switch_ns"] * 1000, figure["adapter_ns"] * 500)
-    rare[at, t.BLOCKS] = np.minimum(figure["vl_blocks"], t.WINDOW)
-    p[at, t.VLS] = np.minimum(DATA_VLS[PortInfo.operational_vls.get(info) & 7], vls)
-    p[at, t.HOQ] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
-    p[at, t.LIFE] = FOREVER
+    p["fs"][at] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
+    p["latency_ps"][at] = np.where(external, figure["switch_ns"] * 1000, figure["adapter_ns"] * 500)
+    rare["blocks"][at] = np.minimum(figure["vl_blocks"], constants.WINDOW)
+    p["vls"][at] = np.minimum(DATA_VLS[PortInfo.operational_vls.get(info) & 7], vls)
+    p["hoq"][at] = np.where(external, PortInfo.hoq_life.get(info), FOREVER)
+    p["life"][at] = FOREVER
     if f.sizes.switches:
         life = SwitchInfo.life_time_value.get(f.switch_info[np.maximum(f.switch_of_node[node], 0)])
-        p[at, t.LIFE] = np.where(external, life, FOREVER)
-    rare[at, t.STALL] = np.where(external, PortInfo.vl_stall_count.get(info), 0)
+        p["life"][at] = np.where(external, life, FOREVER)
+    rare["stall_count"][at] = np.where(external, PortInfo.vl_stall_count.get(info), 0)
     limit = PortInfo.vl_high_limit.get(info).astype(np.int64)
-    rare[at, t.HIGH_LIMIT] = np.where(limit == NO_LIMIT, -1, limit * 4096)
+    rare["high_limit"][at] = np.where(limit == NO_LIMIT, -1, limit * 4096)
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
-    p[at, t.MTU] = mtus[PortInfo.neighbor_mtu.get(info)] + HEADROOM
+    p["mtu"][at] = mtus[PortInfo.neighbor_mtu.get(info)] + HEADROOM
     weights = f.vl_arb[at, :, 1::2]
     low = np.minimum(PortInfo.vl_arb_low_cap.get(info).astype(np.int64), 64)
     high = np.minimum(PortInfo.vl_arb_high_cap.get(info).astype(np.int64), 64)
     place = np.arange(64)
     low_any = (weights[:, 0:2].reshape(n, 64) * (place < low[:, None])).any(axis=1)
     high_any = (weights[:, 2:4].reshape(n, 64) * (place < high[:, None])).any(axis=1)
-    rare[at, t.LOW_CAP], rare[at, t.HIGH_CAP] = low * low_any, high * high_any
+    rare["low_cap"][at], rare["high_cap"][at] = low * low_any, high * high_any
     symbol_fs = np.array([1.0, *(10e6 / s.lane_gbps for s in SPEEDS)])
-    rare[at, t.TICK] = np.maximum(np.rint(symbol_fs[codes] / 1000), 1).astype(np.int64)
+    rare["tick_ps"][at] = np.maximum(np.rint(symbol_fs[codes] / 1000), 1).astype(np.int64)
 
 
 def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
@@ -171,36 +165,34 @@ def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
 
 def know_peers(port: np.ndarray) -> None:
     """Write kind and latency of the ports at the other ends into the rows of ``Net.port``; to be called again when either changes."""
-    there = np.maximum(port[:, t.PEER], 0)
-    port[:, t.NEXT_KIND], port[:, t.NEXT_LATENCY] = port[there, t.KIND], port[there, t.LATENCY]
+    there = np.maximum(port["peer"], 0)
+    port["next_kind"], port["next_latency_ps"] = port["kind"][there], port["latency_ps"][there]
 
 
-def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int]:
-    """(``Net.uniform``, V): VL by SL if all switch ports map alike, and how many VLs the SLs in use need."""
+def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
+    """(``Net.uniform``, how many VLs the SLs in use need, do all switch ports map alike)."""
     rows = fabric.sl2vl
-    uniform = np.zeros(17, np.int64)
+    uniform, is_uniform = np.zeros(16, np.int64), False
     if not len(rows):
-        return uniform, 1
+        return uniform, 1, is_uniform
     vls = np.stack([rows[:1] >> 4, rows[:1] & 15], axis=2).reshape(16).astype(np.int64)
     if (rows == rows[0]).all():
-        uniform[:16], uniform[16] = vls, 1
+        uniform[:], is_uniform = vls, True
         used = vls[sls]
     else:
         used = np.unique(
             np.concatenate([np.unique(rows[:, sl >> 1] >> (0 if sl & 1 else 4) & 15) for sl in sls.tolist()])
         )
     used = used[used < 15]
-    return uniform, int(used.max(initial=0)) + 1
+    return uniform, int(used.max(initial=0)) + 1, is_uniform
 
 
-def priorities(sls: np.ndarray) -> tuple[np.ndarray, int]:
+def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
     """As :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises :class:`InputError` for one above 7."""
     most = int(sls.max(initial=0))
     if most > MOST_PRIORITY:
         raise InputError(f"SL {most} has no priority of Ethernet; these are 0 to {MOST_PRIORITY}")
-    uniform = np.zeros(17, np.int64)
-    uniform[:16], uniform[16] = np.arange(16), 1
-    return uniform, most + 1
+    return np.arange(16), most + 1, True
 
 
 def build_net(
@@ -208,35 +200,36 @@ def build_net(
 ) -> tuple[Any, DeviceProfile]:
     """:data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters' profile.
 
-    ``management`` (settings ``MG_…``): links and tables will change while packets move, so the tables are the fabric's own. Raises
+    ``management`` (a row): links and tables will change while packets move, so the tables are the fabric's own. Raises
     :class:`InputError` where no link is up.
     """
     base = main_profile(fabric)
     changed = dict(options.profile)
     profile = base.but(**changed)
     is_ethernet = options.network != "infiniband"
-    uniform, vls = priorities(sls) if is_ethernet else _sl2vl(fabric, np.unique(sls))
+    uniform, vls, is_uniform = priorities(sls) if is_ethernet else _sl2vl(fabric, np.unique(sls))
     lft = np.ascontiguousarray(fabric.lft) if len(fabric.lft) else np.full((1, 1), LFT_NO_ROUTE, np.uint8)
     port, rare = _ports(fabric, vls, profile, changed)
-    opt = _options(options, profile, vls)
+    opt_rows = _options(options, profile, vls)
+    opt = opt_rows[0]
+    opt["uniform_sl2vl"] = is_uniform and management is None
     if is_ethernet:
         options = replace(options, adaptive_routing=False, congestion_control=False)
-    congestion = congestion_tables(fabric, rare[:, t.BLOCKS], options.congestion_control, opt)
+    congestion = congestion_tables(fabric, rare["blocks"], options.congestion_control, opt)
     adaptive = adaptive_tables(fabric, options, opt)
     wire, drain = np.zeros(1, np.int32), drain_fs(fabric.port_drain)
     if management is None:
-        management = np.zeros(t.MG_SETTINGS, np.int64)
+        management = MANAGEMENT.zeros(1)
     else:
-        uniform[16] = 0
         wire = physical_peer(fabric, np.arange(fabric.sizes.ports))
-    management[t.MG_SLOW] = bool(drain.any()) and not is_ethernet
-    opt[t.LOSSY] = bool(fabric.port_loss.any()) or bool(management[t.MG_ON])
+    management["slow"] = bool(drain.any()) and not is_ethernet
+    opt["lossy"] = bool(fabric.port_loss.any()) or bool(management["on"].any())
     ethernet = no_ethernet_net()
     if is_ethernet:
         ethernet = ethernet_net(fabric, options.network, ethernet_options(options.ethernet), port, opt, options.seed)
-    net = t.Net(
+    net = Net(
         port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
-        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss), opt=opt, management=management, wire=wire, drain=drain, **congestion,
+        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss).view(LOSS.dtype).reshape(-1), opt=opt_rows, management=management, wire=wire, drain=drain, **congestion,
         **adaptive, **ethernet,
         mft=np.zeros((1, 1, 1), np.uint16), switch_info=fabric.switch_info, group_first=np.zeros(1, np.int64), group_port=np.zeros(1, np.int64),
         watch_port=np.zeros(0, np.uint8), watch_qp=np.zeros(0, np.uint8),
@@ -245,20 +238,19 @@ def build_net(
 
 
 def _options(options: PacketOptions, profile: DeviceProfile, vls: int) -> np.ndarray:
-    opt = np.zeros(t.OPTIONS, np.int64)
-    opt[t.OPT_VLS], opt[t.FIFO], opt[t.RANDOM] = vls, options.fifo, options.random_arbitration
-    opt[t.ACK_EVERY], opt[t.READS] = max(profile.ack_every, 1), max(profile.reads, 1)
-    half = profile.adapter_ns * 500
-    opt[t.POST], opt[t.RX] = half, half
-    opt[t.FETCH], opt[t.INLINE] = profile.fetch_ns * 1000, profile.inline_bytes
-    opt[t.DMA_FS] = opt[t.RX_FS] = round(8e6 / profile.pcie_gbps) if profile.pcie_gbps else 0
-    opt[t.RAMP_FS] = max(opt[t.DMA_FS], round(8e6 / profile.ramp_gbps) if profile.ramp_gbps else 0)
-    opt[t.RAMP] = profile.ramp_bytes
-    opt[t.PIO_FS] = round(profile.inline_ns * 1e6)
-    opt[t.MESSAGE_GAP], opt[t.ACK_DELAY] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
-    opt[t.CQE], opt[t.GAP] = profile.cqe_ns * 1000, profile.gap_bytes
-    opt[t.TIMEOUT], opt[t.RETRIES] = 4_096_000 << options.ack_timeout, options.retries
-    opt[t.RNR_PS], opt[t.RNR_RETRIES] = RNR_TIMER_US[options.rnr_timer] * 1_000_000, options.rnr_retries
-    opt[t.BY_SL] = options.counters_by_sl
-    opt[t.FCP], opt[t.SMALLEST] = 8, SMALLEST_PACKET
-    return opt
+    rows = OPTIONS.zeros(1)
+    opt = rows[0]
+    opt["vls"], opt["fifo"], opt["random"] = vls, options.fifo, options.random_arbitration
+    opt["ack_every"], opt["reads"] = max(profile.ack_every, 1), max(profile.reads, 1)
+    opt["fetch_ps"], opt["inline"] = profile.fetch_ns * 1000, profile.inline_bytes
+    opt["dma_fs"] = opt["rx_fs"] = round(8e6 / profile.pcie_gbps) if profile.pcie_gbps else 0
+    opt["ramp_fs"] = max(opt["dma_fs"], round(8e6 / profile.ramp_gbps) if profile.ramp_gbps else 0)
+    opt["ramp"] = profile.ramp_bytes
+    opt["pio_fs"] = round(profile.inline_ns * 1e6)
+    opt["message_gap_ps"], opt["ack_delay_ps"] = round(profile.message_gap_ns * 1000), profile.ack_ns * 1000
+    opt["cqe_ps"], opt["gap"] = profile.cqe_ns * 1000, profile.gap_bytes
+    opt["timeout_ps"], opt["retries"] = 4_096_000 << options.ack_timeout, options.retries
+    opt["rnr_ps"], opt["rnr_retries"] = RNR_TIMER_US[options.rnr_timer] * 1_000_000, options.rnr_retries
+    opt["by_sl"] = options.counters_by_sl
+    opt["fcp"], opt["smallest"] = 8, SMALLEST_PACKET
+    return rows

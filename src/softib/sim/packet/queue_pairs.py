@@ -9,9 +9,7 @@ import numpy as np
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import Messages, Transport
-from softib.sim.packet import tables as t
-from softib.sim.packet.ethernet_tables import PAYLOAD_OCTETS
-from softib.sim.packet.network import aligned
+from softib.sim.packet.tables.transport import QP, RC, UNRELIABLE
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -21,47 +19,47 @@ __all__ = ["first_vl", "path_mask", "queue_pairs"]
 
 def queue_pairs(
     fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(``State.qp``, ``State.order``, row of the queue pair of each message)"""
-    link_fs = net.port[:, t.FS]
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """(``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`, row of the queue pair of each message)"""
+    link_fs = net.port["fs"]
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
     begins = np.searchsorted(m.qp[order], names)
-    q = aligned((max(len(names), 1), t.QP_COLUMNS), np.int64)
+    q, rc, unreliable = (kind.zeros(max(len(names), 1)) for kind in (QP, RC, UNRELIABLE))
     n = len(names)
     src, dst = ends[m.src[first]].astype(np.int64), ends[m.dst[first]].astype(np.int64)
     lid = fabric.lid.astype(np.int64)
-    q[:n, t.SRC], q[:n, t.DST] = src, dst
-    q[:n, t.BACK_LID] = lid[src] + (m.path_bits[first] & path_mask(fabric, src))
-    q[:n, t.SL] = sl[first]
-    q[:n, t.OUT_VL], q[:n, t.BACK_VL] = first_vl(fabric, src, sl[first]), first_vl(fabric, dst, sl[first])
-    q[:n, t.PAYLOAD] = _path_mtu(fabric, m, first, src, dst)
-    q[:n, t.SERVICE] = m.transport[first]
+    q["src"][:n], q["dst"][:n] = src, dst
+    q["back_lid"][:n] = lid[src] + (m.path_bits[first] & path_mask(fabric, src))
+    q["sl"][:n] = sl[first]
+    q["out_vl"][:n], q["back_vl"][:n] = first_vl(fabric, src, sl[first]), first_vl(fabric, dst, sl[first])
+    q["payload"][:n] = _path_mtu(fabric, m, first, src, dst)
+    q["service"][:n] = m.transport[first]
     if network != "infiniband":
         on_frames(q[:n], net, network)
-    q[:n, t.FIRST_MESSAGE], q[:n, t.END_MESSAGE] = begins, np.append(begins[1:], len(order))
-    for column in (t.CURRENT_MESSAGE, t.DONE_MESSAGE, t.RX_MESSAGE, t.RESPONSE, t.RESPONSE_END):
-        q[:n, column] = begins
-    q[:n, t.LAST_MESSAGE] = q[:n, t.END_MESSAGE]
+    q["first_message"][:n], q["end_message"][:n] = begins, np.append(begins[1:], len(order))
+    for column in ("current_message", "done_message", "rx_message"):
+        q[column][:n] = begins
+    rc["response"][:n] = rc["response_end"][:n] = begins
+    q["last_message"][:n] = q["end_message"][:n]
     rate = m.rate_gbps[first]
-    for column, port in ((t.PS_PACKET, src), (t.BACK_PS_PACKET, dst)):
+    for column, port in (("ps_packet", src), ("back_ps_packet", dst)):
         link_gbps = np.divide(8e6, link_fs[port], out=np.zeros(n), where=link_fs[port] > 0)
         limited = (rate > 0) & (rate < link_gbps)
-        q[:n, column] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
-    q[:n, t.WAKE] = -1
-    q[:n, t.REPOST] = m.repost_ps[first]
-    unreliable = m.transport[first] != Transport.RC
-    q[:n, t.RECEIVES_FREE] = np.where(unreliable, m.receives[first], 0)
-    return q, order, row.astype(np.int64)
+        q[column][:n] = np.where(limited, np.rint(1000 * link_gbps / np.where(limited, rate, 1)), 0)
+    q["wake"][:n] = -1
+    q["repost"][:n] = m.repost_ps[first]
+    unreliable["receives_free"][:n] = np.where(m.transport[first] != Transport.RC, m.receives[first], 0)
+    return {"qp": q, "rc": rc, "unreliable": unreliable, "order": order}, row.astype(np.int64)
 
 
 def on_frames(q: np.ndarray, net: Any, network: str) -> None:
     """Queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
-    most = int(net.ethernet[PAYLOAD_OCTETS])
-    q[:, t.PAYLOAD] = most if network == "tcp" else np.minimum(q[:, t.PAYLOAD], most)
-    q[:, t.OUT_VL] = q[:, t.BACK_VL] = q[:, t.SL]
+    most = int(net.ethernet.payload)
+    q["payload"] = most if network == "tcp" else np.minimum(q["payload"], most)
+    q["out_vl"] = q["back_vl"] = q["sl"]
     if network == "tcp":
-        q[:, t.SERVICE] = 0
+        q["service"] = 0
 
 
 def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.sim.packet import tables as t
-
 __all__ = ["standstill_notes"]
 
 ENTRIES = 64
@@ -37,17 +35,18 @@ def standstill_notes(net: Any, s: Any, began: np.ndarray, arrived: np.ndarray) -
 
 def _unserved(net: Any, s: Any) -> tuple[list[int], int]:
     """(VLs on which something waits for a port whose tables serve others alone, how many ports)."""
-    ports = np.flatnonzero(s.ready[:, t.READY])
-    caps = {0: net.rare[ports, t.LOW_CAP], 2: net.rare[ports, t.HIGH_CAP]}
+    ports = np.flatnonzero(s.port["ready"])
+    caps = {0: net.rare["low_cap"][ports], 2: net.rare["high_cap"][ports]}
     written = (caps[0] > 0) | (caps[2] > 0)
     vls, at = [], np.zeros(len(ports), bool)
-    for vl in range(int(net.opt[t.OPT_VLS])):
+    for vl in range(int(net.opt.vls)):
         served = ~written
         for block, cap in caps.items():
-            entries = net.vl_arb[ports, block : block + 2].reshape(len(ports), ENTRIES, 2)
-            mine = (entries[..., 0] & 15 == vl) & (entries[..., 1] > 0) & (np.arange(ENTRIES) < cap[:, None])
-            served = served | mine.any(axis=1)
-        waits = (s.ready[ports, t.READY] >> vl & 1).astype(bool) & ~served
+            entries = net.vl_arb[ports, block : block + 2].reshape(len(ports), 2 * ENTRIES)
+            vls_of, weights = entries[:, ::2] & 15, entries[:, 1::2]
+            serves = (vls_of == vl) & (weights > 0) & (np.arange(ENTRIES) < cap[:, None])
+            served = served | serves.any(axis=1)
+        waits = (s.port["ready"][ports] >> vl & 1).astype(bool) & ~served
         if waits.any():
             vls.append(vl)
             at |= waits

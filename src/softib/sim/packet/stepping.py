@@ -20,16 +20,19 @@ from softib.errors import InputError
 from softib.fabric.end_ports import end_ports
 from softib.iba.constants import LID_PERMISSIVE, MgmtClass
 from softib.iba.mad_offsets import CLASS_AT
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 from softib.sim.packet.aggregation import aggregation_columns, inside_links
 from softib.sim.packet.groups import group_tables
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.mad_rows import grow_mads
 from softib.sim.packet.network import active_peer, build_net, drain_fs, know_peers, physical_peer, refresh_ports
 from softib.sim.packet.options import PacketOptions, Progress
-from softib.sim.packet.pools import grow, waiting
+from softib.sim.packet.pools import grow, longer, waiting
 from softib.sim.packet.queue_pairs import first_vl
 from softib.sim.packet.state import build_state
+from softib.sim.packet.tables.engine import LOG
+from softib.sim.packet.tables.links import COUNTERS
+from softib.sim.packet.tables.network import MANAGEMENT
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -39,7 +42,7 @@ __all__ = ["Arrived", "PacketSteps", "ProcessorTimes"]
 
 EVENTS_A_CALL = 500_000
 DEAD, DOWN = 2, 1
-ROWS_A_POST = 4 * t.MARGIN
+ROWS_A_POST = 4 * constants.MARGIN
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,9 @@ class ProcessorTimes:
 
     def settings(self) -> np.ndarray:
         """``Net.management``."""
-        made = np.zeros(t.MG_SETTINGS, np.int64)
-        made[t.MG_ON], made[t.MG_BUFFERS] = 1, self.vl15_packets
-        made[t.MG_AGENT], made[t.MG_FORWARD] = self.agent_ps, self.forward_ps
+        made = MANAGEMENT.zeros(1)
+        made["on"], made["buffers"] = 1, self.vl15_packets
+        made["agent_ps"], made["forward_ps"] = self.agent_ps, self.forward_ps
         return made
 
 
@@ -100,13 +103,13 @@ class PacketSteps:
         self.net = self.net._replace(**watch_tables(fabric, messages, options))
         self.state = build_state(fabric, ends, messages, sls, self.net, options)
         self.cabled = self.net.port.copy()
-        self.cabled[:, t.PEER] = np.where(fabric.port_peer >= 0, fabric.port_peer, self.cabled[:, t.PEER])
+        self.cabled["peer"] = np.where(fabric.port_peer >= 0, fabric.port_peer, self.cabled["peer"])
         know_peers(self.net.port)
-        self.total, self.status = len(messages), t.MORE
+        self.total, self.status = len(messages), constants.MORE
         self._inside = inside_links(self.net)
         self._inside_port, self._inside_blocks = (
             self.net.port[self._inside].copy(),
-            self.net.rare[self._inside, t.BLOCKS],
+            self.net.rare["blocks"][self._inside],
         )
         from softib.sim.packet.kernels.loop import start
 
@@ -115,17 +118,17 @@ class PacketSteps:
     @property
     def left(self) -> int:
         """Messages that are not done."""
-        return int(self.state.reg[t.LEFT])
+        return int(self.state.reg.left)
 
     @property
     def in_network(self) -> int:
         """Packets in the network."""
-        return int(self.state.reg[t.IN_NETWORK])
+        return int(self.state.reg.in_network)
 
     @property
     def now_ps(self) -> int:
         """Time of the last event."""
-        return int(self.state.reg[t.NOW])
+        return int(self.state.reg.now)
 
     def run_until(self, until_ps: int, progress: Progress | None = None) -> bool:
         """Handle the events before ``until_ps``. True: a MAD waits (:meth:`arrived`) and events are left."""
@@ -133,10 +136,10 @@ class PacketSteps:
 
         while True:
             status = self.status = int(loop(self.net, self.state, until_ps - 1, EVENTS_A_CALL))
-            if status == t.GROW:
+            if status == constants.GROW:
                 self.state = grow(self.state)
-            elif status != t.MORE:
-                return status == t.MANAGED
+            elif status != constants.MORE:
+                return status == constants.MANAGED
             elif progress is not None:
                 progress(self.now_ps, self.total - self.left, self.total)
 
@@ -149,35 +152,37 @@ class PacketSteps:
     def arrived(self) -> list[Arrived]:
         """The MADs that wait for their answer, in the order in which they were processed; their packets are no more."""
         s, found = self.state, []
-        for k in s.inbox[: s.mads[t.MADS_INBOX]].tolist():
+        for k in s.inbox[: s.mads.inbox].tolist():
             packet = s.packet[k]
-            row, ingress = int(packet[t.PSN]), int(packet[t.IN])
-            switch = self.net.port[ingress, t.SWITCH] >= 0
-            end = int(self.net.port[ingress, t.BASE]) if switch else ingress
-            smp, source = int(packet[t.WHAT]) == t.SMP, int(s.mad_row[row, t.MR_SOURCE])
+            row, ingress = int(packet["psn"]), int(packet["came_in"])
+            switch = self.net.port["switch"][ingress] >= 0
+            end = int(self.net.port["port_0"][ingress]) if switch else ingress
+            smp, source = int(packet["kind"]) == constants.SMP, int(s.mad_row["source"][row])
             if s.mad[row, CLASS_AT] != MgmtClass.SUBN_DR:
                 ingress = end
-            found.append(Arrived(ingress, end, source, s.mad[row].copy(), int(packet[t.LEVEL]), smp))
+            found.append(Arrived(ingress, end, source, s.mad[row].copy(), int(packet["sl"]), smp))
             self._free(s, k, row)
-        s.mads[t.MADS_INBOX] = 0
+        s.mads.inbox = 0
         return found
 
     def vl_of(self, port: int, level: int) -> int:
         """The data VL on which the end port ``port`` sends SL ``level``; of SLs that are not in use that of SL 0."""
         vl = int(first_vl(self.fabric, np.array([port]), np.array([level]))[0])
-        return vl if vl < int(self.net.opt[t.OPT_VLS]) else self.vl_of(port, 0) if level else 0
+        return vl if vl < int(self.net.opt.vls) else self.vl_of(port, 0) if level else 0
 
     @staticmethod
     def _free(s: Any, k: int, row: int) -> None:
-        s.mad_row[row, t.MR_NEXT] = s.mads[t.MADS_FREE]
-        s.mads[t.MADS_FREE] = row
-        s.mads[t.MADS_SPARE] += 1
-        s.packet[k, t.NEXT] = s.reg[t.FREE_PACKET]
-        s.reg[t.FREE_PACKET] = k
-        s.reg[t.SPARE_PACKETS] += 1
-        s.reg[t.IN_NETWORK] -= 1
+        s.mad_row["next"][row] = s.mads.free
+        s.mads.free = row
+        s.mads.spare += 1
+        s.packet["next"][k] = s.reg.free_packet
+        s.reg.free_packet = k
+        s.reg.spare_packets += 1
+        s.reg.in_network -= 1
 
-    def post(self, port: int, mad: np.ndarray, dlid: int, now_ps: int, level: int = 0, vl: int = t.VL15) -> None:
+    def post(
+        self, port: int, mad: np.ndarray, dlid: int, now_ps: int, level: int = 0, vl: int = constants.VL15
+    ) -> None:
         """The end port ``port`` sends ``mad`` (uint8[256]) at ``now_ps``, on VL15, on data VL ``vl``, or (``vl`` -1) as an SMP to itself."""
         from softib.sim.packet.kernels.link_changes import post_mad
 
@@ -185,27 +190,25 @@ class PacketSteps:
         row = self._mad_row()
         s = self.state
         s.mad[row] = mad
-        s.mad_row[row, t.MR_SOURCE] = port
-        s.mad_row[row, t.MR_SLID] = LID_PERMISSIVE if dlid == LID_PERMISSIVE else self.fabric.lid[port]
+        s.mad_row["source"][row] = port
+        s.mad_row["slid"][row] = LID_PERMISSIVE if dlid == LID_PERMISSIVE else self.fabric.lid[port]
         post_mad(self.net, s, port, row, dlid, level, vl, now_ps)
 
     def _mad_row(self) -> int:
         """A free row for a MAD."""
         s = self.state = grow_mads(self.state, 2)
-        row = int(s.mads[t.MADS_FREE])
-        s.mads[t.MADS_FREE] = s.mad_row[row, t.MR_NEXT]
-        s.mads[t.MADS_SPARE] -= 1
+        row = int(s.mads.free)
+        s.mads.free = s.mad_row["next"][row]
+        s.mads.spare -= 1
         return row
 
     def _room(self, rows: int) -> None:
         s = self.state
-        short = min(s.reg[t.SPARE_EVENTS] - s.reg[t.LATER_N], s.reg[t.SPARE_PACKETS], s.reg[t.SPARE_CREDITS]) < rows
+        short = min(s.reg.spare_events - s.reg.far_n, s.reg.spare_packets, s.reg.spare_credits) < rows
         if short or any(count + rows > len(getattr(s, name)) for name, count in waiting(s).items()):
             s = self.state = grow(s, rows)
-        if len(self.net.watch_port) and int(s.log[0, t.L_ROWS]) + rows > len(s.log) - 2 * t.MARGIN:
-            log = np.zeros((2 * len(s.log) + rows, t.LOG_COLUMNS), np.int64)
-            log[: len(s.log)] = s.log
-            self.state = s._replace(log=log)
+        if len(self.net.watch_port) and int(s.reg.log_rows) + rows > len(s.log) - 2 * constants.MARGIN:
+            self.state = s._replace(log=longer(s.log, LOG, 2 * len(s.log) + rows))
 
     # -- links --
 
@@ -216,18 +219,18 @@ class PacketSteps:
 
         net, ports = self.net, np.unique(ports)
         ports = ports[self.fabric.port_num[ports] > 0] if self.fabric.sizes.switches else ports
-        before = net.port[ports, t.PEER].copy()
+        before = net.port["peer"][ports].copy()
         wire_before = net.wire[ports].copy()
-        vls = int(net.opt[t.OPT_VLS])
+        vls = int(net.opt.vls)
         refresh_ports(self.fabric, ports, net.port, net.rare, self.profile, dict(self.options.profile), vls)
-        for column in (t.FS, t.DELAY):
-            net.port[self._inside, column] = self._inside_port[:, column]
-        net.rare[self._inside, t.BLOCKS] = self._inside_blocks
+        for column in ("fs", "delay_ps"):
+            net.port[column][self._inside] = self._inside_port[column]
+        net.rare["blocks"][self._inside] = self._inside_blocks
         net.wire[ports] = physical_peer(self.fabric, ports)
         after = active_peer(self.fabric, ports)
-        net.port[ports, t.PEER] = after
-        ca = ports[(net.port[ports, t.KIND] == t.NOTHING) & (after >= 0)]
-        net.port[ca, t.KIND] = t.END_PORT
+        net.port["peer"][ports] = after
+        ca = ports[(net.port["kind"][ports] == constants.NOTHING) & (after >= 0)]
+        net.port["kind"][ca] = constants.END_PORT
         know_peers(net.port)
         change = np.zeros(len(net.port), np.uint8)
         change[ports[((before >= 0) & (after < 0)) | ((wire_before >= 0) & (net.wire[ports] < 0))]] = DOWN
@@ -241,10 +244,11 @@ class PacketSteps:
 
     def power_lost(self, rows: np.ndarray) -> None:
         """A switch forgets its counters."""
-        self.state.count[np.ix_(rows, t.COUNTED)] = 0
+        for column in COUNTERS:
+            self.state.port[column][rows] = 0
 
     def drains(self, port: int, gbps: float | None) -> None:
         """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0 each packet takes an hour."""
         byte_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
         self.net.drain[port] = drain_fs(np.array(byte_ps))
-        self.net.management[t.MG_SLOW] = bool(self.net.drain.any())
+        self.net.management.slow = bool(self.net.drain.any())

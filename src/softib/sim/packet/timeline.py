@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError
-from softib.sim.packet import tables as t
+from softib.sim.packet import constants
 
 if TYPE_CHECKING:
     from softib.sim.packet.log import PacketLog
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "REASONS", "Flight", "Hop", "Timeline", "ports_of_message", "timeline"]
 
 KINDS = {
-    t.DATA: "data",
-    t.ACK: "ACK",
-    t.NAK: "NAK",
-    t.CNP: "CNP",
-    t.READ_REQUEST: "request",
-    t.READ_RESPONSE: "response",
+    constants.DATA: "data",
+    constants.ACK: "ACK",
+    constants.NAK: "NAK",
+    constants.CNP: "CNP",
+    constants.READ_REQUEST: "request",
+    constants.READ_RESPONSE: "response",
 }
 REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
 """What a packet waits for at a port: its queue pair's packets before it; packets of its VL; packets of other VLs (arbitration); the link was
@@ -77,11 +77,11 @@ class Flight:
             return {}
         made = {name: sum(h.waits_ps.get(name, 0) for h in self.hops) for name in REASONS}
         p = log.net_port
-        made["cables"] = sum(int(p[h.port, t.DELAY]) for h in self.hops)
-        made["switches"] = sum(b.arrived_ps - a.sent_ps - int(p[a.port, t.DELAY]) for a, b in pairwise(self.hops))
-        into = int(p[self.hops[-1].port, t.PEER])
-        if p[into, t.KIND] != t.END_PORT:
-            made["switches"] += int(p[into, t.LATENCY])
+        made["cables"] = sum(int(p["delay_ps"][h.port]) for h in self.hops)
+        made["switches"] = sum(b.arrived_ps - a.sent_ps - int(p["delay_ps"][a.port]) for a, b in pairwise(self.hops))
+        into = int(p["peer"][self.hops[-1].port])
+        if p["kind"][into] != constants.END_PORT:
+            made["switches"] += int(p["latency_ps"][into])
         made["wire"] = self.hops[-1].left_ps - self.hops[-1].sent_ps
         made["buffer"] = self.freed_ps - self.received_ps
         made["memory"] = self.written_ps - self.freed_ps
@@ -105,19 +105,19 @@ class Timeline:
 
 def ports_of_message(log: PacketLog, message: int) -> set[int]:
     """Ports that packets of the message's queue pair were sent by."""
-    q = int(log.message[message, t.M_QP])
-    rows = (log.kind == t.LOG_SENT) & (log.stream >> 1 == q)
+    q = int(log.message["qp"][message])
+    rows = (log.kind == constants.LOG_SENT) & (log.stream >> 1 == q)
     return set(log.port[rows].tolist())
 
 
 def timeline(log: PacketLog, message: int) -> Timeline:
     """The timeline of a message whose queue pair and ports were watched. Raises :class:`InputError` where they were not."""
     m = log.message[message]
-    q = int(m[t.M_QP])
-    rows = np.flatnonzero((log.stream >> 1 == q) & (log.kind != t.LOG_STARVED))
+    q = int(m["qp"])
+    rows = np.flatnonzero((log.stream >> 1 == q) & (log.kind != constants.LOG_STARVED))
     rows = rows[log.message_of(rows) == message]
-    begun = rows[(log.kind[rows] == t.LOG_SENT) & np.isin(log.port[rows], (log.qp[q, t.SRC], log.qp[q, t.DST]))]
-    if not len(begun) and m[t.M_ARRIVED] >= 0:
+    begun = rows[(log.kind[rows] == constants.LOG_SENT) & np.isin(log.port[rows], (log.qp["src"][q], log.qp["dst"][q]))]
+    if not len(begun) and m["arrived"] >= 0:
         raise InputError(f"message {message} was not watched in this run")
     by_port = _Sends(log)
     shown, left_out = begun, 0
@@ -126,17 +126,17 @@ def timeline(log: PacketLog, message: int) -> Timeline:
             np.concatenate([begun[: MOST_PACKETS // 2], begun[-MOST_PACKETS // 2 :]]),
             len(begun) - MOST_PACKETS,
         )
-    flights = [_follow(log, by_port, rows, int(row), int(m[t.M_POSTED]) - 1) for row in shown]
-    arrived = int(m[t.M_ARRIVED])
+    flights = [_follow(log, by_port, rows, int(row), int(m["posted"]) - 1) for row in shown]
+    arrived = int(m["arrived"])
     last = next(
         (i for i, f in enumerate(flights) if f.written_ps == arrived and f.kind in ("data", "request", "response")), -1
     )
     return Timeline(
         message,
-        int(m[t.M_BEGAN]),
-        int(m[t.M_POSTED]) - 1,
+        int(m["began"]),
+        int(m["posted"]) - 1,
         arrived,
-        int(m[t.M_COMPLETED]),
+        int(m["completed"]),
         tuple(flights),
         last,
         left_out,
@@ -148,8 +148,8 @@ class _Sends:
 
     def __init__(self, log: PacketLog):
         self.log = log
-        self.sent = dict(_by_port(log, t.LOG_SENT))
-        self.starved = dict(_by_port(log, t.LOG_STARVED))
+        self.sent = dict(_by_port(log, constants.LOG_SENT))
+        self.starved = dict(_by_port(log, constants.LOG_STARVED))
 
     def waits(self, port: int, row: int, begin: int) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
         """What packet ``row`` waited for at ``port`` from ``begin`` until it was sent."""
@@ -207,7 +207,7 @@ def _by_port(log: PacketLog, kind: int) -> Iterable[tuple[int, np.ndarray]]:
 def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: int) -> Flight:
     """The packet that begins with ``row``, through all that happened to it."""
     kind = int(log.what[row])
-    backward = bool(log.stream[row] & 1) ^ (kind == t.CNP)
+    backward = bool(log.stream[row] & 1) ^ (kind == constants.CNP)
     flight = Flight(KINDS.get(kind, str(kind)), int(log.psn[row]), int(log.octets[row]), backward)
     same = rows[(log.stream[rows] == log.stream[row]) & (log.psn[rows] == log.psn[row]) & (log.what[rows] == kind)]
     begin = ready if not backward and ready >= 0 else int(log.now[row])
@@ -226,15 +226,17 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
                 behind,
             )
         )
-        into = int(log.net_port[port, t.PEER])
+        into = int(log.net_port["peer"][port])
         here = same[log.came_in[same] == into]
-        repeated = same[(log.kind[same] == t.LOG_SENT) & (log.port[same] == port) & (log.start[same] > log.start[row])]
-        passed = here[log.kind[here] == t.LOG_SENT]
+        repeated = same[
+            (log.kind[same] == constants.LOG_SENT) & (log.port[same] == port) & (log.start[same] > log.start[row])
+        ]
+        passed = here[log.kind[here] == constants.LOG_SENT]
         on = _came(log, passed, log.entered[passed], into, (row, repeated, log.start))
         if on >= 0:
             row, begin = on, int(log.entered[on])
             continue
-        whole = here[log.kind[here] == t.LOG_RECEIVED]
+        whole = here[log.kind[here] == constants.LOG_RECEIVED]
         _end(log, flight, _came(log, whole, log.now[whole], into, (row, repeated, log.end)), here)
         return flight
 
@@ -245,8 +247,8 @@ def _came(
     """Which of ``rows``, of packets that came to port ``into`` at ``when``, is the one of row ``sent``, -1: none. (Of ``sent``: its row, those of the same packet
     sent again, and the times that count.) It comes after cable and switch; where the switch had another latency then, before one that was sent again could."""
     row, repeated, times = sent
-    delay = int(log.net_port[log.port[row], t.DELAY])
-    latency = int(log.net_port[into, t.LATENCY]) if log.net_port[into, t.KIND] != t.END_PORT else 0
+    delay = int(log.net_port["delay_ps"][log.port[row]])
+    latency = int(log.net_port["latency_ps"][into]) if log.net_port["kind"][into] != constants.END_PORT else 0
     at = int(times[row]) + delay
     found = rows[when == at + latency]
     if not len(found):
@@ -256,7 +258,7 @@ def _came(
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
     """What became of a packet after its last hop: row ``whole`` (-1: none) where it was received, or one of ``rows`` where it was lost."""
-    lost = rows[(log.kind[rows] == t.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
+    lost = rows[(log.kind[rows] == constants.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if whole >= 0:
         flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))
     elif len(lost):

@@ -9,24 +9,8 @@ that depends on the packet, so that they spread.
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.constants import BOUND_SLOTS
 from softib.sim.packet.kernels.links import has_credit
-from softib.sim.packet.tables import (
-    AGEING,
-    BOUND_FLOW,
-    BOUND_PS,
-    BOUND_SLOTS,
-    DLID,
-    FREE,
-    FS,
-    LEVEL,
-    OCTETS,
-    OPT_VLS,
-    PEER,
-    PSN,
-    QP,
-    QUEUED,
-    SERVICE,
-)  # fmt: skip
 
 BOUNDED, FREE_STATE, STATIC = 0, 1, 2
 STATE_SHIFT, GROUP_MASK = 14, 0x0FFF
@@ -40,10 +24,10 @@ NO_CREDIT = 1 << 30
 @inner
 def backlog(n, s, port, row, octets, now):
     """Octets that are ahead of a packet at ``port``: queued, and on the wire."""
-    ahead = s.vl[row, QUEUED] * BLOCK
-    busy = s.port[port, FREE] - now
+    ahead = s.vl[row].queued * BLOCK
+    busy = s.port[port].free_at - now
     if busy > 0:
-        ahead += busy * 1000 // n.port[port, FS]
+        ahead += busy * 1000 // n.port[port].fs
     if not has_credit(s, row, octets):
         ahead += NO_CREDIT
     return ahead
@@ -52,15 +36,15 @@ def backlog(n, s, port, row, octets, now):
 @inner
 def least(n, s, k, base, group, vl, now):
     """The portnum of ``group`` with the least backlog, -1 where none of its links is up."""
-    octets, vls = np.int64(s.packet[k, OCTETS]), n.opt[OPT_VLS]
-    begin = (np.int64(s.packet[k, QP]) * 7919 + s.packet[k, PSN]) & 0xFF
+    octets, vls = np.int64(s.packet[k].octets), n.opt.vls
+    begin = (np.int64(s.packet[k].stream) * 7919 + s.packet[k].psn) & 0xFF
     best, best_ahead = np.int64(-1), np.int64(0)
     for i in range(256):
         num = (begin + i) & 0xFF
         if not group[num >> 6] >> np.uint64(num & 63) & np.uint64(1):
             continue
         port = base + num
-        if n.port[port, PEER] < 0:
+        if n.port[port].peer < 0:
             continue
         ahead = backlog(n, s, port, port * vls + vl, octets, now)
         if best < 0 or ahead < best_ahead:
@@ -74,8 +58,8 @@ def least(n, s, k, base, group, vl, now):
 def choose(n, s, k, switch, base, static, vl, now):
     """The portnum that packet ``k`` leaves ``switch`` by; ``static`` is that of its forwarding table, ``vl`` the packet's."""
     num = wanted(n, s, k, switch, base, static, vl, now)
-    if n.port[base + num, PEER] < 0 and n.ar_on[switch] >> REPAIR & 1:  # local repair: another of the group
-        group = np.int64(n.ar_lft[switch, s.packet[k, DLID]]) & GROUP_MASK
+    if n.port[base + num].peer < 0 and n.ar_on[switch] >> REPAIR & 1:  # local repair: another of the group
+        group = np.int64(n.ar_lft[switch, s.packet[k].dlid]) & GROUP_MASK
         other = least(n, s, k, base, n.ar_group[switch, group], vl, now) if group else np.int64(-1)
         return other if other >= 0 else num
     return num
@@ -84,26 +68,24 @@ def choose(n, s, k, switch, base, static, vl, now):
 @inner
 def wanted(n, s, k, switch, base, static, vl, now):
     """The portnum that packet ``k`` would leave by if all links were up."""
-    entry = np.int64(n.ar_lft[switch, s.packet[k, DLID]])
+    entry = np.int64(n.ar_lft[switch, s.packet[k].dlid])
     state, group = entry >> STATE_SHIFT, entry & GROUP_MASK
     if group == 0 or state == STATIC or state > STATIC:
         return static
     enabled = n.ar_on[switch]
-    if not enabled >> s.packet[k, LEVEL] & 1 or enabled >> (16 + s.qp[s.packet[k, QP] >> 1, SERVICE]) & 1:
+    if not enabled >> s.packet[k].sl & 1 or enabled >> (16 + s.qp[s.packet[k].stream >> 1].service) & 1:
         return static
     if state == FREE_STATE:
         num = least(n, s, k, base, n.ar_group[switch, group], vl, now)
         return num if num >= 0 else static
-    flow = np.int64(s.packet[k, QP])
+    flow = np.int64(s.packet[k].stream)
     slot = s.bound[switch, (flow * 2654435761 >> 8) & (BOUND_SLOTS - 1)]
-    if slot[BOUND_FLOW] >> 8 == flow + 1 and (
-        n.ageing[switch, AGEING] == 0 or now - slot[BOUND_PS] < n.ageing[switch, AGEING]
-    ):
-        num = slot[BOUND_FLOW] & 0xFF
+    if slot.flow >> 8 == flow + 1 and (n.ageing[switch] == 0 or now - slot.sent_at < n.ageing[switch]):
+        num = slot.flow & 0xFF
     else:
         num = least(n, s, k, base, n.ar_group[switch, group], vl, now)
         if num < 0:
             return static
-    slot[BOUND_FLOW] = (flow + 1) << 8 | num
-    slot[BOUND_PS] = now
+    slot.flow = (flow + 1) << 8 | num
+    slot.sent_at = now
     return num

@@ -7,21 +7,20 @@ A message of a node that waits for others carries the sum of their values, each 
 """
 
 from softib.jit import inner
-from softib.sim.packet.tables import AGGREGATES, M_QP, M_VALUE, REDUCE_FS, REDUCE_PS, RX_FREE, SRC
 
 
 @inner
 def is_node(n, port):
     """Is ``port`` that of an aggregation node which takes part?"""
-    return n.opt[AGGREGATES] != 0 and n.rare[port, REDUCE_PS] > 0
+    return n.opt.aggregates != 0 and n.rare[port].reduce_ps > 0
 
 
 @inner
 def reduced_at(n, s, port, octets, now):
     """When the node of ``port`` has reduced a packet that came in now; the buffer is free then."""
-    begins = max(now, s.port[port, RX_FREE])
-    s.port[port, RX_FREE] = begins + (octets * n.rare[port, REDUCE_FS] + 500) // 1000
-    return s.port[port, RX_FREE]
+    begins = max(now, s.port[port].rx_free)
+    s.port[port].rx_free = begins + (octets * n.rare[port].reduce_fs + 500) // 1000
+    return s.port[port].rx_free
 
 
 @inner
@@ -30,5 +29,5 @@ def add_up(n, s, m):
     of its own.)"""
     for i in range(s.arrival[m], s.arrival[m + 1]):
         d = s.after_arrival[i]
-        if is_node(n, s.qp[s.message[d, M_QP], SRC]):
-            s.message[d, M_VALUE] += s.message[m, M_VALUE]
+        if is_node(n, s.qp[s.message[d].qp].src):
+            s.message[d].value += s.message[m].value

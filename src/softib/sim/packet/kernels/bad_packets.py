@@ -9,40 +9,30 @@ not begun discards it. Either way it held its buffer, and the credits come back 
 """
 
 from softib.jit import inner
+from softib.sim.packet.constants import BAD, RCV_ERRORS
 from softib.sim.packet.kernels.discards import corrupted, drop
-from softib.sim.packet.tables import (
-    BAD,
-    FLAGS,
-    IN,
-    OCTETS,
-    RCV_ERRORS,
-    RCV_OCTETS,
-    RCV_PACKETS,
-    REMOTE_ERRORS,
-    TAIL,
-)  # fmt: skip
 
 
 @inner
 def check(n, s, port, k, now):
     """Packet ``k`` came in by ``port``, its cable's end: count it if it is marked as bad, or damaged here."""
-    if s.packet[k, FLAGS] & BAD:
-        s.rare_count[port, REMOTE_ERRORS] += 1
-    elif corrupted(n, s, port, s.packet[k, OCTETS], now):
-        s.packet[k, FLAGS] |= BAD
-        s.count[port, RCV_ERRORS] += 1
+    if s.packet[k].marks & BAD:
+        s.rare_count[port].remote_errors += 1
+    elif corrupted(n, s, port, s.packet[k].octets, now):
+        s.packet[k].marks |= BAD
+        s.port[port].rcv_errors += 1
 
 
 @inner
 def known_bad(s, k, now):
     """Has packet ``k``, which waits in a switch, come in whole and been found bad?"""
-    return s.packet[k, FLAGS] & BAD != 0 and s.when[k, TAIL] <= now
+    return s.packet[k].marks & BAD != 0 and s.packet[k].tail <= now
 
 
 @inner
 def refuse(n, s, port, k, now):
     """Packet ``k`` is whole at end port ``port`` and bad: its buffer is free. Returns -1."""
-    if s.packet[k, IN] == port:  # port 0 of a switch: the port that it came in by has counted it
-        s.count[port, RCV_OCTETS] += s.packet[k, OCTETS]
-        s.count[port, RCV_PACKETS] += 1
+    if s.packet[k].came_in == port:  # port 0 of a switch: the port that it came in by has counted it
+        s.port[port].rcv_octets += s.packet[k].octets
+        s.port[port].rcv_packets += 1
     return drop(n, s, k, port, RCV_ERRORS, now)

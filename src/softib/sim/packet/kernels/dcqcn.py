@@ -12,50 +12,9 @@ A flow is a stream: a queue pair's requests, or its responses to READs, whose ra
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.ethernet_tables import (
-    ALPHA,
-    ALPHA_AT,
-    ALPHA_PS,
-    BYTE_COUNTER,
-    BYTE_STEPS,
-    BYTES,
-    CNP_PS,
-    CNP_SENT,
-    CNPS,
-    FAST_RECOVERY,
-    GAIN,
-    LIMITED,
-    LINE_KBPS,
-    MILLION,
-    RATE_AI,
-    RATE_AT,
-    RATE_HAI,
-    RATE_MIN,
-    RATE_NOW,
-    RATE_PS,
-    RATE_TARGET,
-    TIME_STEPS,
-)
+from softib.sim.packet.constants import CNP, MILLION
 from softib.sim.packet.kernels.control import control
-from softib.sim.packet.tables import (
-    BACK_LID,
-    BACK_PS_PACKET,
-    BACK_VL,
-    CNP,
-    DST,
-    FIRST_MESSAGE,
-    LAST_CONTROL,
-    M_LID,
-    NOW,
-    OCTETS,
-    OPT_VLS,
-    OUT_VL,
-    PS_PACKET,
-    QP,
-    RCV_BECN,
-    RCV_FECN,
-    SRC,
-)
+from softib.sim.packet.kernels.pacing import static_rate
 
 CNP_OCTETS = 78
 """Ethernet 14 and FCS 4, IPv4 20, UDP 8, BTH 12, 16 reserved, ICRC 4 (IBA annex A17.9.3)."""
@@ -66,93 +25,99 @@ PS_KBPS = 8_000_000_000
 @inner
 def notification_point(n, s, port, k):
     """A marked packet arrived at ``port``. Returns the port to look at, -1 where no CNP is due."""
-    s.count[port, RCV_FECN] += 1
-    stream, now = np.int64(s.packet[k, QP]), s.reg[NOW]
+    s.port[port].rcv_fecn += 1
+    stream, now = np.int64(s.packet[k].stream), s.reg.now
     q = stream >> 1
-    last = s.connection[stream, CNP_SENT]
-    if last and now + 1 - last < n.ethernet[CNP_PS]:
+    last = s.dcqcn[stream].cnp_sent
+    if last and now + 1 - last < n.ethernet.cnp_ps:
         return np.int64(-1)
-    s.connection[stream, CNP_SENT] = now + 1
+    s.dcqcn[stream].cnp_sent = now + 1
     if stream & 1:  # a response: its sender is the destination of the requests
-        lid, vl = s.message[s.order[s.qp[q, FIRST_MESSAGE]], M_LID], s.qp[q, OUT_VL]
+        lid, vl = s.message[s.order[s.qp[q].first_message]].lid, s.qp[q].out_vl
     else:
-        lid, vl = s.qp[q, BACK_LID], s.qp[q, BACK_VL]
+        lid, vl = s.qp[q].back_lid, s.qp[q].back_vl
     control(n, s, port, stream, CNP, np.int64(0), lid, vl)
-    s.packet[s.more[port * n.opt[OPT_VLS] + vl, LAST_CONTROL], OCTETS] = CNP_OCTETS
+    s.packet[s.vl_more[port * n.opt.vls + vl].last_control].octets = CNP_OCTETS
     return port
 
 
 @inner
 def increase(n, s, stream, line):
     """A step of timer or byte counter: the rate rises."""
-    c = s.connection[stream]
-    most, least = max(c[TIME_STEPS], c[BYTE_STEPS]), min(c[TIME_STEPS], c[BYTE_STEPS])
-    if least > n.ethernet[FAST_RECOVERY]:
-        c[RATE_TARGET] = min(c[RATE_TARGET] + n.ethernet[RATE_HAI], line)
-    elif most >= n.ethernet[FAST_RECOVERY]:
-        c[RATE_TARGET] = min(c[RATE_TARGET] + n.ethernet[RATE_AI], line)
-    c[RATE_NOW] = (c[RATE_NOW] + c[RATE_TARGET] + 1) >> 1
-    if c[RATE_NOW] >= line:
-        c[LIMITED] = 0
+    c = s.dcqcn[stream]
+    most, least = max(c.time_steps, c.byte_steps), min(c.time_steps, c.byte_steps)
+    if least > n.ethernet.fast_recovery:
+        c.rate_target = min(c.rate_target + n.ethernet.rate_hai, line)
+    elif most >= n.ethernet.fast_recovery:
+        c.rate_target = min(c.rate_target + n.ethernet.rate_ai, line)
+    c.rate_now = (c.rate_now + c.rate_target + 1) >> 1
+    if c.rate_now >= line:
+        c.limited = 0
 
 
 @inner
 def catch_up(n, s, stream, line, now):
     """What timers did to ``stream`` until ``now``."""
-    c = s.connection[stream]
-    while c[ALPHA] > 0 and c[ALPHA_AT] <= now:
-        c[ALPHA] -= (c[ALPHA] * n.ethernet[GAIN] + MILLION - 1) // MILLION
-        c[ALPHA_AT] += n.ethernet[ALPHA_PS]
-    while c[LIMITED] and c[RATE_AT] <= now:
-        c[TIME_STEPS] += 1
-        c[RATE_AT] += n.ethernet[RATE_PS]
+    c = s.dcqcn[stream]
+    while c.alpha > 0 and c.alpha_at <= now:
+        c.alpha -= (c.alpha * n.ethernet.gain + MILLION - 1) // MILLION
+        c.alpha_at += n.ethernet.alpha_ps
+    while c.limited and c.rate_at <= now:
+        c.time_steps += 1
+        c.rate_at += n.ethernet.rate_ps
         increase(n, s, stream, line)
 
 
 @inner
 def reaction_point(n, s, port, stream, now):
     """A CNP arrived at ``port`` for the flow ``stream``: the rate falls."""
-    s.count[port, RCV_BECN] += 1
-    c, line = s.connection[stream], n.buffer[port, LINE_KBPS]
-    c[CNPS] += 1
-    if c[CNPS] == 1:
-        c[ALPHA] = MILLION
-        c[RATE_NOW] = line
+    s.port[port].rcv_becn += 1
+    c, line = s.dcqcn[stream], n.buffer[port].line_kbps
+    c.cnps += 1
+    if c.cnps == 1:
+        c.alpha = MILLION
+        c.rate_now = line
     else:
         catch_up(n, s, stream, line, now)
-    if not c[LIMITED]:
-        c[RATE_NOW] = line
-    c[LIMITED] = 1
-    c[RATE_TARGET] = c[RATE_NOW]
-    c[RATE_NOW] = max(c[RATE_NOW] - c[RATE_NOW] * c[ALPHA] // (2 * MILLION), n.ethernet[RATE_MIN])
-    c[ALPHA] += (MILLION - c[ALPHA]) * n.ethernet[GAIN] // MILLION
-    c[ALPHA_AT] = now + n.ethernet[ALPHA_PS]
-    c[RATE_AT] = now + n.ethernet[RATE_PS]
-    c[BYTES] = 0
-    c[BYTE_STEPS] = 0
-    c[TIME_STEPS] = 0
+    if not c.limited:
+        c.rate_now = line
+    c.limited = 1
+    c.rate_target = c.rate_now
+    c.rate_now = max(c.rate_now - c.rate_now * c.alpha // (2 * MILLION), n.ethernet.rate_min)
+    c.alpha += (MILLION - c.alpha) * n.ethernet.gain // MILLION
+    c.alpha_at = now + n.ethernet.alpha_ps
+    c.rate_at = now + n.ethernet.rate_ps
+    c.octets = 0
+    c.byte_steps = 0
+    c.time_steps = 0
+
+
+@inner
+def sender_of(s, stream):
+    """The port that sends ``stream``."""
+    return s.qp[stream >> 1].dst if stream & 1 else s.qp[stream >> 1].src
 
 
 @inner
 def limited_until(n, s, stream, start, end):
     """When ``stream`` may send again after a packet that was on the wire from ``start`` to ``end``; 0 where DCQCN does not limit it."""
-    c = s.connection[stream]
-    if not c[LIMITED]:
+    c = s.dcqcn[stream]
+    if not c.limited:
         return np.int64(0)
-    line = n.buffer[s.qp[stream >> 1, DST if stream & 1 else SRC], LINE_KBPS]
+    line = n.buffer[sender_of(s, stream)].line_kbps
     catch_up(n, s, stream, line, start)
     octets = (end - start) * line // PS_KBPS
-    c[BYTES] += octets
-    if c[LIMITED] and c[BYTES] >= n.ethernet[BYTE_COUNTER]:
-        c[BYTES] -= n.ethernet[BYTE_COUNTER]
-        c[BYTE_STEPS] += 1
+    c.octets += octets
+    if c.limited and c.octets >= n.ethernet.byte_counter:
+        c.octets -= n.ethernet.byte_counter
+        c.byte_steps += 1
         increase(n, s, stream, line)
-    return start + octets * PS_KBPS // c[RATE_NOW] if c[LIMITED] else np.int64(0)
+    return start + octets * PS_KBPS // c.rate_now if c.limited else np.int64(0)
 
 
 @inner
 def rate_limit(n, s, stream, start, end):
     """When ``stream`` may send again, 0 where nothing slows it: its static rate, and DCQCN's."""
-    gap = s.qp[stream >> 1, BACK_PS_PACKET if stream & 1 else PS_PACKET]
+    gap = static_rate(s, stream)
     t = start + (end - start) * gap // 1000 if gap else np.int64(0)
     return max(t, limited_until(n, s, stream, start, end))

@@ -15,12 +15,6 @@ from softib.iba.mad_offsets import (
     STATUS_AT,
 )
 from softib.jit import inner
-from softib.sim.packet.tables import (
-    BASE,
-    NUM,
-    PORTS,
-    SWITCH,
-)  # fmt: skip
 
 SUBN_DR = int(MgmtClass.SUBN_DR)
 DIRECTION = DR_DIRECTION >> 8
@@ -63,14 +57,14 @@ def next_hop(n, m, came_in):
         if not permissive(m, DR_SLID_AT) or not permissive(m, DR_DLID_AT) or at > hops:
             return np.int64(-2)
         if at:
-            m[RETURN_PATH_AT + at] = n.port[came_in, NUM]
+            m[RETURN_PATH_AT + at] = n.port[came_in].num
         m[HOP_POINTER_AT] = at + 1
         if at == hops:
             return np.int64(-1)
         num = np.int64(m[INITIAL_PATH_AT + at + 1])
-    if n.port[came_in, SWITCH] < 0 or num < 1 or num >= n.port[came_in, PORTS]:
+    if n.port[came_in].switch < 0 or num < 1 or num >= n.port[came_in].ports:
         return np.int64(-2)
-    return np.int64(n.port[came_in, BASE]) + num
+    return np.int64(n.port[came_in].port_0) + num
 
 
 @inner
@@ -86,8 +80,8 @@ def first_hop(n, m, port):
         num = np.int64(m[INITIAL_PATH_AT + 1])
     if hops == 0:
         return np.int64(-1)
-    if n.port[port, SWITCH] < 0:
-        return np.int64(port) if num == n.port[port, NUM] else np.int64(-2)
-    if num < 1 or num >= n.port[port, PORTS]:
+    if n.port[port].switch < 0:
+        return np.int64(port) if num == n.port[port].num else np.int64(-2)
+    if num < 1 or num >= n.port[port].ports:
         return np.int64(-2)
-    return np.int64(n.port[port, BASE]) + num
+    return np.int64(n.port[port].port_0) + num

@@ -8,9 +8,8 @@ drawn is a hash of packet, port and time, so it does not depend on the order of 
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.ethernet_tables import ECN, ECN_MARKED, EGRESS, K_MAX, K_MIN, MILLION, P_MAX, SEED
+from softib.sim.packet.constants import DATA, FECN, MILLION, READ_RESPONSE
 from softib.sim.packet.kernels.rng import mixed
-from softib.sim.packet.tables import DATA, FECN, FLAGS, PSN, QP, READ_RESPONSE, WHAT
 
 
 @inner
@@ -18,7 +17,7 @@ def drawn(n, s, k, out, now):
     """A number below a million."""
     z = mixed(np.uint64(now) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(out + 1))
     z = mixed(
-        z ^ np.uint64(s.packet[k, QP]) << np.uint64(32) ^ np.uint64(s.packet[k, PSN]) ^ np.uint64(n.ethernet[SEED])
+        z ^ np.uint64(s.packet[k].stream) << np.uint64(32) ^ np.uint64(s.packet[k].psn) ^ np.uint64(n.ethernet.seed)
     )
     return np.int64(z >> np.uint64(33)) % MILLION
 
@@ -26,14 +25,14 @@ def drawn(n, s, k, out, now):
 @inner
 def mark_ecn(n, s, k, out, row, now):
     """Packet ``k`` was queued at port VL ``row`` of ``out``: is its CE codepoint set?"""
-    queued, least = s.queue[row, EGRESS], n.buffer[out, K_MIN]
-    if not n.ethernet[ECN] or queued <= least:
+    queued, least = s.queue[row].egress, n.buffer[out].k_min
+    if not n.ethernet.ecn or queued <= least:
         return
-    what = s.packet[k, WHAT]
+    what = s.packet[k].kind
     if what != DATA and what != READ_RESPONSE:  # acknowledgements and CNPs are not ECN-capable
         return
-    span = n.buffer[out, K_MAX] - least
-    if queued < least + span and drawn(n, s, k, out, now) >= n.ethernet[P_MAX] * (queued - least) // span:
+    span = n.buffer[out].k_max - least
+    if queued < least + span and drawn(n, s, k, out, now) >= n.ethernet.p_max * (queued - least) // span:
         return
-    s.packet[k, FLAGS] |= FECN
-    s.queue[row, ECN_MARKED] += 1
+    s.packet[k].marks |= FECN
+    s.queue[row].ecn_marked += 1

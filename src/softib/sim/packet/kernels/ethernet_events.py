@@ -4,7 +4,7 @@
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.ethernet_tables import PAUSE_FRAME
+from softib.sim.packet.constants import PAUSE_FRAME
 from softib.sim.packet.kernels.pfc import drained, pause_frame, refresh
 
 

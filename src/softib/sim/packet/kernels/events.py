@@ -8,29 +8,9 @@ depend on who put them there first. Timeouts wait apart: a network in which noth
 import numpy as np
 
 from softib.jit import inner, prefetch
+from softib.sim.packet.constants import BUCKETS, EVENTS_A_BLOCK, NEVER
 from softib.sim.packet.kernels.ahead import CROWDED, fetch_first
 from softib.sim.packet.kernels.sorting import sort_due
-from softib.sim.packet.tables import (
-    BUCKETS,
-    CURRENT,
-    DUE_AT,
-    DUE_N,
-    E_COUNT,
-    E_FIRST,
-    E_MANY,
-    E_NEXT,
-    FIRST_SCOUT,
-    FREE_EVENT,
-    HEAP_N,
-    LATER_N,
-    NEVER,
-    NEXT_BLOCK,
-    PENDING,
-    SECOND_SCOUT,
-    SPARE_EVENTS,
-    TIMER_N,
-    WIDTH,
-)  # fmt: skip
 
 MASK = BUCKETS - 1
 BITMAPS = BUCKETS // 64
@@ -51,39 +31,40 @@ def heap_push(h, n, t, what):
     i = n
     while i > 0:
         up = (i - 1) >> 1
-        if h[up, 0] < t or (h[up, 0] == t and h[up, 1] <= what):
+        if h[up].time < t or (h[up].time == t and h[up].what <= what):
             break
-        h[i, 0] = h[up, 0]
-        h[i, 1] = h[up, 1]
+        h[i].time = h[up].time
+        h[i].what = h[up].what
         i = up
-    h[i, 0] = t
-    h[i, 1] = what
+    h[i].time = t
+    h[i].what = what
 
 
 @inner
 def heap_pop(h, n):
     """Take the first of ``n`` entries away; it is in ``h[n - 1]`` then."""
-    first_t, first_what = h[0, 0], h[0, 1]
+    first_t, first_what = h[0].time, h[0].what
     last = n - 1
-    t, what = h[last, 0], h[last, 1]
+    t, what = h[last].time, h[last].what
     i = 0
     while True:
         child = 2 * i + 1
         if child >= last:
             break
         if child + 1 < last and (
-            h[child + 1, 0] < h[child, 0] or (h[child + 1, 0] == h[child, 0] and h[child + 1, 1] < h[child, 1])
+            h[child + 1].time < h[child].time
+            or (h[child + 1].time == h[child].time and h[child + 1].what < h[child].what)
         ):
             child += 1
-        if t < h[child, 0] or (t == h[child, 0] and what <= h[child, 1]):
+        if t < h[child].time or (t == h[child].time and what <= h[child].what):
             break
-        h[i, 0] = h[child, 0]
-        h[i, 1] = h[child, 1]
+        h[i].time = h[child].time
+        h[i].what = h[child].what
         i = child
-    h[i, 0] = t
-    h[i, 1] = what
-    h[last, 0] = first_t
-    h[last, 1] = first_what
+    h[i].time = t
+    h[i].what = what
+    h[last].time = first_t
+    h[last].what = first_what
 
 
 @inner
@@ -91,43 +72,43 @@ def into_bucket(s, b, t, what):
     """Put an event into bucket ``b`` of the calendar."""
     at = b & MASK
     e = s.bucket[at]
-    many = s.event[e, E_COUNT]
-    if many == E_MANY:
-        block = s.reg[FREE_EVENT]
-        following = s.event[block, E_NEXT]
+    many = s.event[e].count
+    if many == EVENTS_A_BLOCK:
+        block = s.reg.free_event
+        following = s.event[block].next
         prefetch(s.event, following, 0)
-        s.reg[FREE_EVENT] = following
-        s.reg[SPARE_EVENTS] -= 1
-        s.event[block, E_NEXT] = e
+        s.reg.free_event = following
+        s.reg.spare_events -= 1
+        s.event[block].next = e
         s.bucket[at] = block
         e, many = block, many - many
-    s.event[e, E_FIRST + 2 * many] = t
-    s.event[e, E_FIRST + 2 * many + 1] = what
-    s.event[e, E_COUNT] = many + 1
+    s.event[e].time[many] = t
+    s.event[e].what[many] = what
+    s.event[e].count = many + 1
     s.used[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
-    s.reg[PENDING] += 1
+    s.reg.pending += 1
 
 
 @inner
 def push(s, t, what):
     """Let ``what`` happen at ``t``."""
-    b = t >> s.reg[WIDTH]
-    ahead = b - s.reg[CURRENT]
+    b = t >> s.reg.width
+    ahead = b - s.reg.bucket
     if ahead <= 0:
-        heap_push(s.heap, s.reg[HEAP_N], t, what)
-        s.reg[HEAP_N] += 1
+        heap_push(s.heap, s.reg.heap_n, t, what)
+        s.reg.heap_n += 1
     elif ahead < BUCKETS:
         into_bucket(s, b, t, what)
     else:
-        heap_push(s.far, s.reg[LATER_N], t, what)
-        s.reg[LATER_N] += 1
+        heap_push(s.far, s.reg.far_n, t, what)
+        s.reg.far_n += 1
 
 
 @inner
 def push_timer(s, t, what):
     """Let a timeout happen at ``t``."""
-    heap_push(s.timer, s.reg[TIMER_N], t, what)
-    s.reg[TIMER_N] += 1
+    heap_push(s.timer, s.reg.timer_n, t, what)
+    s.reg.timer_n += 1
 
 
 @inner
@@ -160,48 +141,48 @@ def next_used(s, b):
 @inner
 def send_scouts(s, b):
     """Memory is fetched for the two buckets after ``b``, where there are so many events that caches do not hold what they touch."""
-    s.reg[FIRST_SCOUT] = 0
-    s.reg[SECOND_SCOUT] = 0
-    s.reg[NEXT_BLOCK] = 0
-    if s.reg[PENDING] > CROWD:
+    s.reg.first_scout = 0
+    s.reg.second_scout = 0
+    s.reg.next_block = 0
+    if s.reg.pending > CROWD:
         following = next_used(s, b)
-        if s.reg[DUE_N] >= CROWDED:
-            s.reg[NEXT_BLOCK] = s.bucket[following & MASK]
-            prefetch(s.event, s.reg[NEXT_BLOCK], 0)
+        if s.reg.due_n >= CROWDED:
+            s.reg.next_block = s.bucket[following & MASK]
+            prefetch(s.event, s.reg.next_block, 0)
             return
-        s.reg[SECOND_SCOUT] = s.bucket[following & MASK] << 2
-        s.reg[FIRST_SCOUT] = s.bucket[next_used(s, following) & MASK] << 2
+        s.reg.second_scout = s.bucket[following & MASK] << 2
+        s.reg.first_scout = s.bucket[next_used(s, following) & MASK] << 2
 
 
 @inner
 def load(n, s, b):
     """Make ``b`` the current bucket: its events are due, in their order. Those that come to it later go to the heap."""
-    s.reg[CURRENT] = b
-    while s.reg[LATER_N] > 0 and (s.far[0, 0] >> s.reg[WIDTH]) - b < BUCKETS:
-        heap_pop(s.far, s.reg[LATER_N])
-        last = s.reg[LATER_N] - 1
-        s.reg[LATER_N] = last
-        push(s, s.far[last, 0], s.far[last, 1])
+    s.reg.bucket = b
+    while s.reg.far_n > 0 and (s.far[0].time >> s.reg.width) - b < BUCKETS:
+        heap_pop(s.far, s.reg.far_n)
+        last = s.reg.far_n - 1
+        s.reg.far_n = last
+        push(s, s.far[last].time, s.far[last].what)
     at = b & MASK
     e = s.bucket[at]
     s.bucket[at] = 0
     s.used[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
     many = np.int64(0)
     while e:
-        following = s.event[e, E_NEXT]
+        following = s.event[e].next
         prefetch(s.event, following, 0)
-        for i in range(s.event[e, E_COUNT]):
-            s.due[many, 0] = s.event[e, E_FIRST + 2 * i]
-            s.due[many, 1] = s.event[e, E_FIRST + 2 * i + 1]
+        for i in range(s.event[e].count):
+            s.due[many].time = s.event[e].time[i]
+            s.due[many].what = s.event[e].what[i]
             many += 1
-        s.event[e, E_NEXT] = s.reg[FREE_EVENT]
-        s.reg[FREE_EVENT] = e
-        s.reg[SPARE_EVENTS] += 1
+        s.event[e].next = s.reg.free_event
+        s.reg.free_event = e
+        s.reg.spare_events += 1
         e = following
-    s.reg[PENDING] -= many
+    s.reg.pending -= many
     sort_due(s, many)
-    s.reg[DUE_AT] = 0
-    s.reg[DUE_N] = many
+    s.reg.due_at = 0
+    s.reg.due_n = many
     fetch_first(n, s)
     send_scouts(s, b)
 
@@ -209,11 +190,11 @@ def load(n, s, b):
 @inner
 def advance(n, s):
     """Have the next events due; False when there are none (timeouts aside)."""
-    while s.reg[HEAP_N] == 0 and s.reg[DUE_AT] == s.reg[DUE_N]:
-        if s.reg[PENDING] > 0:
-            load(n, s, next_used(s, s.reg[CURRENT]))
-        elif s.reg[LATER_N] > 0:
-            load(n, s, s.far[0, 0] >> s.reg[WIDTH])
+    while s.reg.heap_n == 0 and s.reg.due_at == s.reg.due_n:
+        if s.reg.pending > 0:
+            load(n, s, next_used(s, s.reg.bucket))
+        elif s.reg.far_n > 0:
+            load(n, s, s.far[0].time >> s.reg.width)
         else:
             return False
     return True
@@ -222,14 +203,14 @@ def advance(n, s):
 @inner
 def first_of(s):
     """(where the next event is, its time, what it is): FROM_DUE, FROM_HEAP or FROM_TIMERS; its time is NEVER where there is none."""
-    source, t, what = FROM_TIMERS, np.int64(NEVER), np.int64(s.timer[0, 1])
-    if s.reg[TIMER_N] > 0:
-        t = s.timer[0, 0]
-    if s.reg[HEAP_N] > 0 and (s.heap[0, 0] < t or (s.heap[0, 0] == t and s.heap[0, 1] <= what)):
-        source, t, what = FROM_HEAP, s.heap[0, 0], s.heap[0, 1]
-    at = s.reg[DUE_AT]
-    if at < s.reg[DUE_N] and (s.due[at, 0] < t or (s.due[at, 0] == t and s.due[at, 1] <= what)):
-        source, t, what = FROM_DUE, s.due[at, 0], s.due[at, 1]
+    source, t, what = FROM_TIMERS, np.int64(NEVER), np.int64(s.timer[0].what)
+    if s.reg.timer_n > 0:
+        t = s.timer[0].time
+    if s.reg.heap_n > 0 and (s.heap[0].time < t or (s.heap[0].time == t and s.heap[0].what <= what)):
+        source, t, what = FROM_HEAP, s.heap[0].time, s.heap[0].what
+    at = s.reg.due_at
+    if at < s.reg.due_n and (s.due[at].time < t or (s.due[at].time == t and s.due[at].what <= what)):
+        source, t, what = FROM_DUE, s.due[at].time, s.due[at].what
     return source, t, what
 
 
@@ -237,10 +218,10 @@ def first_of(s):
 def take_first_of(s, source):
     """Take the next event away, which is in ``source``."""
     if source == FROM_DUE:
-        s.reg[DUE_AT] += 1
+        s.reg.due_at += 1
     elif source == FROM_HEAP:
-        heap_pop(s.heap, s.reg[HEAP_N])
-        s.reg[HEAP_N] -= 1
+        heap_pop(s.heap, s.reg.heap_n)
+        s.reg.heap_n -= 1
     else:
-        heap_pop(s.timer, s.reg[TIMER_N])
-        s.reg[TIMER_N] -= 1
+        heap_pop(s.timer, s.reg.timer_n)
+        s.reg.timer_n -= 1

@@ -4,7 +4,6 @@
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.tables import BASE, PORTS, SWITCH
 
 NO_ROUTE = 255
 
@@ -14,7 +13,7 @@ def by_table(n, came_in, dlid):
     """The port that the forwarding table of ``came_in``'s switch has for ``dlid`` (its port 0: the switch itself), -1 for none."""
     if dlid >= n.lft.shape[1]:
         return np.int64(-1)
-    num = np.int64(n.lft[n.port[came_in, SWITCH], dlid])
-    if num == NO_ROUTE or num >= n.port[came_in, PORTS]:
+    num = np.int64(n.lft[n.port[came_in].switch, dlid])
+    if num == NO_ROUTE or num >= n.port[came_in].ports:
         return np.int64(-1)
-    return np.int64(n.port[came_in, BASE]) + num
+    return np.int64(n.port[came_in].port_0) + num

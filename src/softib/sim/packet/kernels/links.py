@@ -9,59 +9,19 @@ before the next packet of that direction.
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.constants import (
+    BLOCK,
+    DATA,
+    LOOK,
+    MULTICAST_LID,
+    READ_RESPONSE,
+    STARVED,
+    WINDOW,
+    WRAP,
+)
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.packet_log import log_sent
 from softib.sim.packet.kernels.sl_counters import count_sent
-from softib.sim.packet.tables import (
-    ARMED,
-    BLOCK,
-    BY_SL,
-    C_BLOCKS,
-    C_NEXT,
-    C_TIME,
-    CREDITS,
-    DATA,
-    DEBT,
-    DELAY,
-    DLID,
-    DRAINED,
-    FCCL,
-    FCP,
-    FCTBS,
-    FIRST_AT,
-    FIRST_BLOCKS,
-    FREE,
-    FREE_CREDIT,
-    FS,
-    GAP,
-    HOPS,
-    LAST_CREDIT,
-    LOOK,
-    MC_XMIT,
-    MG_SLOW,
-    MULTICAST,
-    MULTICAST_LID,
-    NOW,
-    OCTETS,
-    OPT_VLS,
-    PEER,
-    READ_RESPONSE,
-    SECOND_AT,
-    SECOND_BLOCKS,
-    SMALLEST,
-    SPARE_CREDITS,
-    STARVED,
-    TAIL,
-    TICK,
-    WAIT_TICKS,
-    WAITING,
-    WAITS,
-    WHAT,
-    WINDOW,
-    WRAP,
-    XMIT_OCTETS,
-    XMIT_PACKETS,
-)  # fmt: skip
 
 
 @inner
@@ -73,115 +33,115 @@ def blocks_of(octets):
 @inner
 def wire_ps(n, port, octets):
     """Picoseconds that ``octets`` take on the link of ``port``."""
-    return (octets * n.port[port, FS] + 500) // 1000
+    return (octets * n.port[port].fs + 500) // 1000
 
 
 @inner
 def arm(s, port, t):
     """Let ``port`` look at ``t`` what it can send, unless it does so earlier."""
-    armed = s.port[port, ARMED]
+    armed = s.port[port].armed
     if armed == 0 or t + 1 < armed:
-        s.port[port, ARMED] = t + 1
+        s.port[port].armed = t + 1
         push(s, t, word(port, LOOK, 0))
 
 
 @inner
 def has_credit(s, row, octets):
     """May a packet of ``octets`` be sent on port VL ``row``? (FCCL - FCTBS, IBA chapter 7)"""
-    return (s.vl[row, FCCL] - s.vl[row, FCTBS] - blocks_of(octets)) & WRAP <= WINDOW
+    return (s.vl[row].fccl - s.vl[row].fctbs - blocks_of(octets)) & WRAP <= WINDOW
 
 
 @inner
 def take_credits(s, row, now):
     """Take what flow-control packets brought to port VL ``row`` until ``now``."""
-    while s.vl[row, FIRST_BLOCKS] and s.vl_time[row, FIRST_AT] <= now:
-        s.vl[row, FCCL] = (s.vl[row, FCCL] + s.vl[row, FIRST_BLOCKS]) & WRAP
-        s.vl[row, FIRST_BLOCKS] = s.vl[row, SECOND_BLOCKS]
-        s.vl_time[row, FIRST_AT] = s.vl_time[row, SECOND_AT]
-        s.vl[row, SECOND_BLOCKS] = 0
-        c = np.int64(s.vl[row, CREDITS])
+    while s.vl[row].first_blocks and s.vl[row].first_at <= now:
+        s.vl[row].fccl = (s.vl[row].fccl + s.vl[row].first_blocks) & WRAP
+        s.vl[row].first_blocks = s.vl[row].second_blocks
+        s.vl[row].first_at = s.vl[row].second_at
+        s.vl[row].second_blocks = 0
+        c = np.int64(s.vl[row].credits)
         if c:
-            s.vl[row, SECOND_BLOCKS] = s.credit[c, C_BLOCKS]
-            s.vl_time[row, SECOND_AT] = s.credit[c, C_TIME]
+            s.vl[row].second_blocks = s.credit[c].blocks
+            s.vl[row].second_at = s.credit[c].time
             forget_credit(s, row, c)
 
 
 @inner
 def forget_credit(s, row, c):
     """Credit ``c``, the first of the list of port VL ``row``, is one no more."""
-    following = s.credit[c, C_NEXT]
-    s.credit[c, C_NEXT] = s.reg[FREE_CREDIT]
-    s.reg[FREE_CREDIT] = c
-    s.reg[SPARE_CREDITS] += 1
-    s.vl[row, CREDITS] = following
+    following = s.credit[c].next
+    s.credit[c].next = s.reg.free_credit
+    s.reg.free_credit = c
+    s.reg.spare_credits += 1
+    s.vl[row].credits = following
     if following == 0:
-        s.vl[row, LAST_CREDIT] = 0
+        s.vl[row].last_credit = 0
 
 
 @inner
 def starve(s, port, row):
     """Port VL ``row`` of ``port`` waits for credits: it looks again when the next ones arrive."""
-    s.vl[row, WAITS] |= STARVED
-    if s.vl[row, FIRST_BLOCKS]:
-        arm(s, port, s.vl_time[row, FIRST_AT])
+    s.vl[row].waits |= STARVED
+    if s.vl[row].first_blocks:
+        arm(s, port, s.vl[row].first_at)
 
 
 @inner
 def grant(n, s, port, vl, octets, t):
     """At ``t`` a packet has left the receive buffer of ``port``: a flow-control packet tells the sender."""
-    sender = n.port[port, PEER]
+    sender = n.port[port].peer
     if sender < 0:  # the link went down meanwhile: credits begin anew when it is up
         return
-    if n.management[MG_SLOW]:
+    if n.management.slow:
         t = drained(n, s, port, octets, t)
-    row = sender * n.opt[OPT_VLS] + vl
-    t += n.port[port, DELAY] + wire_ps(n, port, n.opt[FCP])
+    row = sender * n.opt.vls + vl
+    t += n.port[port].delay_ps + wire_ps(n, port, n.opt.fcp)
     credited(s, sender, row, blocks_of(octets), t)
-    s.ready[port, DEBT] += n.opt[FCP]
+    s.port[port].debt += n.opt.fcp
 
 
 @inner
 def credited(s, sender, row, blocks, t):
     """At ``t`` port VL ``row`` of ``sender`` has ``blocks`` more to send; if it waits for them it looks then."""
-    if s.vl[row, FIRST_BLOCKS] and s.vl_time[row, FIRST_AT] <= t:
+    if s.vl[row].first_blocks and s.vl[row].first_at <= t:
         after_first(s, row, blocks, t)
         return
-    if s.vl[row, FIRST_BLOCKS]:
-        after_first(s, row, np.int64(s.vl[row, FIRST_BLOCKS]), np.int64(s.vl_time[row, FIRST_AT]))
-    s.vl[row, FIRST_BLOCKS] = blocks
-    s.vl_time[row, FIRST_AT] = t
-    if s.vl[row, WAITS] & STARVED:
+    if s.vl[row].first_blocks:
+        after_first(s, row, np.int64(s.vl[row].first_blocks), np.int64(s.vl[row].first_at))
+    s.vl[row].first_blocks = blocks
+    s.vl[row].first_at = t
+    if s.vl[row].waits & STARVED:
         arm(s, sender, t)
 
 
 @inner
 def after_first(s, row, blocks, t):
     """Put a credit that does not come first to port VL ``row`` where its time is."""
-    if s.vl[row, SECOND_BLOCKS]:
-        if s.vl_time[row, SECOND_AT] <= t:
+    if s.vl[row].second_blocks:
+        if s.vl[row].second_at <= t:
             into_list(s, row, blocks, t)
             return
-        into_list(s, row, np.int64(s.vl[row, SECOND_BLOCKS]), np.int64(s.vl_time[row, SECOND_AT]))
-    s.vl[row, SECOND_BLOCKS] = blocks
-    s.vl_time[row, SECOND_AT] = t
+        into_list(s, row, np.int64(s.vl[row].second_blocks), np.int64(s.vl[row].second_at))
+    s.vl[row].second_blocks = blocks
+    s.vl[row].second_at = t
 
 
 @inner
 def into_list(s, row, blocks, t):
     """Put a credit that comes after two others into the list of port VL ``row``."""
-    c = np.int64(s.reg[FREE_CREDIT])
-    s.reg[FREE_CREDIT] = s.credit[c, C_NEXT]
-    s.reg[SPARE_CREDITS] -= 1
-    s.credit[c, C_TIME] = t
-    s.credit[c, C_BLOCKS] = blocks
-    s.credit[c, C_NEXT] = 0
-    last = np.int64(s.vl[row, LAST_CREDIT])
+    c = np.int64(s.reg.free_credit)
+    s.reg.free_credit = s.credit[c].next
+    s.reg.spare_credits -= 1
+    s.credit[c].time = t
+    s.credit[c].blocks = blocks
+    s.credit[c].next = 0
+    last = np.int64(s.vl[row].last_credit)
     if last == 0:
-        s.vl[row, CREDITS] = c
-        s.vl[row, LAST_CREDIT] = c
-    elif s.credit[last, C_TIME] <= t:
-        s.credit[last, C_NEXT] = c
-        s.vl[row, LAST_CREDIT] = c
+        s.vl[row].credits = c
+        s.vl[row].last_credit = c
+    elif s.credit[last].time <= t:
+        s.credit[last].next = c
+        s.vl[row].last_credit = c
     else:
         insert(s, row, c, t)
 
@@ -190,7 +150,7 @@ def into_list(s, row, blocks, t):
 def dropped_from_buffer(n, s, port, tail, now):
     """When the octets of a packet that is dropped leave the receive buffer of ``port``: it has come in whole, and the time of the smallest
     packet has passed."""
-    return max(now + wire_ps(n, port, n.opt[SMALLEST]), tail)
+    return max(now + wire_ps(n, port, n.opt.smallest), tail)
 
 
 @inner
@@ -198,47 +158,47 @@ def drained(n, s, port, octets, t):
     """When the buffer of ``port`` is free of a packet that could leave it at ``t``: a slow port drains one after another."""
     if n.drain[port] == 0:
         return t
-    done = max(t, s.arb[port, DRAINED]) + (octets * n.drain[port] + 500) // 1000
-    s.arb[port, DRAINED] = done
+    done = max(t, s.arbiter[port].drained) + (octets * n.drain[port] + 500) // 1000
+    s.arbiter[port].drained = done
     return done
 
 
 @inner
 def insert(s, row, c, t):
     """Put credit ``c`` where its time is: a packet on a slower output leaves the buffer later than one that began after it."""
-    at = np.int64(s.vl[row, CREDITS])
-    if s.credit[at, C_TIME] > t:
-        s.credit[c, C_NEXT] = at
-        s.vl[row, CREDITS] = c
+    at = np.int64(s.vl[row].credits)
+    if s.credit[at].time > t:
+        s.credit[c].next = at
+        s.vl[row].credits = c
         return
-    while s.credit[s.credit[at, C_NEXT], C_TIME] <= t:
-        at = s.credit[at, C_NEXT]
-    s.credit[c, C_NEXT] = s.credit[at, C_NEXT]
-    s.credit[at, C_NEXT] = c
+    while s.credit[s.credit[at].next].time <= t:
+        at = s.credit[at].next
+    s.credit[c].next = s.credit[at].next
+    s.credit[at].next = c
 
 
 @inner
 def put_on_wire(n, s, port, row, k, start):
     """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
-    octets = s.packet[k, OCTETS]
-    end = start + wire_ps(n, port, octets + n.opt[GAP])
-    if s.ready[port, DEBT]:  # flow-control packets: what the link did not send while it was idle goes before
-        end += max(wire_ps(n, port, s.ready[port, DEBT]) - max(start - s.port[port, FREE], 0), 0)
-        s.ready[port, DEBT] = 0
-    s.port[port, FREE] = end
-    s.vl[row, FCTBS] = (s.vl[row, FCTBS] + blocks_of(octets)) & WRAP
-    s.when[k, TAIL] = end + n.port[port, DELAY]
-    s.count[port, XMIT_OCTETS] += octets
-    s.count[port, XMIT_PACKETS] += 1
-    if n.opt[BY_SL]:
+    octets = s.packet[k].octets
+    end = start + wire_ps(n, port, octets + n.opt.gap)
+    if s.port[port].debt:  # flow-control packets: what the link did not send while it was idle goes before
+        end += max(wire_ps(n, port, s.port[port].debt) - max(start - s.port[port].free_at, 0), 0)
+        s.port[port].debt = 0
+    s.port[port].free_at = end
+    s.vl[row].fctbs = (s.vl[row].fctbs + blocks_of(octets)) & WRAP
+    s.packet[k].tail = end + n.port[port].delay_ps
+    s.port[port].xmit_octets += octets
+    s.port[port].xmit_packets += 1
+    if n.opt.by_sl:
         count_sent(n, s, port, row, k, start, end)
-    if n.opt[MULTICAST] and s.packet[k, DLID] >= MULTICAST_LID:
-        s.rare_count[port, MC_XMIT] += 1
-    what = s.packet[k, WHAT]
+    if n.opt.multicast and s.packet[k].dlid >= MULTICAST_LID:
+        s.rare_count[port].multicast_xmit += 1
+    what = s.packet[k].kind
     if what in (DATA, READ_RESPONSE):
-        s.reg[HOPS] += 1
+        s.reg.hops += 1
     if n.watch_port.shape[0]:
-        log_sent(n, s, port, row - port * n.opt[OPT_VLS], k, s.reg[NOW], start, end)
+        log_sent(n, s, port, row - port * n.opt.vls, k, s.reg.now, start, end)
     waits_no_more(n, s, port, start)
     return end
 
@@ -246,14 +206,14 @@ def put_on_wire(n, s, port, row, k, start):
 @inner
 def waits_from(s, port, now):
     """``port`` has data and sends none from ``now`` on."""
-    if s.port[port, WAITING] == 0:
-        s.port[port, WAITING] = now + 1
+    if s.port[port].waiting == 0:
+        s.port[port].waiting = now + 1
 
 
 @inner
 def waits_no_more(n, s, port, now):
     """The whole ticks of waiting count as PortXmitWait."""
-    since = s.port[port, WAITING]
+    since = s.port[port].waiting
     if since:
-        s.port[port, WAITING] = 0
-        s.count[port, WAIT_TICKS] += max(now - since + 1, np.int64(0)) // n.rare[port, TICK]
+        s.port[port].waiting = 0
+        s.port[port].wait_ticks += max(now - since + 1, np.int64(0)) // n.rare[port].tick_ps

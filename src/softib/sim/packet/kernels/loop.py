@@ -4,6 +4,29 @@
 import numpy as np
 
 from softib.jit import inner, kernel
+from softib.sim.packet.constants import (
+    AGENT,
+    ANSWER,
+    ARRIVE,
+    COPIES,
+    DONE,
+    ENTER,
+    FASTER,
+    GOES_ON,
+    GROW,
+    LOOK,
+    MANAGE,
+    MANAGED,
+    MORE,
+    NEVER,
+    NEXT_IN,
+    POSTED,
+    RECEIVE,
+    STREAM,
+    STUCK,
+    TIME_OVER,
+    TIMER,
+)
 from softib.sim.packet.kernels.aggregation import is_node
 from softib.sim.packet.kernels.ahead import fetch_due, scout
 from softib.sim.packet.kernels.congestion import timer_over
@@ -19,59 +42,16 @@ from softib.sim.packet.kernels.retransmission import timeout
 from softib.sim.packet.kernels.switch import arrive, next_in
 from softib.sim.packet.kernels.transmit import look, looks
 from softib.sim.packet.kernels.work import arrived, completed
-from softib.sim.packet.tables import (
-    AGENT,
-    ANSWER,
-    ARRIVE,
-    BASE,
-    COPIES,
-    DONE,
-    ENTER,
-    EVENTS,
-    FASTER,
-    FETCH,
-    GOES_ON,
-    GROW,
-    IN_NETWORK,
-    INLINE,
-    LATENCY,
-    LEFT,
-    LOOK,
-    M_BEGAN,
-    M_NEEDS,
-    M_OPCODE,
-    M_POSTED,
-    M_QP,
-    M_SIZE,
-    M_START,
-    MADS_INBOX,
-    MANAGE,
-    MANAGED,
-    MG_ON,
-    MORE,
-    NEVER,
-    NEXT_IN,
-    NOT_BEFORE,
-    NOW,
-    PIO_FS,
-    POSTED,
-    RECEIVE,
-    SRC,
-    STREAM,
-    STUCK,
-    TIME_OVER,
-    TIMER,
-)  # fmt: skip
 
 
 @inner
 def compute(n, s, m, now):
     """Computation ``m`` can begin: its processor (a row of ``qp``) takes it when it is free. Returns -1."""
-    q = s.message[m, M_QP]
-    began = max(now, s.qp[q, NOT_BEFORE])
-    over = began + s.message[m, M_SIZE]
-    s.qp[q, NOT_BEFORE] = over
-    s.message[m, M_BEGAN] = began
+    q = s.message[m].qp
+    began = max(now, s.qp[q].not_before)
+    over = began + s.message[m].length
+    s.qp[q].not_before = over
+    s.message[m].began = began
     arrived(n, s, m, over)
     completed(n, s, m, over)
     return np.int64(-1)
@@ -80,19 +60,19 @@ def compute(n, s, m, now):
 @inner
 def posted(n, s, m, now):
     """A program posts message ``m``. Returns the port to look at."""
-    if s.message[m, M_OPCODE] == COMPUTE_OP:
+    if s.message[m].opcode == COMPUTE_OP:
         return compute(n, s, m, now)
-    s.message[m, M_BEGAN] = now
-    inside = is_node(n, s.qp[s.message[m, M_QP], SRC])
-    ready = now if inside else now + n.port[s.qp[s.message[m, M_QP], SRC], LATENCY]
-    opcode = s.message[m, M_OPCODE]
+    s.message[m].began = now
+    inside = is_node(n, s.qp[s.message[m].qp].src)
+    ready = now if inside else now + n.port[s.qp[s.message[m].qp].src].latency_ps
+    opcode = s.message[m].opcode
     if opcode < READ_OP and not inside:
-        if s.message[m, M_SIZE] > n.opt[INLINE]:
-            ready += n.opt[FETCH]
+        if s.message[m].length > n.opt.inline:
+            ready += n.opt.fetch_ps
         else:
-            ready += s.message[m, M_SIZE] * n.opt[PIO_FS] // 1000
-    s.message[m, M_POSTED] = ready + 1
-    return activate(n, s, s.message[m, M_QP], now)
+            ready += s.message[m].length * n.opt.pio_fs // 1000
+    s.message[m].posted = ready + 1
+    return activate(n, s, s.message[m].qp, now)
 
 
 @inner
@@ -124,7 +104,7 @@ def handle(n, s, entity, kind, payload, now):
     elif kind == AGENT:
         port = processed(n, s, entity, payload, now)
     elif kind == ENTER:
-        port = receive(n, s, np.int64(n.port[entity, BASE]), payload, now)
+        port = receive(n, s, np.int64(n.port[entity].port_0), payload, now)
     else:
         port = link_event(n, s, entity, kind, payload, now)
     if port >= 0:
@@ -135,21 +115,21 @@ def handle(n, s, entity, kind, payload, now):
 def start(n, s):
     """Put the messages that wait for none at their time."""
     for m in range(s.message.shape[0]):
-        if s.message[m, M_NEEDS] == 0:
-            push(s, s.message[m, M_START], word(s.qp[s.message[m, M_QP], SRC], POSTED, m))
+        if s.message[m].needs == 0:
+            push(s, s.message[m].start, word(s.qp[s.message[m].qp].src, POSTED, m))
 
 
 @inner
 def ended(n, s, until, now, has_events):
     """Does the run end before the event of ``now``? GOES_ON, or why. While links change and MADs travel the caller says when all is
     done, and what stands still may go on after a timeout."""
-    if n.management[MG_ON]:
+    if n.management.on:
         if now == NEVER:
             return np.int64(STUCK)
         return np.int64(TIME_OVER) if now > until else np.int64(GOES_ON)
-    if s.reg[LEFT] <= 0 and s.reg[IN_NETWORK] <= 0:
+    if s.reg.left <= 0 and s.reg.in_network <= 0:
         return np.int64(DONE)
-    if not has_events and (s.reg[IN_NETWORK] > 0 or now == NEVER):
+    if not has_events and (s.reg.in_network > 0 or now == NEVER):
         return np.int64(STUCK)
     return np.int64(TIME_OVER) if now > until else np.int64(GOES_ON)
 
@@ -168,12 +148,12 @@ def run(n, s, until, most):
         if status != GOES_ON:
             return status
         take_first_of(s, source)
-        s.reg[NOW] = now
+        s.reg.now = now
         scout(n, s)
         fetch_due(n, s)
-        s.reg[EVENTS] += 1
+        s.reg.events += 1
         handle(n, s, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
         scout(n, s)
-        if what >> 28 & 15 == AGENT and s.mads[MADS_INBOX] > 0:
+        if what >> 28 & 15 == AGENT and s.mads.inbox > 0:
             return np.int64(MANAGED)
     return np.int64(MORE)

@@ -11,47 +11,18 @@ import numpy as np
 
 from softib.iba.smp import SwitchInfo
 from softib.jit import inner
+from softib.sim.packet.constants import (
+    COPIES,
+    COPY,
+    ENTER,
+    MULTICAST_LID,
+    POSTED,
+)
 from softib.sim.packet.kernels.copies import one_less
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.links import arm
 from softib.sim.packet.kernels.pools import blank_packet
 from softib.sim.packet.kernels.switch import NO_VL, offer, vl_of
-from softib.sim.packet.tables import (
-    BASE,
-    BEHIND,
-    COPIES,
-    COPY,
-    DLID,
-    ENTER,
-    ENTERED,
-    FLAGS,
-    FREE,
-    INACTIVE,
-    LAST,
-    LEVEL,
-    M_AFTER,
-    M_DELAY,
-    M_DELIVERY,
-    M_GROUP,
-    M_NEEDS,
-    M_QP,
-    M_START,
-    MTU,
-    MULTICAST_LID,
-    NEXT,
-    OCTETS,
-    OUT,
-    PEER,
-    PORTS,
-    POSTED,
-    QP,
-    RELAY_ERRORS,
-    SRC,
-    SWITCH,
-    TAIL,
-    TOO_LONG,
-    VLS,
-)  # fmt: skip
 
 MCAST_TOP_AT = SwitchInfo.mcast_fdb_top.byte
 MOST = 30
@@ -73,24 +44,24 @@ def in_mask(n, switch, mlid, num):
 @inner
 def make_copies(n, s, port, k, now):
     """Make the next copies of packet ``k``, which came in by ``port``."""
-    switch, base, mlid = n.port[port, SWITCH], n.port[port, BASE], s.packet[k, DLID]
-    num, made = np.int64(s.packet[k, NEXT]), 0
+    switch, base, mlid = n.port[port].switch, n.port[port].port_0, s.packet[k].dlid
+    num, made = np.int64(s.packet[k].next), 0
     if num == 0:
         known = False
-        for other in range(n.port[port, PORTS]):
+        for other in range(n.port[port].ports):
             known |= in_mask(n, switch, mlid, other)
         if not known:
-            s.count[port, RELAY_ERRORS] += 1
+            s.port[port].relay_errors += 1
         if port != base and in_mask(n, switch, mlid, np.int64(0)):
             copy_to_switch(s, port, k, now)
         num = np.int64(1)
-    while num < n.port[port, PORTS] and made < MOST:
+    while num < n.port[port].ports and made < MOST:
         out = base + num
         if out != port and in_mask(n, switch, mlid, num):
             made += copy_to(n, s, port, out, k, now)
         num += 1
-    if num < n.port[port, PORTS]:
-        s.packet[k, NEXT] = num
+    if num < n.port[port].ports:
+        s.packet[k].next = num
         push(s, now, word(port, COPIES, k))
     else:
         one_less(n, s, k, now)
@@ -99,19 +70,19 @@ def make_copies(n, s, port, k, now):
 @inner
 def copy_to(n, s, port, out, k, now):
     """A copy of packet ``k`` waits for ``out``; returns 1, or 0 where ``out`` cannot send it."""
-    if n.port[out, PEER] < 0:
-        s.count[out, INACTIVE] += 1
+    if n.port[out].peer < 0:
+        s.port[out].inactive += 1
         return 0
-    if s.packet[k, OCTETS] > n.port[out, MTU]:
-        s.count[out, TOO_LONG] += 1
+    if s.packet[k].octets > n.port[out].mtu:
+        s.port[out].too_long += 1
         return 0
-    vl = vl_of(n, port, out, s.packet[k, LEVEL])
-    if vl >= n.port[out, VLS] or vl == NO_VL:
-        s.count[port, RELAY_ERRORS] += 1
+    vl = vl_of(n, port, out, s.packet[k].sl)
+    if vl >= n.port[out].vls or vl == NO_VL:
+        s.port[port].relay_errors += 1
         return 0
     copy = copy_of(s, k, now)
     offer(n, s, port, out, vl, copy, now)
-    arm(s, out, max(now, s.port[out, FREE]))
+    arm(s, out, max(now, s.port[out].free_at))
     return 1
 
 
@@ -119,13 +90,21 @@ def copy_to(n, s, port, out, k, now):
 def copy_of(s, k, now):
     """A copy of packet ``k``, which holds its place in the receive buffer."""
     copy = blank_packet(s)
-    for column in range(QP, FLAGS + 1):
-        s.packet[copy, column] = s.packet[k, column]
-    s.packet[copy, FLAGS] |= COPY
-    s.packet[copy, BEHIND] = k
-    s.when[copy, TAIL] = s.when[k, TAIL]
-    s.when[copy, ENTERED] = now
-    s.packet[k, OUT] += 1
+    p, c = s.packet[k], s.packet[copy]
+    c.stream = p.stream
+    c.psn = p.psn
+    c.octets = p.octets
+    c.dlid = p.dlid
+    c.sl = p.sl
+    c.vl = p.vl
+    c.came_in = p.came_in
+    c.kind = p.kind
+    c.marks = p.marks
+    s.packet[copy].marks |= COPY
+    s.packet[copy].behind = k
+    s.packet[copy].tail = s.packet[k].tail
+    s.packet[copy].entered = now
+    s.packet[k].out += 1
     return copy
 
 
@@ -133,14 +112,14 @@ def copy_of(s, k, now):
 def copy_to_switch(s, port, k, now):
     """A copy of packet ``k``, which came in by ``port``, for port 0 of the switch: it is there when the packet is whole."""
     copy = copy_of(s, k, now)
-    push(s, max(s.when[copy, TAIL], now), word(port, ENTER, copy))
+    push(s, max(s.packet[copy].tail, now), word(port, ENTER, copy))
 
 
 @inner
 def delivered(n, s, port, m, t):
     """A packet of message ``m`` for a group is in the memory of the host of ``port`` at ``t``, if that is a member: what waits there for
     it may go on. Only rows of this member are written."""
-    group = s.message[m, M_GROUP] - 1
+    group = s.message[m].group - 1
     low, high = n.group_first[group], n.group_first[group + 1]
     while low < high:
         middle = (low + high) >> 1
@@ -150,17 +129,17 @@ def delivered(n, s, port, m, t):
             high = middle
     if low == n.group_first[group + 1] or n.group_port[low] != port:
         return
-    row = s.message[m, M_DELIVERY] + low - n.group_first[group]
-    s.delivery[row, 1] += 1
-    if s.delivery[row, 0] >= 0:
+    row = s.message[m].delivery + low - n.group_first[group]
+    s.delivery[row].times += 1
+    if s.delivery[row].arrived >= 0:
         return
-    s.delivery[row, 0] = t
-    s.reg[LAST] = max(s.reg[LAST], t)
+    s.delivery[row].arrived = t
+    s.reg.last = max(s.reg.last, t)
     for i in range(s.arrival[m], s.arrival[m + 1]):
         d = s.after_arrival[i]
-        if s.qp[s.message[d, M_QP], SRC] == port:
-            s.message[d, M_AFTER] = max(s.message[d, M_AFTER], t)
-            s.message[d, M_NEEDS] -= 1
-            if s.message[d, M_NEEDS] == 0:
-                at = max(s.message[d, M_START], s.message[d, M_AFTER] + s.message[d, M_DELAY])
+        if s.qp[s.message[d].qp].src == port:
+            s.message[d].after = max(s.message[d].after, t)
+            s.message[d].needs -= 1
+            if s.message[d].needs == 0:
+                at = max(s.message[d].start, s.message[d].after + s.message[d].delay)
                 push(s, at, word(port, POSTED, d))

@@ -10,90 +10,68 @@ import numpy as np
 
 from softib.iba.constants import MAD_SIZE
 from softib.jit import inner
-from softib.sim.packet.tables import (
-    DLID,
-    ENTERED,
-    FLAGS,
-    IN,
-    L_CAME_IN,
-    L_END,
-    L_ENTERED,
-    L_FIELDS,
-    L_FLOW,
-    L_NOW,
-    L_PORT,
-    L_ROWS,
-    L_START,
-    LEVEL,
-    LOG_COLUMNS,
+from softib.sim.packet.constants import (
     LOG_LOST,
     LOG_MAD,
-    LOG_MAD_AT,
     LOG_MAD_ROWS,
+    LOG_MAD_WORDS,
     LOG_RECEIVED,
     LOG_SENT,
     LOG_STARVED,
-    MR_SLID,
-    OCTETS,
-    PEER,
-    PSN,
-    QP,
     SMP,
-    VL,
     VL15,
-    WHAT,
-)  # fmt: skip
+)
 
 
 @inner
 def watched(n, s, port, k):
     """Is packet ``k`` at ``port`` to be written down?"""
-    q = np.int64(s.packet[k, QP]) >> 1
-    of_qp = s.packet[k, WHAT] < SMP and q < n.watch_qp.shape[0] and n.watch_qp[q] != 0
+    q = np.int64(s.packet[k].stream) >> 1
+    of_qp = s.packet[k].kind < SMP and q < n.watch_qp.shape[0] and n.watch_qp[q] != 0
     return n.watch_port[port] != 0 or of_qp
 
 
 @inner
 def new_row(s, kind, port, now):
     """A new row of the log, with its first columns."""
-    row = s.log[0, L_ROWS] + 1
-    s.log[0, L_ROWS] = row
-    s.log[row, L_PORT] = np.int64(port) << 4 | kind
-    s.log[row, L_NOW] = now
+    row = s.reg.log_rows + 1
+    s.reg.log_rows = row
+    s.log[row].place = np.int64(port) << 4 | kind
+    s.log[row].now = now
     return row
 
 
 @inner
 def describe(s, row, k, vl):
     """Write packet ``k`` into the columns of its fields."""
-    stream, psn = np.int64(s.packet[k, QP]), np.int64(s.packet[k, PSN])
-    if s.packet[k, WHAT] >= SMP:
+    stream, psn = np.int64(s.packet[k].stream), np.int64(s.packet[k].psn)
+    if s.packet[k].kind >= SMP:
         stream, psn = np.int64(-1), np.int64(0)
-    s.log[row, L_FLOW] = stream << 32 | (psn & 0xFFFFFFFF)
-    s.log[row, L_FIELDS] = (
-        np.int64(s.packet[k, OCTETS])
-        | np.int64(s.packet[k, DLID]) << 16
-        | np.int64(s.packet[k, LEVEL]) << 32
+    s.log[row].flow = stream << 32 | (psn & 0xFFFFFFFF)
+    s.log[row].fields = (
+        np.int64(s.packet[k].octets)
+        | np.int64(s.packet[k].dlid) << 16
+        | np.int64(s.packet[k].sl) << 32
         | np.int64(vl) << 36
-        | np.int64(s.packet[k, WHAT]) << 40
-        | np.int64(s.packet[k, FLAGS]) << 48
+        | np.int64(s.packet[k].kind) << 40
+        | np.int64(s.packet[k].marks) << 48
     )
-    s.log[row, L_CAME_IN] = s.packet[k, IN]
+    s.log[row].came_in = s.packet[k].came_in
 
 
 @inner
 def log_sent(n, s, port, vl, k, now, start, end):
     """``port`` decides at ``now`` to send packet ``k`` on ``vl``: from ``start`` on, until its last octet has left at ``end``. An end port whose
     link is down sends nothing (it discards: IBA chapter 7, link states)."""
-    if watched(n, s, port, k) and (vl == VL15 or n.port[port, PEER] >= 0):
+    if watched(n, s, port, k) and (vl == VL15 or n.port[port].peer >= 0):
         row = new_row(s, LOG_SENT, port, now)
         describe(s, row, k, vl)
-        s.log[row, L_START] = start
-        s.log[row, L_END] = end
-        s.log[row, L_ENTERED] = s.when[k, ENTERED]
-        if s.packet[k, WHAT] >= SMP:
-            s.log[row, L_ENTERED] = s.mad_row[s.packet[k, PSN], MR_SLID]
-            write_mad(s, port, now, s.packet[k, PSN])
+        s.log[row].start = start
+        s.log[row].end = end
+        s.log[row].entered = s.packet[k].entered
+        if s.packet[k].kind >= SMP:
+            s.log[row].entered = s.mad_row[s.packet[k].psn].slid
+            write_mad(s, port, now, s.packet[k].psn)
 
 
 @inner
@@ -102,13 +80,13 @@ def write_mad(s, port, now, mad):
     at = 0
     for _ in range(LOG_MAD_ROWS):
         row = new_row(s, LOG_MAD, port, now)
-        for column in range(LOG_MAD_AT, LOG_COLUMNS):
+        for word in range(LOG_MAD_WORDS):
             octets = np.int64(0)
             for i in range(8):
                 if at < MAD_SIZE:
                     octets |= np.int64(s.mad[mad, at]) << 8 * i
                 at += 1
-            s.log[row, column] = octets
+            s.log[row].words[word] = octets
 
 
 @inner
@@ -116,18 +94,18 @@ def log_received(n, s, port, k, now, in_memory, written):
     """Packet ``k`` is whole at end port ``port``; it has left the receive buffer at ``in_memory`` and is in memory at ``written``."""
     if watched(n, s, port, k):
         row = new_row(s, LOG_RECEIVED, port, now)
-        describe(s, row, k, s.packet[k, VL])
-        s.log[row, L_START] = in_memory
-        s.log[row, L_END] = written
+        describe(s, row, k, s.packet[k].vl)
+        s.log[row].start = in_memory
+        s.log[row].end = written
 
 
 @inner
-def log_lost(n, s, port, k, column, now):
-    """Packet ``k`` is lost and ``port`` counts it in ``column``."""
+def log_lost(n, s, port, k, reason, now):
+    """Packet ``k`` is lost at ``port`` for ``reason``."""
     if watched(n, s, port, k):
         row = new_row(s, LOG_LOST, port, now)
-        describe(s, row, k, s.packet[k, VL])
-        s.log[row, L_START] = column
+        describe(s, row, k, s.packet[k].vl)
+        s.log[row].start = reason
 
 
 @inner
@@ -135,4 +113,4 @@ def log_starved(n, s, port, vl, now):
     """VL ``vl`` of ``port`` has a packet and no credits for it."""
     if n.watch_port[port] != 0:
         row = new_row(s, LOG_STARVED, port, now)
-        s.log[row, L_FIELDS] = np.int64(vl) << 36
+        s.log[row].fields = np.int64(vl) << 36

@@ -2,20 +2,6 @@
 """Octets of a queue pair's packets: the next request, the next response (IBA 5.2, 9.2 to 9.4)."""
 
 from softib.jit import inner
-from softib.sim.packet.tables import (
-    CURRENT_MESSAGE,
-    M_GROUP,
-    M_IMMEDIATE,
-    M_OPCODE,
-    M_PACKETS,
-    M_PSN,
-    M_SIZE,
-    NEXT_PSN,
-    PAYLOAD,
-    RESPONSE,
-    RESPONSE_PSN,
-    SERVICE,
-)  # fmt: skip
 
 HEADERS = 26
 """Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
@@ -27,27 +13,27 @@ RC, UC, UD = 0, 1, 2
 @inner
 def payload_of(s, q, m, psn):
     """Octets of payload in the packet ``psn`` of message ``m``."""
-    mtu = s.qp[q, PAYLOAD]
-    return min(mtu, s.message[m, M_SIZE] - (psn - s.message[m, M_PSN]) * mtu)
+    mtu = s.qp[q].payload
+    return min(mtu, s.message[m].length - (psn - s.message[m].psn) * mtu)
 
 
 @inner
 def request_octets(s, q):
     """Octets of the next packet of requests of ``q``."""
-    m, psn = s.order[s.qp[q, CURRENT_MESSAGE]], s.qp[q, NEXT_PSN]
-    opcode = s.message[m, M_OPCODE]
+    m, psn = s.order[s.qp[q].current_message], s.qp[q].next_psn
+    opcode = s.message[m].opcode
     if opcode == READ_OP:
         return HEADERS + RETH
     if opcode == ATOMIC_OP:
         return HEADERS + ATOMIC_ETH
     octets = HEADERS + (payload_of(s, q, m, psn) + 3 & ~3)
-    if opcode == WRITE_OP and psn == s.message[m, M_PSN]:
+    if opcode == WRITE_OP and psn == s.message[m].psn:
         octets += RETH
-    if s.message[m, M_IMMEDIATE] and psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]:
+    if s.message[m].immediate and psn + 1 == s.message[m].psn + s.message[m].packets:
         octets += IMMDT
-    if s.qp[q, SERVICE] == UD:
+    if s.qp[q].service == UD:
         octets += DETH
-        if s.message[m, M_GROUP]:
+        if s.message[m].group:
             octets += GRH
     return octets
 
@@ -55,12 +41,12 @@ def request_octets(s, q):
 @inner
 def response_octets(s, q):
     """Octets of the next packet of responses of ``q``: the first and the last have an AETH (IBA chapter 9)."""
-    m, psn = s.order[s.qp[q, RESPONSE]], s.qp[q, RESPONSE_PSN]
-    if s.message[m, M_OPCODE] == ATOMIC_OP:
+    m, psn = s.order[s.rc[q].response], s.rc[q].response_psn
+    if s.message[m].opcode == ATOMIC_OP:
         return HEADERS + AETH + ATOMIC_ACK_ETH
     octets = HEADERS + (payload_of(s, q, m, psn) + 3 & ~3)
-    first = s.message[m, M_PSN]
-    if psn == first or psn == first + s.message[m, M_PACKETS] - 1:
+    first = s.message[m].psn
+    if psn == first or psn == first + s.message[m].packets - 1:
         octets += AETH
     return octets
 

@@ -12,44 +12,9 @@ a run is not over before.
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.ethernet_tables import (
-    EGRESS,
-    ETHERNET_TIMER,
-    HEADROOM,
-    INGRESS,
-    MILLION,
-    PAUSE_FRAME,
-    PAUSED,
-    PAUSED_PS,
-    PAUSES_RECEIVED,
-    PAUSES_SENT,
-    PEAK_INGRESS,
-    PFC,
-    PFC_REACTION_PS,
-    REFRESH_AT,
-    REFRESH_PS,
-    SHARE,
-    SHARED,
-    XOFF,
-    XOFF_INGRESS,
-    XOFF_SENT,
-    XON_GAP,
-)
+from softib.sim.packet.constants import END_PORT, ETHERNET_TIMER, MILLION, PAUSE_FRAME
 from softib.sim.packet.kernels.events import push, push_timer, word
 from softib.sim.packet.kernels.links import wire_ps
-from softib.sim.packet.tables import (
-    BASE,
-    DELAY,
-    END_PORT,
-    FREE,
-    IN_NETWORK,
-    KIND,
-    NOW,
-    OPT_VLS,
-    PEER,
-    RX_FREE,
-    RX_FS,
-)
 
 PAUSE_OCTETS = 84
 """A MAC control frame of 64 octets, preamble and gap of 20 (IEEE 802.3 clause 31)."""
@@ -58,70 +23,70 @@ PAUSE_OCTETS = 84
 @inner
 def ask(n, s, port, vl, pauses, now):
     """``port`` sends a pause frame for ``vl`` (or one that ends a pause) to the other end of its link."""
-    row = port * n.opt[OPT_VLS] + vl
-    s.queue[row, XOFF_SENT] = pauses
-    s.queue[row, PAUSES_SENT] += 1
-    end = max(now, s.port[port, FREE]) + wire_ps(n, port, np.int64(PAUSE_OCTETS))
-    s.port[port, FREE] = end
-    peer, at = np.int64(n.port[port, PEER]), end + n.port[port, DELAY] + n.ethernet[PFC_REACTION_PS]
-    s.reg[IN_NETWORK] += 1
+    row = port * n.opt.vls + vl
+    s.queue[row].xoff_sent = pauses
+    s.queue[row].pauses_sent += 1
+    end = max(now, s.port[port].free_at) + wire_ps(n, port, np.int64(PAUSE_OCTETS))
+    s.port[port].free_at = end
+    peer, at = np.int64(n.port[port].peer), end + n.port[port].delay_ps + n.ethernet.pfc_reaction_ps
+    s.reg.in_network += 1
     push(s, at, word(peer, PAUSE_FRAME, vl << 1 | pauses))
     if pauses:
-        s.queue[row, REFRESH_AT] = now + n.buffer[port, REFRESH_PS]
-        push_timer(s, s.queue[row, REFRESH_AT], word(port, ETHERNET_TIMER, vl))
+        s.queue[row].refresh_at = now + n.buffer[port].refresh_ps
+        push_timer(s, s.queue[row].refresh_at, word(port, ETHERNET_TIMER, vl))
 
 
 @inner
 def refresh(n, s, port, vl, now):
     """A pause that still lasts is asked for again."""
-    row = port * n.opt[OPT_VLS] + vl
-    if s.queue[row, XOFF_SENT] and s.queue[row, REFRESH_AT] == now:
+    row = port * n.opt.vls + vl
+    if s.queue[row].xoff_sent and s.queue[row].refresh_at == now:
         ask(n, s, port, vl, np.int64(1), now)
 
 
 @inner
 def dynamic_threshold(n, s, port):
     """What one queue of the switch of ``port`` may hold: a share of what is free (Choudhury and Hahne, 1998)."""
-    used = s.queue[n.port[port, BASE] * n.opt[OPT_VLS], EGRESS]
-    return max(n.buffer[port, SHARED] - used, np.int64(0)) * n.ethernet[SHARE] // MILLION
+    used = s.queue[n.port[port].port_0 * n.opt.vls].egress
+    return max(n.buffer[port].shared - used, np.int64(0)) * n.ethernet.share // MILLION
 
 
 @inner
 def xoff_of(n, s, port):
     """Octets above which ``port`` asks for a pause."""
-    fixed = n.buffer[port, XOFF]
+    fixed = n.buffer[port].xoff
     return fixed if fixed else dynamic_threshold(n, s, port)
 
 
 @inner
 def has_room(n, s, port, vl, octets):
     """May ``octets`` more that came in by ``port`` be kept? Once it asked for a pause only the headroom is left."""
-    row = port * n.opt[OPT_VLS] + vl
+    row = port * n.opt.vls + vl
     return (
-        not s.queue[row, XOFF_SENT]
-        or s.queue[row, INGRESS] + octets <= s.queue[row, XOFF_INGRESS] + n.buffer[port, HEADROOM]
+        not s.queue[row].xoff_sent
+        or s.queue[row].ingress + octets <= s.queue[row].xoff_ingress + n.buffer[port].headroom
     )
 
 
 @inner
 def came_in(n, s, port, vl, octets, now):
     """``octets`` that came in by ``port`` are in the buffer."""
-    row = port * n.opt[OPT_VLS] + vl
-    held = s.queue[row, INGRESS] + octets
-    s.queue[row, INGRESS] = held
-    s.queue[row, PEAK_INGRESS] = max(s.queue[row, PEAK_INGRESS], held)
-    if n.ethernet[PFC] and not s.queue[row, XOFF_SENT] and held > xoff_of(n, s, port):
-        s.queue[row, XOFF_INGRESS] = held
+    row = port * n.opt.vls + vl
+    held = s.queue[row].ingress + octets
+    s.queue[row].ingress = held
+    s.queue[row].peak_ingress = max(s.queue[row].peak_ingress, held)
+    if n.ethernet.pfc and not s.queue[row].xoff_sent and held > xoff_of(n, s, port):
+        s.queue[row].xoff_ingress = held
         ask(n, s, port, vl, np.int64(1), now)
 
 
 @inner
 def went_out(n, s, port, vl, octets, now):
     """``octets`` that came in by ``port`` leave the buffer."""
-    row = port * n.opt[OPT_VLS] + vl
-    s.queue[row, INGRESS] -= octets
-    if s.queue[row, XOFF_SENT] and s.queue[row, INGRESS] <= max(
-        xoff_of(n, s, port) - n.buffer[port, XON_GAP], np.int64(0)
+    row = port * n.opt.vls + vl
+    s.queue[row].ingress -= octets
+    if s.queue[row].xoff_sent and s.queue[row].ingress <= max(
+        xoff_of(n, s, port) - n.buffer[port].xon_gap, np.int64(0)
     ):
         ask(n, s, port, vl, np.int64(0), now)
 
@@ -129,24 +94,24 @@ def went_out(n, s, port, vl, octets, now):
 @inner
 def pause_frame(n, s, port, payload, now):
     """A pause frame is obeyed at ``port``. Returns the port to look at, -1 where it must wait."""
-    row = port * n.opt[OPT_VLS] + (payload >> 1)
-    s.reg[IN_NETWORK] -= 1
-    s.queue[row, PAUSES_RECEIVED] += 1
-    since = s.queue[row, PAUSED]
+    row = port * n.opt.vls + (payload >> 1)
+    s.reg.in_network -= 1
+    s.queue[row].pauses_received += 1
+    since = s.queue[row].paused
     if payload & 1:
         if since == 0:
-            s.queue[row, PAUSED] = now + 1
+            s.queue[row].paused = now + 1
         return np.int64(-1)
     if since:
-        s.queue[row, PAUSED_PS] += now + 1 - since
-        s.queue[row, PAUSED] = 0
+        s.queue[row].paused_ps += now + 1 - since
+        s.queue[row].paused = 0
     return np.int64(port)
 
 
 @inner
 def not_paused(s, row, octets):
     """May a packet be sent on port VL ``row``? (takes the place of the test for credits)"""
-    return s.queue[row, PAUSED] == 0
+    return s.queue[row].paused == 0
 
 
 @inner
@@ -162,18 +127,18 @@ def nothing_to_take(s, row, now):
 @inner
 def received(n, s, port, vl, octets, t):
     """An adapter has a packet that is in memory at ``t`` (takes the place of granting credits): its own buffer may fill."""
-    if n.port[port, KIND] != END_PORT or not n.ethernet[PFC] or n.opt[RX_FS] == 0 or n.port[port, PEER] == port:
+    if n.port[port].kind != END_PORT or not n.ethernet.pfc or n.opt.rx_fs == 0 or n.port[port].peer == port:
         return
-    row = port * n.opt[OPT_VLS] + vl
-    now = s.reg[NOW]
-    held = (t - now) * 1000 // n.opt[RX_FS]
-    s.queue[row, PEAK_INGRESS] = max(s.queue[row, PEAK_INGRESS], held)
-    if held > n.buffer[port, XOFF] and not s.queue[row, XOFF_SENT]:
+    row = port * n.opt.vls + vl
+    now = s.reg.now
+    held = (t - now) * 1000 // n.opt.rx_fs
+    s.queue[row].peak_ingress = max(s.queue[row].peak_ingress, held)
+    if held > n.buffer[port].xoff and not s.queue[row].xoff_sent:
         ask(n, s, port, vl, np.int64(1), now)
-        s.reg[IN_NETWORK] += 1  # until the pause has its end
+        s.reg.in_network += 1  # until the pause has its end
         push(
             s,
-            t - (n.buffer[port, XOFF] - n.buffer[port, XON_GAP]) * n.opt[RX_FS] // 1000,
+            t - (n.buffer[port].xoff - n.buffer[port].xon_gap) * n.opt.rx_fs // 1000,
             word(port, ETHERNET_TIMER, 8 + vl),
         )
 
@@ -181,11 +146,11 @@ def received(n, s, port, vl, octets, t):
 @inner
 def drained(n, s, port, vl, now):
     """The adapter's buffer was to be down to XON by now: it ends the pause, or looks again."""
-    row = port * n.opt[OPT_VLS] + vl
-    at = s.port[port, RX_FREE] - (n.buffer[port, XOFF] - n.buffer[port, XON_GAP]) * n.opt[RX_FS] // 1000
+    row = port * n.opt.vls + vl
+    at = s.port[port].rx_free - (n.buffer[port].xoff - n.buffer[port].xon_gap) * n.opt.rx_fs // 1000
     if at > now:
         push(s, at, word(port, ETHERNET_TIMER, 8 + vl))
         return
-    s.reg[IN_NETWORK] -= 1
-    if s.queue[row, XOFF_SENT]:
+    s.reg.in_network -= 1
+    if s.queue[row].xoff_sent:
         ask(n, s, port, vl, np.int64(0), now)

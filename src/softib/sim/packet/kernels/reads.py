@@ -4,6 +4,7 @@
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.constants import ANSWER, WINDOW_PACKETS
 from softib.sim.packet.kernels.events import push, word
 from softib.sim.packet.kernels.hca import activate, slow_response
 from softib.sim.packet.kernels.packet_sizes import READ_OP
@@ -11,44 +12,15 @@ from softib.sim.packet.kernels.placement import LOST_PACKETS, forget, keep, kept
 from softib.sim.packet.kernels.retransmission import acknowledged, go_back
 from softib.sim.packet.kernels.streams import join_ring
 from softib.sim.packet.kernels.work import arrived, completed
-from softib.sim.packet.tables import (
-    ACK_DELAY,
-    ACKED,
-    ANSWER,
-    BACK_FETCHED,
-    BACK_NOT_BEFORE,
-    CQE,
-    DONE_MESSAGE,
-    EXPECTED,
-    FETCH,
-    FIRST_MESSAGE,
-    M_ARRIVED,
-    M_OPCODE,
-    M_PACKETS,
-    M_PSN,
-    NAKED,
-    PLACEMENT,
-    PROGRESS,
-    PSN,
-    READS_OUT,
-    RECOVERS,
-    RESPONSE,
-    RESPONSE_END,
-    RESPONSE_PSN,
-    RESPONSE_RING,
-    RX_MESSAGE,
-    TRIES,
-    WINDOW_PACKETS,
-)  # fmt: skip
 
 
 @inner
 def message_of(s, q, psn):
     """The message of ``q`` that packet ``psn`` belongs to, searched from the one that the receiver is at."""
-    at = s.qp[q, RX_MESSAGE]
-    while psn >= s.message[s.order[at], M_PSN] + s.message[s.order[at], M_PACKETS]:
+    at = s.qp[q].rx_message
+    while psn >= s.message[s.order[at]].psn + s.message[s.order[at]].packets:
         at += 1
-    while psn < s.message[s.order[at], M_PSN]:
+    while psn < s.message[s.order[at]].psn:
         at -= 1
     return at
 
@@ -56,27 +28,27 @@ def message_of(s, q, psn):
 @inner
 def read_request(n, s, port, q, k, now):
     """A READ or atomic arrived: its response takes turns with the other streams of ``port``. Returns the port to look at."""
-    psn, expected = np.int64(s.packet[k, PSN]), s.qp[q, EXPECTED]
+    psn, expected = np.int64(s.packet[k].psn), s.rc[q].expected
     if psn > expected:
-        if not s.qp[q, NAKED]:
-            s.qp[q, NAKED] = 1
-            push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
+        if not s.rc[q].naked:
+            s.rc[q].naked = 1
+            push(s, now + n.opt.ack_delay_ps, word(port, ANSWER, q))
         return np.int64(-1)
     at = message_of(s, q, psn)
     m = s.order[at]
-    s.qp[q, RX_MESSAGE] = at
-    s.qp[q, NAKED] = 0
-    s.qp[q, EXPECTED] = max(expected, s.message[m, M_PSN] + s.message[m, M_PACKETS])
-    if s.qp[q, RESPONSE_RING] and psn >= s.qp[q, RESPONSE_PSN]:
-        s.qp[q, RESPONSE_END] = max(s.qp[q, RESPONSE_END], at + 1)
+    s.qp[q].rx_message = at
+    s.rc[q].naked = 0
+    s.rc[q].expected = max(expected, s.message[m].psn + s.message[m].packets)
+    if s.rc[q].response_ring and psn >= s.rc[q].response_psn:
+        s.rc[q].response_end = max(s.rc[q].response_end, at + 1)
         return np.int64(-1)
-    s.qp[q, BACK_FETCHED] = max(s.qp[q, BACK_FETCHED], now + n.opt[FETCH])
-    s.qp[q, RESPONSE] = at
-    s.qp[q, RESPONSE_END] = at + 1
-    s.qp[q, RESPONSE_PSN] = psn
-    if s.qp[q, RESPONSE_RING]:
+    s.rc[q].back_fetched = max(s.rc[q].back_fetched, now + n.opt.fetch_ps)
+    s.rc[q].response = at
+    s.rc[q].response_end = at + 1
+    s.rc[q].response_psn = psn
+    if s.rc[q].response_ring:
         return np.int64(-1)
-    if s.qp[q, BACK_NOT_BEFORE] > now:
+    if s.rc[q].back_not_before > now:
         slow_response(n, s, q)
         return np.int64(-1)
     return join_ring(n, s, 2 * q + 1)
@@ -85,8 +57,8 @@ def read_request(n, s, port, q, k, now):
 @inner
 def message_before(s, q):
     """The first READ or atomic of ``q`` that is not done."""
-    at = s.qp[q, DONE_MESSAGE]
-    while s.message[s.order[at], M_OPCODE] < READ_OP:
+    at = s.qp[q].done_message
+    while s.message[s.order[at]].opcode < READ_OP:
         at += 1
     return s.order[at]
 
@@ -94,42 +66,42 @@ def message_before(s, q):
 @inner
 def read_response(n, s, q, k, t, now):
     """A packet of an answer. Returns a port to look at: the sender may have room for another READ."""
-    psn = np.int64(s.packet[k, PSN])
-    if psn < s.qp[q, ACKED]:
+    psn = np.int64(s.packet[k].psn)
+    if psn < s.rc[q].acked:
         return np.int64(-1)
-    if psn > s.qp[q, ACKED] and s.message[s.order[s.qp[q, DONE_MESSAGE]], M_OPCODE] < READ_OP:
+    if psn > s.rc[q].acked and s.message[s.order[s.qp[q].done_message]].opcode < READ_OP:
         # Writes before it have arrived: their acknowledgement was coalesced with this response.
-        acknowledged(n, s, q, s.message[message_before(s, q), M_PSN] - 1, now)
-    if psn > s.qp[q, ACKED]:
-        if n.opt[PLACEMENT] and psn - s.qp[q, ACKED] < WINDOW_PACKETS:
+        acknowledged(n, s, q, s.message[message_before(s, q)].psn - 1, now)
+    if psn > s.rc[q].acked:
+        if n.opt.placement and psn - s.rc[q].acked < WINDOW_PACKETS:
             keep(s, 2 * q + 1, psn, np.int64(0))
-            if psn - s.qp[q, ACKED] < LOST_PACKETS:
+            if psn - s.rc[q].acked < LOST_PACKETS:
                 return np.int64(-1)
-        if s.qp[q, RECOVERS] == s.qp[q, ACKED] + 1:
+        if s.rc[q].recovers == s.rc[q].acked + 1:
             return np.int64(-1)
-        s.qp[q, RECOVERS] = s.qp[q, ACKED] + 1
+        s.rc[q].recovers = s.rc[q].acked + 1
         return go_back(n, s, q, now)  # a response is missing: ask for it again, once (IBA 9.7.5.1)
     response_taken(n, s, q, psn, t, now)
-    while n.opt[PLACEMENT] and kept(s, 2 * q + 1, s.qp[q, ACKED]):
-        forget(s, 2 * q + 1, s.qp[q, ACKED])
-        response_taken(n, s, q, s.qp[q, ACKED], t, now)
+    while n.opt.placement and kept(s, 2 * q + 1, s.rc[q].acked):
+        forget(s, 2 * q + 1, s.rc[q].acked)
+        response_taken(n, s, q, s.rc[q].acked, t, now)
     return activate(n, s, q, now)
 
 
 @inner
 def response_taken(n, s, q, psn, t, now):
     """Response ``psn`` is the one that was expected; the last of a message completes it."""
-    s.qp[q, ACKED] = psn + 1
-    s.qp[q, PROGRESS] = now
-    s.qp[q, TRIES] = 0
-    at = s.qp[q, DONE_MESSAGE]
+    s.rc[q].acked = psn + 1
+    s.rc[q].progress = now
+    s.rc[q].tries = 0
+    at = s.qp[q].done_message
     m = s.order[at]
-    if psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS]:
-        if at > s.qp[q, FIRST_MESSAGE] and s.message[s.order[at - 1], M_OPCODE] >= READ_OP:
+    if psn + 1 == s.message[m].psn + s.message[m].packets:
+        if at > s.qp[q].first_message and s.message[s.order[at - 1]].opcode >= READ_OP:
             t = max(
-                t, s.message[s.order[at - 1], M_ARRIVED]
+                t, s.message[s.order[at - 1]].arrived
             )  # in the order of the requests, as a small one is written faster
         arrived(n, s, m, t)
-        completed(n, s, m, t + n.opt[CQE])
-        s.qp[q, DONE_MESSAGE] = at + 1
-        s.qp[q, READS_OUT] = max(s.qp[q, READS_OUT] - 1, np.int64(0))
+        completed(n, s, m, t + n.opt.cqe_ps)
+        s.qp[q].done_message = at + 1
+        s.rc[q].reads_out = max(s.rc[q].reads_out - 1, np.int64(0))

@@ -9,6 +9,24 @@ what comes; a message with a hole never arrives.
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.constants import (
+    ACK,
+    ANSWER,
+    ASKS_ACK,
+    BAD,
+    CNP,
+    COPY,
+    DATA,
+    FECN,
+    LAST_OF_MESSAGE,
+    MULTICAST_LID,
+    NAK,
+    READ_REQUEST,
+    READ_RESPONSE,
+    RNR_NAK,
+    SMP,
+    WINDOW_PACKETS,
+)
 from softib.sim.packet.kernels.aggregation import is_node, reduced_at
 from softib.sim.packet.kernels.bad_packets import check, refuse
 from softib.sim.packet.kernels.congestion import backward, forward_notice
@@ -28,65 +46,6 @@ from softib.sim.packet.kernels.retransmission import acknowledged, go_back
 from softib.sim.packet.kernels.rnr import finds_receive, not_ready, ready_for
 from softib.sim.packet.kernels.sl_counters import count_received
 from softib.sim.packet.kernels.work import arrived
-from softib.sim.packet.tables import (
-    ACK,
-    ACK_DELAY,
-    ANSWER,
-    ASKS_ACK,
-    BACK_LID,
-    BACK_VL,
-    BAD,
-    BY_SL,
-    CNP,
-    COPY,
-    DATA,
-    DLID,
-    DMA_FS,
-    DONE_MESSAGE,
-    EXPECTED,
-    FECN,
-    FIRST_MESSAGE,
-    FLAGS,
-    IN,
-    LAST_MESSAGE,
-    LAST_OF_MESSAGE,
-    LATENCY,
-    LOSSY,
-    M_ARRIVED,
-    M_GROUP,
-    M_IMMEDIATE,
-    M_OPCODE,
-    M_PACKETS,
-    M_PSN,
-    MC_RCV,
-    MULTICAST,
-    MULTICAST_LID,
-    NAK,
-    NAKED,
-    OCTETS,
-    PLACEMENT,
-    PSN,
-    QP,
-    RAMP,
-    RAMP_FS,
-    RCV_OCTETS,
-    RCV_PACKETS,
-    READ_REQUEST,
-    READ_RESPONSE,
-    REDUCE_PS,
-    RESPONSE_RING,
-    RNR,
-    RNR_NAK,
-    RX_FREE,
-    RX_FS,
-    RX_MESSAGE,
-    SERVICE,
-    SMP,
-    UNACKED,
-    VL,
-    WHAT,
-    WINDOW_PACKETS,
-)  # fmt: skip
 
 NOT_READY = 3
 """Of ``NAKED``: an RNR NAK is to be sent. (1: a NAK is to be sent; 2: one was sent, and nothing is taken but the expected packet.)"""
@@ -95,53 +54,53 @@ NOT_READY = 3
 @inner
 def receive(n, s, port, k, now):
     """Packet ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
-    octets, came_in = s.packet[k, OCTETS], s.packet[k, IN]
-    if n.opt[LOSSY]:
+    octets, came_in = s.packet[k].octets, s.packet[k].came_in
+    if n.opt.lossy:
         if came_in == port:
             check(n, s, port, k, now)
-        if s.packet[k, FLAGS] & BAD:
+        if s.packet[k].marks & BAD:
             return refuse(n, s, port, k, now)
-    if n.opt[BY_SL]:
+    if n.opt.by_sl:
         count_received(s, port, k)
-    s.count[port, RCV_OCTETS] += octets
-    s.count[port, RCV_PACKETS] += 1
+    s.port[port].rcv_octets += octets
+    s.port[port].rcv_packets += 1
     if is_node(n, port):
         in_memory = reduced_at(n, s, port, octets, now)
-        written = in_memory + n.rare[port, REDUCE_PS]
+        written = in_memory + n.rare[port].reduce_ps
     else:
-        in_memory = max(now, s.port[port, RX_FREE]) + (octets * n.opt[RX_FS] + 500) // 1000
-        s.port[port, RX_FREE] = in_memory
-        half = np.int64(n.port[port, LATENCY])
+        in_memory = max(now, s.port[port].rx_free) + (octets * n.opt.rx_fs + 500) // 1000
+        s.port[port].rx_free = in_memory
+        half = np.int64(n.port[port].latency_ps)
         written = in_memory + half
-        if n.opt[RAMP]:
+        if n.opt.ramp:
             written = max(written, now + half + octets * ramp_of(n, s, k) // 1000)
     if n.watch_port.shape[0]:
         log_received(n, s, port, k, now, in_memory, written)
-    if n.opt[MULTICAST] and s.packet[k, FLAGS] & COPY:  # for port 0 of a switch
+    if n.opt.multicast and s.packet[k].marks & COPY:  # for port 0 of a switch
         copy_leaves(n, s, k, in_memory)
     else:
-        grant(n, s, came_in, s.packet[k, VL], octets, in_memory)
-    what, q = s.packet[k, WHAT], np.int64(s.packet[k, QP]) >> 1
+        grant(n, s, came_in, s.packet[k].vl, octets, in_memory)
+    what, q = s.packet[k].kind, np.int64(s.packet[k].stream) >> 1
     look = np.int64(-1)
     if what >= SMP:
         gmp_arrived(n, s, port, k, now)
         return look
-    if s.packet[k, FLAGS] & FECN and what != CNP and s.packet[k, DLID] < MULTICAST_LID:
+    if s.packet[k].marks & FECN and what != CNP and s.packet[k].dlid < MULTICAST_LID:
         look = forward_notice(n, s, port, k)
     if what == DATA:
-        if s.qp[q, SERVICE] == 0:
+        if s.qp[q].service == 0:
             data(n, s, port, q, k, written, now)
         else:
             unreliable(n, s, port, q, k, written, now)
     elif what == ACK:
-        acknowledged(n, s, q, np.int64(s.packet[k, PSN]), now)
+        acknowledged(n, s, q, np.int64(s.packet[k].psn), now)
     elif what == NAK:
-        acknowledged(n, s, q, np.int64(s.packet[k, PSN]) - 1, now)
+        acknowledged(n, s, q, np.int64(s.packet[k].psn) - 1, now)
         look = max(look, go_back(n, s, q, now))
     elif what == CNP:
-        backward(n, s, port, np.int64(s.packet[k, QP]), now)
+        backward(n, s, port, np.int64(s.packet[k].stream), now)
     elif what == RNR_NAK:
-        look = max(look, not_ready(n, s, port, q, np.int64(s.packet[k, PSN]), now))
+        look = max(look, not_ready(n, s, port, q, np.int64(s.packet[k].psn), now))
     elif what == READ_REQUEST:
         look = max(look, read_request(n, s, port, q, k, now))
     else:
@@ -153,48 +112,48 @@ def receive(n, s, port, k, now):
 @inner
 def ramp_of(n, s, k):
     """fs an octet that packet ``k`` takes to memory when it comes alone."""
-    q = np.int64(s.packet[k, QP]) >> 1
-    psn = np.int64(s.packet[k, PSN])
-    if s.packet[k, WHAT] == READ_RESPONSE:
-        at = s.qp[q, DONE_MESSAGE]
-        return memory_fs(n, s, q, s.order[at], psn) if at < s.qp[q, LAST_MESSAGE] else n.opt[DMA_FS]
-    if s.packet[k, WHAT] != DATA:
-        return n.opt[DMA_FS]
-    if s.qp[q, SERVICE] == UD:  # a packet is a message
-        return n.opt[RAMP_FS]
+    q = np.int64(s.packet[k].stream) >> 1
+    psn = np.int64(s.packet[k].psn)
+    if s.packet[k].kind == READ_RESPONSE:
+        at = s.qp[q].done_message
+        return memory_fs(n, s, q, s.order[at], psn) if at < s.qp[q].last_message else n.opt.dma_fs
+    if s.packet[k].kind != DATA:
+        return n.opt.dma_fs
+    if s.qp[q].service == UD:  # a packet is a message
+        return n.opt.ramp_fs
     return memory_fs(n, s, q, s.order[message_of(s, q, psn)], psn)
 
 
 @inner
 def data(n, s, port, q, k, t, now):
     """A data packet of RC."""
-    psn, expected = np.int64(s.packet[k, PSN]), s.qp[q, EXPECTED]
+    psn, expected = np.int64(s.packet[k].psn), s.rc[q].expected
     if psn > expected:
-        if n.opt[PLACEMENT] and psn - expected < WINDOW_PACKETS:
-            keep(s, 2 * q, psn, s.packet[k, FLAGS])
+        if n.opt.placement and psn - expected < WINDOW_PACKETS:
+            keep(s, 2 * q, psn, s.packet[k].marks)
             if psn - expected < LOST_PACKETS:
                 return
-        if not s.qp[q, NAKED]:
-            s.qp[q, NAKED] = 1
-            push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
+        if not s.rc[q].naked:
+            s.rc[q].naked = 1
+            push(s, now + n.opt.ack_delay_ps, word(port, ANSWER, q))
         return
-    asks = psn < expected or s.packet[k, FLAGS] & ASKS_ACK
+    asks = psn < expected or s.packet[k].marks & ASKS_ACK
     if psn == expected:
-        if n.opt[RNR] and not may_take(n, s, port, q, psn, now):
+        if n.opt.rnr and not may_take(n, s, port, q, psn, now):
             return
-        s.qp[q, NAKED] = 0
-        taken(n, s, q, psn, s.packet[k, FLAGS], t)
-        while n.opt[PLACEMENT] and kept(s, 2 * q, s.qp[q, EXPECTED]):
-            asks |= take_kept(n, s, q, s.qp[q, EXPECTED], t)
+        s.rc[q].naked = 0
+        taken(n, s, q, psn, s.packet[k].marks, t)
+        while n.opt.placement and kept(s, 2 * q, s.rc[q].expected):
+            asks |= take_kept(n, s, q, s.rc[q].expected, t)
     if asks:
-        s.qp[q, UNACKED] = 1
-        push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
+        s.rc[q].unacked = 1
+        push(s, now + n.opt.ack_delay_ps, word(port, ANSWER, q))
 
 
 @inner
 def takes_receive_at(s, m):
     """PSN of the packet of message ``m`` that takes a receive: the first of a SEND, the last of a WRITE with immediate."""
-    return s.message[m, M_PSN] + (s.message[m, M_PACKETS] - 1 if s.message[m, M_IMMEDIATE] else 0)
+    return s.message[m].psn + (s.message[m].packets - 1 if s.message[m].immediate else 0)
 
 
 @inner
@@ -204,29 +163,29 @@ def may_take(n, s, port, q, psn, now):
     m = s.order[message_of(s, q, psn)]
     if psn != takes_receive_at(s, m) or ready_for(s, q, m, now):
         return True
-    if s.qp[q, NAKED] != NOT_READY:
-        s.qp[q, NAKED] = NOT_READY
-        s.qp[q, UNACKED] = 1
-        push(s, now + n.opt[ACK_DELAY], word(port, ANSWER, q))
+    if s.rc[q].naked != NOT_READY:
+        s.rc[q].naked = NOT_READY
+        s.rc[q].unacked = 1
+        push(s, now + n.opt.ack_delay_ps, word(port, ANSWER, q))
     return False
 
 
 @inner
 def taken(n, s, q, psn, flags, t):
     """Packet ``psn`` is the one that was expected."""
-    s.qp[q, EXPECTED] = psn + 1
+    s.rc[q].expected = psn + 1
     if flags & LAST_OF_MESSAGE:
         at = message_of(s, q, psn)
-        s.qp[q, RX_MESSAGE] = at
+        s.qp[q].rx_message = at
         arrived(n, s, s.order[at], in_order(s, q, at, t))
 
 
 @inner
 def in_order(s, q, at, t):
     """When the message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not before the message before it that went there, too (IBA chapter 9, ordering)."""
-    if at == s.qp[q, FIRST_MESSAGE] or s.message[s.order[at - 1], M_OPCODE] >= READ_OP:
+    if at == s.qp[q].first_message or s.message[s.order[at - 1]].opcode >= READ_OP:
         return t
-    return max(t, s.message[s.order[at - 1], M_ARRIVED])
+    return max(t, s.message[s.order[at - 1]].arrived)
 
 
 @inner
@@ -234,50 +193,55 @@ def take_kept(n, s, q, psn, t):
     """Count packet ``psn``, which has come before, as received; does it ask for an acknowledgement?"""
     asks = forget(s, 2 * q, psn)
     m = s.order[message_of(s, q, psn)]
-    taken(n, s, q, psn, LAST_OF_MESSAGE if psn + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS] else 0, t)
+    taken(n, s, q, psn, LAST_OF_MESSAGE if psn + 1 == s.message[m].psn + s.message[m].packets else 0, t)
     return asks
 
 
 @inner
 def unreliable(n, s, port, q, k, t, now):
     """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA chapter 9, unreliable connection), and so is, of both, one that finds no receive."""
-    psn = np.int64(s.packet[k, PSN])
-    if s.qp[q, SERVICE] == UD:  # a packet is a message, and the next one may have another destination
-        m = s.order[s.qp[q, FIRST_MESSAGE] + psn]
-        if s.message[m, M_GROUP]:
-            s.rare_count[port, MC_RCV] += 1
+    psn = np.int64(s.packet[k].psn)
+    if s.qp[q].service == UD:  # a packet is a message, and the next one may have another destination
+        m = s.order[s.qp[q].first_message + psn]
+        if s.message[m].group:
+            s.rare_count[port].multicast_rcv += 1
             delivered(n, s, port, m, t)
-        elif not n.opt[RNR] or finds_receive(s, q, s.qp[q, FIRST_MESSAGE] + psn, now):
+        elif not n.opt.rnr or finds_receive(s, q, s.qp[q].first_message + psn, now):
             arrived(n, s, m, t)
         return
     at = message_of(s, q, psn)
-    s.qp[q, RX_MESSAGE] = at
+    s.qp[q].rx_message = at
     m = s.order[at]
-    if psn == s.message[m, M_PSN]:
-        s.qp[q, EXPECTED] = psn
-    if n.opt[RNR] and psn == s.qp[q, EXPECTED] and psn == takes_receive_at(s, m) and not finds_receive(s, q, at, now):
-        s.qp[q, EXPECTED] = -1
+    if psn == s.message[m].psn:
+        s.unreliable[q].expected = psn
+    if (
+        n.opt.rnr
+        and psn == s.unreliable[q].expected
+        and psn == takes_receive_at(s, m)
+        and not finds_receive(s, q, at, now)
+    ):
+        s.unreliable[q].expected = -1
         return
-    if psn == s.qp[q, EXPECTED]:
-        s.qp[q, EXPECTED] = psn + 1
-        if s.packet[k, FLAGS] & LAST_OF_MESSAGE:
+    if psn == s.unreliable[q].expected:
+        s.unreliable[q].expected = psn + 1
+        if s.packet[k].marks & LAST_OF_MESSAGE:
             arrived(n, s, m, in_order(s, q, at, t))
 
 
 @inner
 def answer(n, s, port, q, now):
     """The acknowledgement of ``q`` leaves: ACK of all that came in order, or NAK of what did not. Returns the port to look at."""
-    not_ready_for = s.qp[q, NAKED] == NOT_READY
-    if s.qp[q, RESPONSE_RING] and (not s.qp[q, NAKED] or not_ready_for):
+    not_ready_for = s.rc[q].naked == NOT_READY
+    if s.rc[q].response_ring and (not s.rc[q].naked or not_ready_for):
         return np.int64(-1)  # responses are in the order of requests (IBA 9.7.5): after the READs before it
-    if not s.qp[q, UNACKED] and not s.qp[q, NAKED]:
+    if not s.rc[q].unacked and not s.rc[q].naked:
         return np.int64(-1)
-    s.qp[q, UNACKED] = 0
-    is_nak = s.qp[q, NAKED] == 1 or not_ready_for
+    s.rc[q].unacked = 0
+    is_nak = s.rc[q].naked == 1 or not_ready_for
     if is_nak:
-        s.qp[q, NAKED] = 2
-    psn = s.qp[q, EXPECTED]
+        s.rc[q].naked = 2
+    psn = s.rc[q].expected
     what, about = (NAK, psn) if is_nak else (ACK, psn - 1)
     if not_ready_for:
         what = RNR_NAK
-    return control(n, s, port, 2 * q + 1, what, about, s.qp[q, BACK_LID], s.qp[q, BACK_VL])
+    return control(n, s, port, 2 * q + 1, what, about, s.qp[q].back_lid, s.qp[q].back_vl)

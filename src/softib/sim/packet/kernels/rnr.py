@@ -14,29 +14,9 @@ All of it is local: when a receive is there again follows from the arrival of an
 import numpy as np
 
 from softib.jit import inner
+from softib.sim.packet.constants import HAS_RECEIVE, NEEDS_RECEIVE
 from softib.sim.packet.kernels.hca import activate
 from softib.sim.packet.kernels.retransmission import acknowledged, give_up, skip_to, step_out
-from softib.sim.packet.tables import (
-    ACKED,
-    HAS_RECEIVE,
-    IN_RING,
-    M_ARRIVED,
-    M_RECEIVE,
-    NEEDS_RECEIVE,
-    NEXT_PSN,
-    NOT_BEFORE,
-    OUT_OF_BUFFER,
-    PROGRESS,
-    READS_OUT,
-    RECEIVES_AT,
-    RECEIVES_FREE,
-    RECEIVES_LAST,
-    REPOST,
-    RNR_NAKS,
-    RNR_PS,
-    RNR_RETRIES,
-    RNR_TRIES,
-)  # fmt: skip
 
 NO_LIMIT = 7
 """RNR retry count without a limit (of its 3 bits the largest)."""
@@ -45,11 +25,11 @@ NO_LIMIT = 7
 @inner
 def ready_for(s, q, m, now):
     """Is a receive posted for message ``m`` of ``q``? It is that of the SEND so many before it, once its program has posted it again."""
-    before = s.message[m, M_RECEIVE]
+    before = s.message[m].receive
     if before == 0:
         return True
-    arrived_at = s.message[before - 1, M_ARRIVED]
-    return arrived_at >= 0 and arrived_at + s.qp[q, REPOST] <= now
+    arrived_at = s.message[before - 1].arrived
+    return arrived_at >= 0 and arrived_at + s.qp[q].repost <= now
 
 
 @inner
@@ -57,42 +37,42 @@ def finds_receive(s, q, at, now):
     """UC and UD: does the message ``at`` of ``q`` find a receive, if it takes one? Receives are posted again in the order in which they were taken, which is not that of the
     messages where datagrams overtake each other (adaptive routing); those of messages that were lost on their way are free at once."""
     m = s.order[at]
-    if s.message[m, M_RECEIVE] != NEEDS_RECEIVE:
+    if s.message[m].receive != NEEDS_RECEIVE:
         return True
-    while s.qp[q, RECEIVES_AT]:
-        before = s.qp[q, RECEIVES_AT] - 1
-        if s.message[before, M_ARRIVED] >= 0 and s.message[before, M_ARRIVED] + s.qp[q, REPOST] > now:
+    while s.unreliable[q].receives_at:
+        before = s.unreliable[q].receives_at - 1
+        if s.message[before].arrived >= 0 and s.message[before].arrived + s.qp[q].repost > now:
             break
-        s.qp[q, RECEIVES_FREE] += 1
-        s.qp[q, RECEIVES_AT] = HAS_RECEIVE - s.message[before, M_RECEIVE]
-    if s.qp[q, RECEIVES_FREE] == 0:
-        s.qp[q, OUT_OF_BUFFER] += 1
+        s.unreliable[q].receives_free += 1
+        s.unreliable[q].receives_at = HAS_RECEIVE - s.message[before].receive
+    if s.unreliable[q].receives_free == 0:
+        s.unreliable[q].out_of_buffer += 1
         return False
-    s.qp[q, RECEIVES_FREE] -= 1
-    s.message[m, M_RECEIVE] = HAS_RECEIVE
-    if s.qp[q, RECEIVES_AT]:
-        s.message[s.qp[q, RECEIVES_LAST], M_RECEIVE] = HAS_RECEIVE - (m + 1)
+    s.unreliable[q].receives_free -= 1
+    s.message[m].receive = HAS_RECEIVE
+    if s.unreliable[q].receives_at:
+        s.message[s.unreliable[q].receives_last].receive = HAS_RECEIVE - (m + 1)
     else:
-        s.qp[q, RECEIVES_AT] = m + 1
-    s.qp[q, RECEIVES_LAST] = m
+        s.unreliable[q].receives_at = m + 1
+    s.unreliable[q].receives_last = m
     return True
 
 
 @inner
 def not_ready(n, s, port, q, psn, now):
     """An RNR NAK about packet ``psn`` came to the requester. Returns the port to look at."""
-    s.rare_count[port, RNR_NAKS] += 1
-    if psn < s.qp[q, ACKED] or psn >= s.qp[q, NEXT_PSN]:  # of a packet that has arrived since, or is to be sent again
+    s.rare_count[port].rnr_naks += 1
+    if psn < s.rc[q].acked or psn >= s.qp[q].next_psn:  # of a packet that has arrived since, or is to be sent again
         return np.int64(-1)
     acknowledged(n, s, q, psn - 1, now)
-    s.qp[q, RNR_TRIES] += 1
-    if n.opt[RNR_RETRIES] < NO_LIMIT and s.qp[q, RNR_TRIES] > n.opt[RNR_RETRIES]:
+    s.rc[q].rnr_tries += 1
+    if n.opt.rnr_retries < NO_LIMIT and s.rc[q].rnr_tries > n.opt.rnr_retries:
         give_up(n, s, q, now)
         return np.int64(-1)
-    skip_to(s, q, s.qp[q, ACKED])
-    s.qp[q, READS_OUT] = 0
-    s.qp[q, NOT_BEFORE] = now + n.opt[RNR_PS]
-    s.qp[q, PROGRESS] = now + n.opt[RNR_PS]
-    if s.qp[q, IN_RING]:
+    skip_to(s, q, s.rc[q].acked)
+    s.rc[q].reads_out = 0
+    s.qp[q].not_before = now + n.opt.rnr_ps
+    s.rc[q].progress = now + n.opt.rnr_ps
+    if s.qp[q].in_ring:
         step_out(n, s, q)
     return activate(n, s, q, now)

@@ -10,24 +10,14 @@ other program has it); a single one after the delay.
 import numpy as np
 
 from softib.jit import inner
-from softib.sim.packet.ethernet_tables import (
-    CORES,
-    CPU_RECEIVE,
-    CPU_SEND,
-    DCTCP,
-    DELAYED_ACK_PS,
-    DELAYED_AT,
-    ECHO,
-    ECN_SEEN,
+from softib.sim.packet.constants import (
+    ACK,
+    ANSWER,
     ETHERNET_TIMER,
-    FURTHEST,
-    INTERRUPT_AT,
-    INTERRUPT_PS,
-    RECEIVER_FREE,
-    SEGMENT_PS,
-    SEGMENTS_UNACKED,
-    STACK_FS,
-    STACK_RECEIVE_PS,
+    FECN,
+    LAST_OF_MESSAGE,
+    RCV_ERRORS,
+    WINDOW_PACKETS,
 )
 from softib.sim.packet.kernels.control import control
 from softib.sim.packet.kernels.discards import corrupted
@@ -39,33 +29,6 @@ from softib.sim.packet.kernels.reads import message_of
 from softib.sim.packet.kernels.tcp import SEGMENT_HEADERS
 from softib.sim.packet.kernels.tcp_acknowledgements import tcp_ack
 from softib.sim.packet.kernels.work import arrived
-from softib.sim.packet.tables import (
-    ACK,
-    ANSWER,
-    BACK_LID,
-    BACK_VL,
-    ENTERED,
-    EXPECTED,
-    FECN,
-    FLAGS,
-    IN,
-    LAST_CONTROL,
-    LAST_OF_MESSAGE,
-    M_PACKETS,
-    M_PSN,
-    OCTETS,
-    OPT_VLS,
-    PSN,
-    QP,
-    RCV_ERRORS,
-    RCV_FECN,
-    RCV_OCTETS,
-    RCV_PACKETS,
-    RX_FREE,
-    RX_MESSAGE,
-    WHAT,
-    WINDOW_PACKETS,
-)
 
 SECOND = 2
 
@@ -73,25 +36,25 @@ SECOND = 2
 @inner
 def tcp_receive(n, s, port, k, now):
     """Frame ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
-    octets = np.int64(s.packet[k, OCTETS])
-    if s.packet[k, IN] == port and corrupted(n, s, port, octets, now):
+    octets = np.int64(s.packet[k].octets)
+    if s.packet[k].came_in == port and corrupted(n, s, port, octets, now):
         return dropped(s, k, port, RCV_ERRORS)
-    s.count[port, RCV_OCTETS] += octets
-    s.count[port, RCV_PACKETS] += 1
-    q = np.int64(s.packet[k, QP]) >> 1
-    if s.packet[k, WHAT] == ACK:
-        s.processor[port, CPU_SEND] += n.ethernet[SEGMENT_PS]
-        look = tcp_ack(n, s, q, k, s.when[k, ENTERED], now)
+    s.port[port].rcv_octets += octets
+    s.port[port].rcv_packets += 1
+    q = np.int64(s.packet[k].stream) >> 1
+    if s.packet[k].kind == ACK:
+        s.processor[port].send_ps += n.ethernet.segment_ps
+        look = tcp_ack(n, s, q, k, s.packet[k].entered, now)
         free_packet(s, k)
         return look
-    c = s.connection[q]
-    work = (octets - SEGMENT_HEADERS) * n.ethernet[STACK_FS] // 1000 + n.ethernet[SEGMENT_PS]
-    s.processor[port, CPU_RECEIVE] += work
+    c = s.tcp[q]
+    work = (octets - SEGMENT_HEADERS) * n.ethernet.stack_fs // 1000 + n.ethernet.segment_ps
+    s.processor[port].receive_ps += work
     seen = interrupt(n, s, port, now)
-    s.port[port, RX_FREE] = max(s.port[port, RX_FREE], seen) + work // n.ethernet[CORES]
-    c[RECEIVER_FREE] = max(max(seen, c[RECEIVER_FREE]) + work, s.port[port, RX_FREE])
-    if c[RECEIVER_FREE] > now:
-        push(s, c[RECEIVER_FREE], word(port, ANSWER, k))
+    s.port[port].rx_free = max(s.port[port].rx_free, seen) + work // n.ethernet.cores
+    c.receiver_free = max(max(seen, c.receiver_free) + work, s.port[port].rx_free)
+    if c.receiver_free > now:
+        push(s, c.receiver_free, word(port, ANSWER, k))
         return np.int64(-1)
     return segment(n, s, port, k, now)
 
@@ -99,44 +62,44 @@ def tcp_receive(n, s, port, k, now):
 @inner
 def interrupt(n, s, port, now):
     """When the processor sees a frame that is there ``now``: at an interrupt that waits already, else at one that keeps the distance to the last."""
-    gap = n.ethernet[INTERRUPT_PS]
+    gap = n.ethernet.interrupt_ps
     if gap == 0:
         return now
-    last = s.processor[port, INTERRUPT_AT] - 1
+    last = s.processor[port].interrupt_at - 1
     if last < now:
         last = now if last < 0 else max(now, last + gap)
-        s.processor[port, INTERRUPT_AT] = last + 1
+        s.processor[port].interrupt_at = last + 1
     return last
 
 
 @inner
 def segment(n, s, port, k, now):
     """The transport has segment ``k``. Returns a port to look at."""
-    q = np.int64(s.packet[k, QP]) >> 1
-    c, psn, expected = s.connection[q], np.int64(s.packet[k, PSN]), s.qp[q, EXPECTED]
-    flags, sent = np.int64(s.packet[k, FLAGS]), s.when[k, ENTERED]
+    q = np.int64(s.packet[k].stream) >> 1
+    c, psn, expected = s.tcp[q], np.int64(s.packet[k].psn), s.rc[q].expected
+    flags, sent = np.int64(s.packet[k].marks), s.packet[k].entered
     free_packet(s, k)
     marked = np.int64(1) if flags & FECN else np.int64(0)
     if marked:
-        s.count[port, RCV_FECN] += 1
+        s.port[port].rcv_fecn += 1
     look = np.int64(-1)
-    if n.ethernet[DCTCP] and marked != c[ECN_SEEN]:
-        if c[SEGMENTS_UNACKED]:
+    if n.ethernet.dctcp and marked != c.ecn_seen:
+        if c.unacked:
             look = acknowledge(n, s, port, q)
-        c[ECN_SEEN] = marked
-    c[FURTHEST] = max(c[FURTHEST], psn + 1)
+        c.ecn_seen = marked
+    c.furthest = max(c.furthest, psn + 1)
     if psn != expected:
         if expected < psn < expected + WINDOW_PACKETS - 1:
             keep(s, 2 * q, psn, np.int64(0))
         return acknowledge(n, s, port, q)
-    if c[SEGMENTS_UNACKED] == 0:
-        c[ECHO] = sent
+    if c.unacked == 0:
+        c.echo = sent
     in_order(n, s, port, q, psn, flags, now)
-    c[SEGMENTS_UNACKED] += 1
-    if psn + 1 < c[FURTHEST] or c[SEGMENTS_UNACKED] >= SECOND or flags & LAST_OF_MESSAGE:
+    c.unacked += 1
+    if psn + 1 < c.furthest or c.unacked >= SECOND or flags & LAST_OF_MESSAGE:
         return acknowledge(n, s, port, q)
-    c[DELAYED_AT] = now + n.ethernet[DELAYED_ACK_PS]
-    push_timer(s, c[DELAYED_AT], word(port, ETHERNET_TIMER, 16 + q))
+    c.delayed_at = now + n.ethernet.delayed_ack_ps
+    push_timer(s, c.delayed_at, word(port, ETHERNET_TIMER, 16 + q))
     return look
 
 
@@ -144,35 +107,35 @@ def segment(n, s, port, k, now):
 def in_order(n, s, port, q, psn, flags, now):
     """Segment ``psn`` is the next one; those behind it that are there already follow."""
     delivered(n, s, port, q, psn, flags & LAST_OF_MESSAGE, now)
-    while kept(s, 2 * q, s.qp[q, EXPECTED]):
-        at = s.qp[q, EXPECTED]
+    while kept(s, 2 * q, s.rc[q].expected):
+        at = s.rc[q].expected
         forget(s, 2 * q, at)
         m = s.order[message_of(s, q, at)]
-        delivered(n, s, port, q, at, at + 1 == s.message[m, M_PSN] + s.message[m, M_PACKETS], now)
+        delivered(n, s, port, q, at, at + 1 == s.message[m].psn + s.message[m].packets, now)
 
 
 @inner
 def delivered(n, s, port, q, psn, last, now):
     """The program gets segment ``psn``; the last of a message wakes it."""
-    s.qp[q, EXPECTED] = psn + 1
+    s.rc[q].expected = psn + 1
     if last:
         at = message_of(s, q, psn)
-        s.qp[q, RX_MESSAGE] = at
-        s.processor[port, CPU_RECEIVE] += n.ethernet[STACK_RECEIVE_PS]
-        arrived(n, s, s.order[at], now + n.ethernet[STACK_RECEIVE_PS])
+        s.qp[q].rx_message = at
+        s.processor[port].receive_ps += n.ethernet.stack_receive_ps
+        arrived(n, s, s.order[at], now + n.ethernet.stack_receive_ps)
 
 
 @inner
 def acknowledge(n, s, port, q):
     """Acknowledge all that came in order. Returns the port to look at."""
-    c = s.connection[q]
-    c[SEGMENTS_UNACKED] = 0
-    c[DELAYED_AT] = 0
-    control(n, s, port, 2 * q + 1, ACK, s.qp[q, EXPECTED], s.qp[q, BACK_LID], s.qp[q, BACK_VL])
-    k = s.more[port * n.opt[OPT_VLS] + s.qp[q, BACK_VL], LAST_CONTROL]
-    s.when[k, ENTERED] = c[ECHO]
-    if n.ethernet[DCTCP] and c[ECN_SEEN]:
-        s.packet[k, FLAGS] = FECN  # the ECE flag
+    c = s.tcp[q]
+    c.unacked = 0
+    c.delayed_at = 0
+    control(n, s, port, 2 * q + 1, ACK, s.rc[q].expected, s.qp[q].back_lid, s.qp[q].back_vl)
+    k = s.vl_more[port * n.opt.vls + s.qp[q].back_vl].last_control
+    s.packet[k].entered = c.echo
+    if n.ethernet.dctcp and c.ecn_seen:
+        s.packet[k].marks = FECN  # the ECE flag
     return port
 
 
@@ -180,6 +143,6 @@ def acknowledge(n, s, port, q):
 def tcp_event(n, s, port, kind, payload, now):
     """An acknowledgement was delayed long enough. Returns the port to look at."""
     q = payload - 16
-    if s.connection[q, DELAYED_AT] == now and s.connection[q, SEGMENTS_UNACKED]:
+    if s.tcp[q].delayed_at == now and s.tcp[q].unacked:
         return acknowledge(n, s, port, q)
     return np.int64(-1)

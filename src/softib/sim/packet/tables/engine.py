@@ -1,0 +1,79 @@
+"""The event queue, the scalars of a run, and what its ports and queues hold."""
+
+from __future__ import annotations
+
+from softib.jit.rows import Rows, i8
+from softib.sim.packet.constants import EVENTS_A_BLOCK, LOG_MAD_WORDS
+
+__all__ = ["CREDIT", "EVENT", "EVENT_BLOCK", "LOG", "REGISTERS"]
+
+REGISTERS = Rows(
+    "Scalars of a run.",
+    i8("now", "ps", "Time of the event at hand."),
+    i8("width", "log2 ps", "Width of a bucket of the calendar, as a power of two."),
+    i8("bucket", "bucket", "Number of the current bucket."),
+    i8("heap_n", "events", "Events in State.heap."),
+    i8("far_n", "events", "Events in State.far."),
+    i8("timer_n", "events", "Events in State.timer."),
+    i8("pending", "events", "Events in the buckets of the calendar."),
+    i8("free_event", "row", "First block of the free list of State.event."),
+    i8("free_packet", "row", "First packet of the free list of State.packet."),
+    i8("free_credit", "row", "First credit of the free list of State.credit."),
+    i8("spare_events", "rows", "Blocks on the free list."),
+    i8("spare_packets", "rows", "Packets on the free list."),
+    i8("spare_credits", "rows", "Credits on the free list."),
+    i8("events", "count", "Events handled."),
+    i8("hops", "count", "Data packets times links."),
+    i8("sent", "packets", "Packets of messages that adapters sent."),
+    i8("left", "messages", "Messages that are not done."),
+    i8("in_network", "packets", "Packets in the network."),
+    i8("last", "ps", "Time of the last thing that happened."),
+    i8("first_scout", "4 * block + place", "Event of a bucket ahead for which memory is prefetched; 0: none."),
+    i8("second_scout", "4 * block + place", "The same of the next bucket."),
+    i8("due_at", "row", "Next row of State.due."),
+    i8("due_n", "rows", "Rows of State.due."),
+    i8("next_block", "row", "Block of the next bucket for which memory is prefetched; 0: none."),
+    i8("log_rows", "rows", "Rows written in State.log."),
+)
+
+EVENT = Rows(
+    "Events: when, and what.",
+    i8("time", "ps", "When it happens."),
+    i8("what", "entity << 32 | kind << 28 | payload", "What happens; orders the events of one time."),
+)
+
+EVENT_BLOCK = Rows(
+    "Blocks of a bucket's list of events, a cache line each. Row 0 is full and belongs to no bucket.",
+    i8("next", "row", "Next block of the bucket, or of the free list; 0: none."),
+    i8("count", "events", "Events in the block."),
+    i8("time", "ps", "When each event happens.", many=EVENTS_A_BLOCK),
+    i8("what", "entity << 32 | kind << 28 | payload", "What each event is.", many=EVENTS_A_BLOCK),
+)
+
+CREDIT = Rows(
+    "Credits on their way to a port VL after its first two.",
+    i8("time", "ps", "When the flow-control packet arrives."),
+    i8("blocks", "credits of 64 bytes", "Credits that it brings."),
+    i8("next", "row", "Next credit of the port VL, or of the free list; 0: none."),
+)
+
+LOG = Rows(
+    "What watched packets did, from row 1 on.",
+    i8("place", "port << 4 | kind", "Port, and what happened there: LOG_SENT and the others."),
+    i8("now", "ps", "When it was decided."),
+    i8(
+        "start", "ps", "Sent: the first byte's time; received: out of the receive buffer; lost: not a time, the reason."
+    ),
+    i8("end", "ps", "Sent: the last byte's time; received: in memory."),
+    i8("flow", "stream << 32 | PSN", "Whose packet it is; the stream of a MAD is -1."),
+    i8("fields", "bits", "Size, DLID << 16, SL << 32, VL << 36, kind << 40, marks << 48."),
+    i8("came_in", "port", "Port that it came in by."),
+    i8("entered", "ps", "When it entered the switch; of a MAD not a time, its source LID."),
+    i8(
+        "words",
+        "8 bytes",
+        "LOG_MAD: bytes of the MAD of the row before, as it travelled.",
+        many=LOG_MAD_WORDS,
+        over="now",
+    ),
+)

@@ -1,0 +1,134 @@
+"""Ethernet: settings and buffers of switches, DCQCN, TCP. Rates are kb/s, shares and probabilities millionths."""
+
+from __future__ import annotations
+
+from softib.jit.rows import Rows, i8
+
+__all__ = ["BUFFER", "DCQCN", "PROCESSOR", "QUEUE", "SETTINGS", "TCP"]
+
+SETTINGS = Rows(
+    "Settings of an Ethernet run.",
+    i8("pfc", "flag", "Priority flow control is on."),
+    i8("ecn", "flag", "Switches mark packets (ECN)."),
+    i8("cut_through", "flag", "Switches cut through; else they store and forward."),
+    i8("seed", "number", "Seed of hashes."),
+    i8("pfc_reaction_ps", "ps", "Time a port takes to obey a pause frame."),
+    i8("p_max", "millionths", "RED: probability of a mark at Kmax."),
+    i8("cnp_ps", "ps", "DCQCN: time between two CNPs of a flow."),
+    i8("alpha_ps", "ps", "DCQCN: timer of alpha."),
+    i8("rate_ps", "ps", "DCQCN: timer of the rate."),
+    i8("byte_counter", "bytes", "DCQCN: byte counter."),
+    i8("gain", "millionths", "DCQCN: g."),
+    i8("rate_ai", "kb/s", "DCQCN: additive increase."),
+    i8("rate_hai", "kb/s", "DCQCN: hyper increase."),
+    i8("fast_recovery", "steps", "DCQCN: F, steps of fast recovery."),
+    i8("rate_min", "kb/s", "DCQCN: smallest rate."),
+    i8("payload", "bytes", "TCP: largest payload of a segment; RoCE: path MTU."),
+    i8("dctcp", "flag", "DCTCP instead of NewReno."),
+    i8("dctcp_gain", "millionths", "DCTCP: g."),
+    i8("first_window", "segments", "TCP: first congestion window."),
+    i8("window_most", "segments", "TCP: largest window."),
+    i8("rto_min_ps", "ps", "TCP: smallest RTO."),
+    i8("rto_first_ps", "ps", "TCP: first RTO."),
+    i8("rto_max_ps", "ps", "TCP: largest RTO."),
+    i8("delayed_ack_ps", "ps", "TCP: delay of an acknowledgement."),
+    i8("send_fs", "fs/byte", "Kernel's stack: time of a byte of one connection at the sender."),
+    i8("stack_send_ps", "ps", "Kernel's stack: time of a message at the sender."),
+    i8("stack_fs", "fs/byte", "Kernel's stack: time of a byte at the receiver."),
+    i8("stack_receive_ps", "ps", "Kernel's stack: time of a message at the receiver."),
+    i8("segment_ps", "ps", "Kernel's stack: time of a segment at either end."),
+    i8("cores", "count", "Processors that a host gives to the stack."),
+    i8("ecmp", "flag", "Hash flows over shortest paths; else use the forwarding tables."),
+    i8("share", "millionths", "Dynamic threshold: alpha."),
+    i8("jitter_ps", "ps", "Largest time between an acknowledgement and the segments that it lets go."),
+    i8("interrupt_ps", "ps", "Smallest time between two interrupts of a host's port; 0: one a frame."),
+)
+
+BUFFER = Rows(
+    "Buffer thresholds of a port.",
+    i8(
+        "xoff",
+        "bytes",
+        "Bytes of an ingress port and priority above which it asks for a pause; 0: the dynamic threshold.",
+    ),
+    i8("xon_gap", "bytes", "How far below XOFF it ends a pause."),
+    i8("headroom", "bytes", "What it may hold above what it held when it asked."),
+    i8("queue_most", "bytes", "Largest egress queue without flow control; 0: the dynamic threshold."),
+    i8("shared", "bytes", "Buffer that all ports of the switch share."),
+    i8("k_min", "bytes", "RED: Kmin."),
+    i8("k_max", "bytes", "RED: Kmax."),
+    i8("refresh_ps", "ps", "Time between two pause frames while a pause lasts."),
+    i8("line_kbps", "kb/s", "Rate of the link."),
+)
+
+QUEUE = Rows(
+    "Port VLs of an Ethernet switch.",
+    i8("ingress", "bytes", "In the buffer, came in by this port."),
+    i8("xoff_sent", "flag", "The other end is asked to pause."),
+    i8("refresh_at", "ps", "When it is asked again."),
+    i8("egress", "bytes", "Queued to leave by this port; of a switch's port 0: all that the switch holds."),
+    i8("paused", "ps + 1", "Since when this port is paused; 0: it is not."),
+    i8("paused_ps", "ps", "How long it was paused."),
+    i8("pauses_sent", "frames", "Pause frames sent."),
+    i8("pauses_received", "frames", "Pause frames received."),
+    i8("tail_drops", "packets", "Dropped at a full queue."),
+    i8("headroom_drops", "packets", "Dropped for lack of headroom."),
+    i8("ecn_marked", "packets", "Marked."),
+    i8("peak_egress", "bytes", "Largest egress."),
+    i8("peak_ingress", "bytes", "Largest ingress."),
+    i8("queue_area", "1024 byte ps", "Integral of egress over time."),
+    i8("queue_since", "ps", "Until when queue_area is."),
+    i8("xoff_ingress", "bytes", "Ingress when it asked for a pause."),
+)
+
+DCQCN = Rows(
+    "DCQCN of a stream (RoCE).",
+    i8("limited", "flag", "The reaction point limits the rate."),
+    i8("rate_now", "kb/s", "Current rate."),
+    i8("rate_target", "kb/s", "Target rate."),
+    i8("alpha", "millionths", "Alpha."),
+    i8("alpha_at", "ps", "When alpha falls next."),
+    i8("rate_at", "ps", "When the rate rises next."),
+    i8("octets", "bytes", "Sent since the byte counter's last step."),
+    i8("byte_steps", "steps", "Steps of the byte counter."),
+    i8("time_steps", "steps", "Steps of the timer."),
+    i8("cnp_sent", "ps + 1", "When the notification point last sent a CNP; 0: never."),
+    i8("cnps", "packets", "CNPs that arrived."),
+)
+
+TCP = Rows(
+    "TCP connections.",
+    i8("window", "segments / 1000", "Congestion window."),
+    i8("threshold", "segments / 1000", "Slow-start threshold."),
+    i8("careful", "segment", "Segment up to which a timeout forbids fast retransmit."),
+    i8("dup_acks", "count", "Duplicate acknowledgements in a row."),
+    i8("recover", "segment + 1", "Segment that ends the recovery; 0: none is on."),
+    i8("retransmit", "segment + 1", "Segment to send again; 0: none."),
+    i8("srtt", "ps", "Smoothed round trip."),
+    i8("rttvar", "ps", "Its variation."),
+    i8("rto", "ps", "Retransmission timeout."),
+    i8("rto_at", "ps", "When the RTO is over; 0: the timer does not run."),
+    i8("highest", "segments", "Segments ever sent."),
+    i8("unacked", "segments", "Segments that are not acknowledged yet."),
+    i8("delayed_at", "ps", "When the delayed acknowledgement is due; 0: none."),
+    i8("echo", "ps", "Timestamp to echo."),
+    i8("alpha", "millionths", "DCTCP: alpha."),
+    i8("marked_acks", "segments", "DCTCP: marked segments that were acknowledged in this window."),
+    i8("all_acks", "segments", "DCTCP: all segments that were acknowledged in this window."),
+    i8("window_end", "segment", "DCTCP: segment that ends its window."),
+    i8("cut_end", "segment", "Segment that ends the last cut."),
+    i8("sender_free", "ps", "When the sender's processor is free."),
+    i8("receiver_free", "ps", "When the receiver's processor is free."),
+    i8("retransmits", "segments", "Segments sent again."),
+    i8("timeouts", "count", "Retransmission timeouts."),
+    i8("ecn_seen", "flag", "The last segment was marked."),
+    i8("furthest", "segments", "Segments up to which the receiver saw any."),
+    i8("relost_after", "count", "Duplicates after which what was sent again counts as lost again."),
+)
+
+PROCESSOR = Rows(
+    "The kernel's stack of the host behind a port.",
+    i8("send_ps", "ps", "Processor time to send."),
+    i8("receive_ps", "ps", "Processor time to receive."),
+    i8("interrupt_at", "ps + 1", "When its port interrupted last or will next; 0: never."),
+)

@@ -1,0 +1,159 @@
+"""Ports, VLs, queues and packets while they move, and the adaptive and throttled flows of switches and adapters."""
+
+from __future__ import annotations
+
+from softib.jit.rows import Rows, i4, i8
+
+__all__ = [
+    "ARBITER", "ARBITRATION", "BOUND_FLOW", "BY_SL", "COUNTERS", "DELIVERY", "PACKET", "PORT_STATE", "RARE_COUNT", "THROTTLE", "VL", "VL_MORE",
+    "VL_WAIT", "VOQ",
+]  # fmt: skip
+
+PORT_STATE = Rows(
+    "Ports: state and counters. Every packet touches the first of the three cache lines.",
+    i8("free_at", "ps", "When the link is free."),
+    i8("armed", "ps + 1", "Time of the event at which it looks again what it can send; 0: none."),
+    i8("waiting", "ps + 1", "Since when it has data and sends none; 0: it does not wait."),
+    i4("ready", "bits of VLs", "VLs with something to send."),
+    i4("debt", "bytes", "Flow-control packets to be sent."),
+    i8("xmit_octets", "bytes", "Sent."),
+    i8("xmit_packets", "packets", "Sent."),
+    i8("rcv_octets", "bytes", "Received."),
+    i8("rcv_packets", "packets", "Received."),
+    i8("rx_free", "ps", "When the end port's way to memory is free."),
+    i8("dma_free", "ps", "When the end port's fetching from memory is free."),
+    i8("gate", "ps", "When the end port may begin its next request."),
+    i8("wait_ticks", "ticks", "PortXmitWait."),
+    i8("rcv_errors", "packets", "PortRcvErrors."),
+    i8("relay_errors", "packets", "PortRcvSwitchRelayErrors."),
+    i8("hoq_discards", "packets", "Discarded after HOQLife (PortXmitDiscards)."),
+    i8("life_discards", "packets", "Discarded after the switch's lifetime (PortXmitDiscards)."),
+    i8("inactive", "packets", "Discarded because the link was down (PortXmitDiscards)."),
+    i8("too_long", "packets", "Discarded because they exceed the MTU (PortXmitDiscards)."),
+    i8("rcv_fecn", "packets", "Received with FECN."),
+    i8("rcv_becn", "packets", "Received with BECN."),
+    i8("marked", "packets", "Marked with FECN."),
+    size=192,
+)
+
+COUNTERS = (
+    "xmit_octets", "xmit_packets", "rcv_octets", "rcv_packets", "wait_ticks", "rcv_errors", "relay_errors", "hoq_discards", "life_discards",
+    "inactive", "too_long", "rcv_fecn", "rcv_becn", "marked",
+)  # fmt: skip
+"""Columns of :data:`PORT_STATE` that are counters."""
+
+RARE_COUNT = Rows(
+    "Counters of ports that few packets move.",
+    i8("remote_errors", "packets", "PortRcvRemotePhysicalErrors."),
+    i8("rnr_naks", "packets", "RNR NAKs received."),
+    i8("multicast_xmit", "packets", "Multicast packets sent."),
+    i8("multicast_rcv", "packets", "Multicast packets received."),
+)
+
+BY_SL = Rows(
+    "Optional counters of a port by SL (PortXmitDataSL, PortRcvDataSL).",
+    i8("sent", "words of 4 bytes", "Sent."),
+    i8("received", "words of 4 bytes", "Received."),
+)
+
+ARBITER = Rows(
+    "VL arbitration of a port (IBA 7.6.9).",
+    i8("high_sent", "bytes", "Sent by the high-priority table since the last low-priority packet."),
+    i8("chosen", "flag", "The high-priority table chose the VL that sends."),
+    i8("drained", "ps", "Until when a slow port drains what it has."),
+)
+
+ARBITRATION = Rows(
+    "An arbitration table of a port: rows 2 * port (low priority) and 2 * port + 1 (high).",
+    i8("entry", "entry", "Entry whose turn it is."),
+    i8("left", "bytes", "What is left of its weight."),
+)
+
+VL = Rows(
+    "Port VLs, a cache line each. The first two credits on their way are here, later ones in a list.",
+    i4("ring", "queue or stream, + 1", "Last of the ring that takes turns; 0: the ring is empty."),
+    i4("fctbs", "credits mod 4096", "Total blocks sent (FCTBS)."),
+    i4("fccl", "credits mod 4096", "Credit limit (FCCL)."),
+    i4("waits", "bits", "STARVED, IS_STALLED, HOQ_DISCARDED."),
+    i4("queued", "credits of 64 bytes", "Blocks queued for this output VL."),
+    i4("credits", "row", "First credit of the list in State.credit; 0: none."),
+    i4("last_credit", "row", "Last credit of that list."),
+    i4("first_blocks", "credits of 64 bytes", "First credit on its way; 0: none."),
+    i4("second_blocks", "credits of 64 bytes", "Second credit on its way; 0: none."),
+    i8("head_since", "ps", "Since when the packet at the head is there."),
+    i8("first_at", "ps", "When the first credit arrives."),
+    i8("second_at", "ps", "When the second credit arrives."),
+    size=64,
+)
+
+VL_MORE = Rows(
+    "Port VLs: what is seldom looked at.",
+    i8("stalls", "packets", "HOQLife discards in a row."),
+    i8("stalled", "ps", "Until when the VL is stalled."),
+    i8("control", "packet", "First of the port's own acknowledgements; 0: none."),
+    i8("last_control", "packet", "Last of them."),
+    i8("first", "packet", "FIFO mode: first packet of the input; 0: none."),
+    i8("last_in", "packet", "FIFO mode: last packet of the input."),
+    i8("mark", "packets", "Packets since a mark (congestion control)."),
+    i8("leaving", "flag", "FIFO mode: a packet is leaving the input."),
+)
+
+VL_WAIT = Rows(
+    "Waiting of port VLs (PortVLXmitWait).",
+    i8("ticks", "ticks", "PortVLXmitWait."),
+    i8("since", "ps + 1", "Since when the VL has data and sends none; 0: it does not wait."),
+    i8("busy", "ps", "When its last packet has left."),
+)
+
+VOQ = Rows(
+    "Virtual output queues: what came in by one port for one output port and VL.",
+    i4("head", "packet", "First packet; 0: the queue is empty."),
+    i4("tail", "packet", "Last packet."),
+    i4("next", "queue + 1", "Next queue of the ring of its port VL."),
+)
+
+PACKET = Rows(
+    "Packets, a cache line each. Row 0 is no packet.",
+    i4(
+        "next",
+        "packet",
+        "Next of its queue or of the free list; a packet that is copied: the next port number to look at.",
+    ),
+    i4("stream", "stream", "2 * queue pair, + 1 for what its destination sends."),
+    i4("psn", "packets", "Sequence number, not wrapped; of a MAD its row of State.mad."),
+    i4("octets", "bytes", "Size on the wire."),
+    i4("dlid", "LID", "Destination."),
+    i4("sl", "SL", "Service level."),
+    i4("vl", "VL", "Virtual lane of the link that it came in by."),
+    i4("came_in", "port", "Port that it came in by."),
+    i4("kind", "packet kind", "DATA, ACK and the others."),
+    i4("marks", "bits", "LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY, CUT."),
+    i4("out", "output port << 4 | VL", "FIFO mode: where it goes; a packet that is copied: copies that have not left."),
+    i4(
+        "behind",
+        "packet",
+        "FIFO mode: next packet of its input; a copy: the packet that holds its place in the buffer.",
+    ),
+    i8("tail", "ps", "When its last byte is there."),
+    i8("entered", "ps", "When it entered the switch; TCP: its timestamp option."),
+    size=64,
+)
+
+THROTTLE = Rows(
+    "Flows that congestion control slows: a stream, or all streams of one SL of a port.",
+    i8("ccti", "CCTI", "Index of the congestion control table."),
+    i8("delay", "packet times / 1000", "How long nothing follows the end of a packet."),
+    i8("timed", "flag", "The CCTI timer runs."),
+)
+
+BOUND_FLOW = Rows(
+    "Flows that an adaptive switch keeps on a port (BOUNDED).",
+    i8("flow", "(stream + 1) << 8 | port number", "The flow and its port; 0: unused."),
+    i8("sent_at", "ps", "When it last sent."),
+)
+
+DELIVERY = Rows(
+    "Deliveries of multicast messages, by message and member.",
+    i8("arrived", "ps", "When the member had it; -1: never."),
+    i8("times", "count", "How often it came."),
+)

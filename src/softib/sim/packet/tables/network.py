@@ -1,0 +1,106 @@
+"""What does not change while packets move, unless a manager or a fault changes it: ports, options of the run, managers' tables."""
+
+from __future__ import annotations
+
+from softib.jit.rows import Rows, f8, i4, i8
+
+__all__ = ["LOSS", "MANAGEMENT", "MARKING", "OPTIONS", "PORT", "PORT_RARE", "THROTTLING"]
+
+PORT = Rows(
+    "Ports: what every packet looks at.",
+    i4("peer", "port", "Port at the other end of the link; -1: the link carries no data."),
+    i4("kind", "port kind", "NOTHING, SWITCH_PORT or END_PORT. Port 0 of a switch is an end port behind the switch."),
+    i4("switch", "switch", "Row of its switch; -1: a channel adapter."),
+    i4("num", "port number", "Port number in its node."),
+    i4("fs", "fs/byte", "Time of a byte on the link; 0: no link."),
+    i4("delay_ps", "ps", "Propagation delay of the cable."),
+    i4("latency_ps", "ps", "Switch: until a packet that came in here can leave; adapter: half of a pair's latency."),
+    i4("voq", "queue", "First of the virtual output queues for this output port."),
+    i4("ports", "count", "Ports of its node, port 0 included."),
+    i4("vls", "count", "Data VLs in use."),
+    i4("mtu", "bytes", "Largest packet on the wire."),
+    i4("port_0", "port", "Port 0 of its node."),
+    i4("hoq", "code", "HOQLife: 4.096 us times 2^n; above 19 no limit."),
+    i4("life", "code", "LifeTimeValue of its switch: 4.096 us times 2^n; above 19 no limit."),
+    i4("next_kind", "port kind", "Kind of the peer, so that a packet leaves without a look at the peer's row."),
+    i4("next_latency_ps", "ps", "Latency of the peer."),
+    size=64,
+)
+
+PORT_RARE = Rows(
+    "Ports: what few events look at.",
+    i8("blocks", "credits of 64 bytes", "Receive buffer of each data VL."),
+    i8("stall_count", "packets", "VLStallCount: HOQLife discards in a row that stall a VL; 0: never."),
+    i8("high_limit", "bytes", "VLHighLimit: high priority sent before low priority gets a turn; -1: no limit."),
+    i8("tick_ps", "ps", "Time of a tick of PortXmitWait."),
+    i8("reduce_fs", "fs/byte", "Aggregation node: time to reduce a byte; 0: not an aggregation node."),
+    i8("reduce_ps", "ps", "Aggregation node: time to reduce a packet, in addition to its bytes."),
+    i8("low_cap", "entries", "Entries of the low-priority arbitration table; 0: it was never written."),
+    i8("high_cap", "entries", "Entries of the high-priority arbitration table; 0: it was never written."),
+)
+
+OPTIONS = Rows(
+    "Options of the run and figures of its adapters.",
+    i8("vls", "count", "Data VLs of the run: port VL rows are port * vls + vl."),
+    i8("fifo", "flag", "Each input has one FIFO a VL instead of virtual output queues."),
+    i8("random", "flag", "An output draws the input that sends next."),
+    i8("uniform_sl2vl", "flag", "All switch ports map SLs to VLs alike, as Net.uniform says."),
+    i8("ack_every", "packets", "Packets of a long message between two acknowledgements."),
+    i8("fetch_ps", "ps", "Time until payload that is not inline begins to come from memory."),
+    i8("inline", "bytes", "Largest payload that travels with the posted request."),
+    i8("dma_fs", "fs/byte", "Time to fetch a byte from memory."),
+    i8("rx_fs", "fs/byte", "Time to write a byte to memory."),
+    i8("message_gap_ps", "ps", "Time between two requests of a port."),
+    i8("ack_delay_ps", "ps", "Time until an acknowledgement leaves."),
+    i8("cqe_ps", "ps", "Time until a program sees a completion."),
+    i8("gap", "bytes", "Gap between two packets on the wire."),
+    i8("timeout_ps", "ps", "ACK timeout."),
+    i8("retries", "count", "Retries after ACK timeouts."),
+    i8("reads", "count", "READs and atomics in flight of a queue pair."),
+    i8("fcp", "bytes", "Size of a flow-control packet."),
+    i8("ar", "flag", "A switch routes adaptively."),
+    i8("placement", "flag", "Receivers place packets that come out of order."),
+    i8("cc", "flag", "A switch marks packets (congestion control)."),
+    i8("ramp_fs", "fs/byte", "Time to fetch or write a byte at the begin of a message."),
+    i8("ramp", "bytes", "Bytes at the begin of a message that take ramp_fs; 0: none."),
+    i8("pio_fs", "fs/byte", "Time of an inline byte."),
+    i8("smallest", "bytes", "Smallest packet."),
+    i8("lossy", "flag", "A port damages packets."),
+    i8("by_sl", "flag", "Count data by SL and waiting by VL."),
+    i8("rnr", "flag", "Receives can be missing."),
+    i8("rnr_ps", "ps", "RNR NAK timer."),
+    i8("rnr_retries", "count", "RNR retry count; 7: no limit."),
+    i8("multicast", "flag", "Messages go to multicast groups."),
+    i8("aggregates", "flag", "Aggregation nodes reduce."),
+)
+
+LOSS = Rows(
+    "Damage of packets that come in by a port: 1 - exp(-(packet + byte * length)), as Fabric.port_loss.",
+    f8("packet", "1", "Share of damage that a packet has whatever its length."),
+    f8("byte", "1/byte", "Share of damage that each byte adds."),
+)
+
+MARKING = Rows(
+    "Congestion control of switch ports (IBA A10, SwitchPortCongestionSetting).",
+    i8("threshold", "credits of 64 bytes", "Queue of an output VL from which packets are marked; 0: never."),
+    i8("packet_size", "bytes", "Smallest packet that is marked."),
+    i8("rate", "packets", "Packets between two marks."),
+    i8("victim", "flag", "Mark although the port has no credits."),
+)
+
+THROTTLING = Rows(
+    "Congestion control of adapter ports by SL (IBA A10, CACongestionSetting).",
+    i8("timer_ps", "ps", "CCTI_Timer: time until the CCTI falls by one; 0: it stays."),
+    i8("increase", "CCTI", "What a BECN adds to the CCTI."),
+    i8("limit", "CCTI", "Largest CCTI."),
+    i8("least", "CCTI", "Smallest CCTI."),
+)
+
+MANAGEMENT = Rows(
+    "Failures in time and the management plane.",
+    i8("on", "flag", "Links change and MADs travel."),
+    i8("slow", "flag", "A port drains slowly."),
+    i8("buffers", "packets", "VL15 receive buffer of a port."),
+    i8("agent_ps", "ps", "Time a management processor takes to answer a MAD."),
+    i8("forward_ps", "ps", "Time a switch's management processor takes to pass a directed SMP on."),
+)
