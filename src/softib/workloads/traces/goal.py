@@ -1,4 +1,4 @@
-"""GOAL schedules (Group Operation Assembly Language), text and binary, as LogGOPSim and its kin
+"""GOAL schedules (Group Operation Assembly Language), text and binary, as LogGOPSim's tools
 read and write them.
 
 Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); the binary
@@ -185,8 +185,8 @@ def _lines(s: Schedule, begin: int, end: int, notes: Mapping[int, str], one_proc
         if kind == compute:
             yield f"l{i}: calc {took}{cpu}"
         else:
-            yield f"l{i}: {'send' if kind == send else 'recv'} {size}b {'to' if kind == send else 'from'} "
-            f"{peer} tag {tag}{cpu}"
+            verb, to = ("send", "to") if kind == send else ("recv", "from")
+            yield f"l{i}: {verb} {size}b {to} {peer} tag {tag}{cpu}"
         for _ in range(count[i - 1]):
             start, before = next(on)
             yield f"l{i} {'irequires' if start else 'requires'} l{before}"
