@@ -174,11 +174,11 @@ def _outcome(
     """The outcome of the packets; ``before``: the fabric's counters when the run began."""
     steps, fabric = clock.steps, management.fabric
     s = steps.state
-    late = [r.fault for r in schedule.records if not r.happened]
-    if late:
+    not_due = [r.fault for r in schedule.records if not r.happened]
+    if not_due:
         notes = (
             *notes,
-            f"{len(late)} faults lie behind the end of the run, such as {late[0].kind} of {late[0].where}",
+            f"{len(not_due)} faults lie behind the end of the run, such as {not_due[0].kind} of {not_due[0].where}",
         )
     status = constants.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
     status = constants.TIME_OVER if status == constants.MANAGED else status

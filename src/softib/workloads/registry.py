@@ -34,9 +34,9 @@ GROUP = "softib.workloads"
 def patterns() -> Mapping[str, Pattern]:
     """Return all patterns by name, softib's own first. Warns about entry points that cannot be
     used."""
-    own = {pattern.name: pattern for pattern in PATTERNS}
-    more = extensions(GROUP, own, _check)
-    return {**own, **{name: replace(found.value, package=found.package) for name, found in more.items()}}
+    built_in = {pattern.name: pattern for pattern in PATTERNS}
+    more = extensions(GROUP, built_in, _check)
+    return {**built_in, **{name: replace(found.value, package=found.package) for name, found in more.items()}}
 
 
 def workload_file(kinds: Iterable[Pattern] | None = None) -> type[WorkloadFile]:

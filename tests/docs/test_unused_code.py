@@ -63,7 +63,7 @@ TO_DO = {
 
 def test_everything_has_a_user():
     pytest.importorskip("vulture", reason="vulture is not installed (pip install vulture)")
-    from tests.docs.doors import unused
+    from tests.docs.unused_code import unused
 
     found = set(unused())
     assert found - set(FOREIGN) - API - TO_DO == set(), "nothing in src uses these; delete them, or give them a user"
@@ -71,7 +71,7 @@ def test_everything_has_a_user():
 
 def test_a_function_of_tests_alone_is_found(tmp_path, monkeypatch):
     pytest.importorskip("vulture", reason="vulture is not installed (pip install vulture)")
-    from tests.docs import doors
+    from tests.docs import unused_code
 
     source = tmp_path / "src" / "softib"
     source.mkdir(parents=True)
@@ -79,6 +79,6 @@ def test_a_function_of_tests_alone_is_found(tmp_path, monkeypatch):
         '__all__ = ["used", "alone"]\ndef used(): pass\ndef alone(): pass\nclass S(Structure): pass\n'
     )
     (source / "b.py").write_text("from softib.a import used\nused()\n")
-    monkeypatch.setattr(doors, "ROOT", tmp_path)
-    monkeypatch.setattr(doors, "SOURCE", source)
-    assert doors.unused() == {"a.py alone": "function"}
+    monkeypatch.setattr(unused_code, "ROOT", tmp_path)
+    monkeypatch.setattr(unused_code, "SOURCE", source)
+    assert unused_code.unused() == {"a.py alone": "function"}
