@@ -41,7 +41,8 @@ class Gpus(Job):
     gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
     nics: Number | None = Field(
         None,
-        description="adapters of a node, that many hosts in a row; default: those whose names begin with the same words",
+        description="adapters of a node, that many hosts in a row; default: those whose names begin with "
+        "the same words",
     )
     gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
         None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"

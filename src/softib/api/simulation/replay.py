@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.shown import Suggests
 from softib.errors import InputError
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.replay import ProgramRun
@@ -70,7 +71,7 @@ class Replay(Suggests):
 
     def __repr__(self) -> str:
         return (
-            f"<Replay of {self.program!r} on {self.fabric.name!r}: {self.operations:,} operations in "
+            f"<Replay of {self.program!r} on {self.fabric.name!r}: {counted(self.operations, 'operation')} in "
             f"{self.simulated_us:,.3f} us>"
         )
 

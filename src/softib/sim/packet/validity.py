@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.iba.rates import SPEEDS
+from softib.plural import counted, plural
 from softib.sim.messages import Messages
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
     """One line for each thing that the layer leaves out of this run; empty where its model holds. ``ends``: port of each end port."""
     lavish = int((fabric.port_drain < 0).sum())
     found = (
-        [f"{lavish} ports grant credits that they have not (slow-port --overrun); the packet layer's do not"]
+        [
+            f"{counted(lavish, 'port')} {plural(lavish, 'grants', 'grant')} credits that they have not (slow-port --overrun); the packet layer's do not"
+        ]
         if lavish
         else []
     )
@@ -29,7 +32,13 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
 def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
     """A line where ports drain slower than they receive (``port_drain``): ``layer`` has no buffers that fill."""
     slow = int(np.count_nonzero(fabric.port_drain))
-    return (f"{slow} ports drain slower than they receive (slow-port); the {layer} layer's do not",) if slow else ()
+    return (
+        (
+            f"{counted(slow, 'port')} {plural(slow, 'drains', 'drain')} slower than they receive (slow-port); the {layer} layer's do not",
+        )
+        if slow
+        else ()
+    )
 
 
 def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:

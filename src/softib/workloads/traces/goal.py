@@ -108,7 +108,8 @@ class _Text:
             self._label(label, row)
         else:
             raise self.wrong(
-                f"{text!r} is not an operation; use for example 'l1: send 8b to 1 tag 0', 'l2: calc 100', 'l2 requires l1'"
+                f"{text!r} is not an operation; use for example 'l1: send 8b to 1 tag 0', 'l2: calc 100', "
+                f"'l2 requires l1'"
             )
 
     def _open(self, text: str) -> None:
