@@ -8,7 +8,7 @@ or not: a forwarding loop is a credit loop too.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from softib.routing.verify_kernels import Routes, VlMaps, depend, depend_vl
 __all__ = [
     "NO_PATH",
     "Channel",
+    "Senders",
     "allowed_dependencies",
     "channels_of",
     "credit_dependencies",
@@ -40,6 +41,18 @@ Channel = tuple[int, int, int]
 NO_PATH = 255
 """SL of a pair between which nobody sends."""
 SEARCH_BUDGET = 30_000_000
+
+
+class Senders(NamedTuple):
+    """Whose packets count beside those that CAs send on the SL of their own direction."""
+
+    switches: bool = False
+    """A switch answers on the SL of the request, and asks on the SL of its row of ``path_sl``."""
+    answers: bool = False
+    """A CA answers on the SL of the request, as a connection by the connection manager does."""
+
+
+CAS = Senders()
 
 
 def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
@@ -108,37 +121,35 @@ def waiting_channels(
     sl2vl: np.ndarray | None,
     data_vls: int,
     switches: bool = False,
-    answers: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start, targets)``; arguments as of :func:`verify`, and of
     :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, vls = needs_of(
-        graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped, switches, answers
+        graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped, Senders(switches)
     )
     return lists_of(graph, needs, vls)
 
 
 def needs_of(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray,
-    path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray, switches: bool = False,
-    answers: bool = False,
+    path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray,
+    senders: Senders = CAS,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``: :func:`port_map`; the others as of
     :func:`~softib.routing.verify.verify`. Returns channels in use bool[channels], their dependencies uint64[channels, words], and VLs.
 
-    ``switches``: packets that start on a switch count, too. It answers on the SL of the request, and asks on the SL of its row of ``path_sl``. ``answers``: so do those
-    of a CA on the SL of the other direction, as a connection by the connection manager sends them.
+    ``senders``: whose packets count.
     ``dropped`` int64[2, switches + 2] out counts by hops the pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
     """
     routes = routes_of(graph, lft, lids, ends, at)
     if path_sl is None and sl2vl is None:
-        return *_depend(graph, _from_all(graph, routes) if switches else routes), 1
+        return *_depend(graph, _from_all(graph, routes) if senders.switches else routes), 1
     table = sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
-    maps = _sources(graph, path_sl, table, switches, answers)
+    maps = _sources(graph, path_sl, table, senders)
     depend_vl(links_of(graph), routes, maps, data_vls, used, needs, dropped)
     return used, needs, data_vls
 
@@ -165,8 +176,8 @@ def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel
     return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
 
 
-def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, switches: bool, answers: bool) -> Any:
-    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs; and ``switches`` and ``answers``, which
+def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, senders: Senders) -> Any:
+    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs; and the other ``senders``, which
     count as no CA."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
@@ -181,15 +192,15 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
     group_of_end = np.full(n_ends, -1, np.int32)
     group_of_end[cas] = group.ravel()
     extra = [groups]
-    port0 = np.flatnonzero(graph.end_is_switch & switches)
+    port0 = np.flatnonzero(graph.end_is_switch & senders.switches)
     extra.append(np.stack([graph.end_switch[port0], np.zeros_like(port0), of_end[port0]]))
     if path_sl is not None:
-        senders = np.concatenate(
-            [port0, cas if answers and len(cas) and not _directions_alike(graph, sls) else cas[:0]]
+        by_request = np.concatenate(
+            [port0, cas if senders.answers and len(cas) and not _directions_alike(graph, sls) else cas[:0]]
         )
-        alike, row = np.unique(sls.T[senders], axis=0, return_inverse=True)
-        in_port = graph.end_port[senders].astype(np.int64) * (sl2vl.shape[1] > 1)
-        extra.append(np.unique(np.stack([graph.end_switch[senders], in_port, rows + row.ravel()]), axis=1))
+        alike, row = np.unique(sls.T[by_request], axis=0, return_inverse=True)
+        in_port = graph.end_port[by_request].astype(np.int64) * (sl2vl.shape[1] > 1)
+        extra.append(np.unique(np.stack([graph.end_switch[by_request], in_port, rows + row.ravel()]), axis=1))
         sls = np.concatenate([sls, alike[:, of_end]])
     groups = np.concatenate(extra, axis=1)
     count = np.concatenate([count, np.zeros(groups.shape[1] - len(count), count.dtype)])

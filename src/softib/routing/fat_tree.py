@@ -49,7 +49,7 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
     is_ca = ~graph.end_is_switch
     if graph.n_switches < 2 or np.count_nonzero(is_ca) < 2:
         raise NotATree(
-            f"{counted(graph.n_switches, 'switch')} and {counted(np.count_nonzero(is_ca), 'CA port')} make no tree"
+            f"{counted(graph.n_switches, 'switch')} and {counted(int(np.count_nonzero(is_ca)), 'CA port')} make no tree"
         )
     is_compute = graph.end_is_compute.copy()
     if options.cn_guids:
@@ -66,7 +66,7 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
             raise NotATree("every switch has compute nodes, so none is a top switch")
     rank = rank_switches(graph, roots)
     if (rank < 0).any():
-        lost = np.count_nonzero(rank < 0)
+        lost = int(np.count_nonzero(rank < 0))
         raise NotATree(f"{counted(lost, 'switch')} {plural(lost, 'has', 'have')} no path to a top switch")
     levels = _levels(graph, rank, is_compute)
     if pure:

@@ -79,7 +79,7 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     routing = Routing("torus-2QoS", lft, sl[:, graph.end_switch], vl_map(graph, torus), end_sl2vl=end_map(),
                       vls=4 if torus.strange or (torus.at < 0).any() else 2)  # fmt: skip
     shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
-    routing.notes.append(f"torus {shape}; {counted(np.count_nonzero(torus.at < 0), 'position')} without a switch")
+    routing.notes.append(f"torus {shape}; {counted(int(np.count_nonzero(torus.at < 0)), 'position')} without a switch")
     if torus.strange:
         routing.notes.append(
             f"{counted(torus.strange // 2, 'cable')} {plural(torus.strange // 2, 'joins', 'join')} no neighbours of it; not used"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.routing.credit_loops import NO_PATH, Channel, channels_of, find_cycle, lists_of, needs_of
+from softib.routing.credit_loops import NO_PATH, Channel, Senders, channels_of, find_cycle, lists_of, needs_of
 from softib.routing.graph import SwitchGraph
 from softib.routing.reach import destinations, links_of, port_map, routes_of
 from softib.routing.verify_kernels import walk_all
@@ -128,7 +128,7 @@ def verify(
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
 
     def needs(of: np.ndarray, switches: bool, answers: bool) -> tuple[np.ndarray, np.ndarray, int]:
-        return needs_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost, switches, answers)
+        return needs_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost, Senders(switches, answers))
 
     everywhere, to_cas, lost = np.ones(len(lids), np.bool_), ~graph.end_is_switch[ends], dropped
     used, waits, vls = needs(everywhere, True, True)
