@@ -19,6 +19,8 @@ FOREIGN = {
     "jit/units.py save_overload": "Numba",
     "monitor/exporter/service.py do_GET": "http.server",
     "monitor/exporter/service.py log_message": "http.server",
+    "monitor/prometheus_answers.py http_open": "urllib",
+    "monitor/prometheus_answers.py https_open": "urllib",
     "ulp/torch/group.py getBackendName": "torch",
     "ulp/torch/group.py getGroupDesc": "torch",
     "ulp/torch/group.py getGroupName": "torch",
