@@ -15,7 +15,7 @@ from softib.errors import InputError, LimitError
 from softib.plural import counted, plural
 from softib.sim import static_patterns as patterns
 from softib.sim.static_messages import run
-from softib.sim.static_network import Network, port_gbps
+from softib.sim.static_network import Network
 
 __all__ = [
     "SAMPLES",
@@ -31,7 +31,6 @@ __all__ = [
     "flow_time_ps",
     "loads",
     "matrix_loads",
-    "port_gbps",
     "ring_step_ps",
     "run",
 ]

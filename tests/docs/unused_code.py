@@ -1,6 +1,7 @@
-"""Public functions, classes and methods of src that nothing in src uses: what only tests and benches call.
+"""Public functions, classes and methods of src that nothing in src or in the scripts of docs uses: what only tests and benches call.
 
-vulture collects the names; an entry of ``__all__`` is no use here, and the names of ``softib`` itself are the public API.
+vulture collects the names. An entry of ``__all__`` is no use here. The names of ``softib`` itself are the public API, and a subclass of
+``Structure`` is used by being declared.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 import softib
 
 ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "softib"
 KINDS = ("function", "class", "method", "property")
 DECORATORS = ["@click.*", "@check*", "@rule*", "@*validator*", "@app.*", "@*.get*", "@*.post*", "@kernel*", "@inner*", "@intrinsic*", "@overload*"]  # fmt: skip
 """A decorated function of these is called by what decorates it."""
@@ -30,12 +32,20 @@ def unused() -> dict[str, str]:
     from vulture import Vulture
 
     found = Vulture(ignore_decorators=DECORATORS)
-    for path in sorted((ROOT / "src" / "softib").rglob("*.py")):
-        found.scan(without_all(path.read_text("utf-8")), filename=path)
+    for path in [*sorted(SOURCE.rglob("*.py")), *sorted((ROOT / "docs").glob("*.py"))]:
+        text = path.read_text("utf-8")
+        found.scan(without_all(text), filename=path)
+        found.used_names.update(structures(text))
     found.used_names.update(softib.__all__)
     rows = [item for item in found.get_unused_code(min_confidence=60) if item.typ in KINDS]
-    public = [item for item in rows if not item.name.startswith("_")]
-    return {f"{Path(item.filename).relative_to(ROOT / 'src' / 'softib')} {item.name}": item.typ for item in public}
+    public = [i for i in rows if not i.name.startswith("_") and Path(i.filename).is_relative_to(SOURCE)]
+    return {f"{Path(item.filename).relative_to(SOURCE)} {item.name}": item.typ for item in public}
+
+
+def structures(text: str) -> set[str]:
+    """Classes that derive from ``Structure``, which codec, documentation and tests find among its subclasses."""
+    classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+    return {c.name for c in classes if any(isinstance(b, ast.Name) and b.id == "Structure" for b in c.bases)}
 
 
 if __name__ == "__main__":

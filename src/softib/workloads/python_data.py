@@ -1,4 +1,4 @@
-"""Workloads that a Python program holds: jobs as dicts, traffic as data, traces as messages of Chakra."""
+"""Workloads from objects of Python: jobs as dicts, traffic as data, traces as messages of Chakra."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from softib.workloads.workload import Workload, job_of, read
 __all__ = ["workload_of"]
 
 HERE = "workload"
-"""Place of errors."""
+"""Beginning of errors."""
 
 
 def workload_of(given: Any) -> Workload:
-    """The workload of jobs, traffic or Chakra's nodes (:meth:`Workload.of`). Raises :class:`InputError`, one line."""
+    """The workload of jobs, traffic or Chakra's nodes (:meth:`Workload.of`). Raises
+    :class:`InputError`, one line."""
     from softib.workloads.traffic_data import NAME, traffic_data
 
     if isinstance(given, Mapping) and "jobs" in given:
@@ -46,7 +47,7 @@ def _file(data: Mapping[str, Any]) -> Workload:
 
 
 def _together(given: Sequence[Any]) -> Workload:
-    """Jobs that begin at once."""
+    """Return several workloads as one; their jobs start together."""
     works = [_file({"jobs": [one]}) if isinstance(one, Mapping) else read(one) for one in given]
     if any(work.fabrics for work in works):
         raise InputError(f"{HERE}: one of a list names fabrics of its own; give {{'jobs': […], 'fabrics': {{…}}}}")
@@ -61,5 +62,6 @@ def _chakra(ranks: Sequence[Sequence[Any]]) -> Workload:
 
     name = "Chakra trace"
     job = job_of("trace", {"file": name}, HERE)
-    job._data = [[node_of(m) for m in rank if type(m).__name__ != "GlobalMetadata"] for rank in ranks]  # type: ignore[attr-defined]
+    nodes = [[node_of(m) for m in rank if type(m).__name__ != "GlobalMetadata"] for rank in ranks]
+    job._data = nodes  # type: ignore[attr-defined]
     return Workload(name, (job,))
