@@ -1,7 +1,7 @@
 """Faults of a packet run at their times: what each does to the fabric, and to the packets at that moment.
 
 Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a running fabric; what is lost of packets is
-:mod:`softib.sim.packet.kernels.link_changes`'.
+:mod:`softib.sim.packet.kernels.link.link_changes`'.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class _State:
     """The tables of one run."""
 
     def __init__(self, plane: Plane, m: Messages, laid: Laid):
-        from softib.sim.fluid_kernels import COMPUTES, STOP, Clock, Traffic, Waits
-        from softib.sim.maxmin_kernels import Flows, Links, Round
+        from softib.sim.fluid_kernels import CLOCK, COMPUTES, Clock, Traffic, Waits
+        from softib.sim.maxmin_kernels import SIZE, Flows, Links, Round
         from softib.sim.validity_kernels import Doubt
 
         n, self.plane_gbps = len(m), plane.gbps
@@ -83,7 +83,7 @@ class _State:
             i4(channels, -1), i4(channels), group, link_next, link_head, gbps[link_head], several, high, low,
             share[link_head], i8(channels), i4(channels), f8(channels), i4(channels), i4(channels), f8(channels),
         )  # fmt: skip
-        self.round = Round(i4(n), i4(n), i4(channels), i8(4))
+        self.round = Round(i4(n), i4(n), i4(channels), SIZE.zeros(1))
         octets = wire_octets(m, packets_of(m, laid.mtu))
         kind = np.where(m.computes, COMPUTES, m.opcode == Opcode.READ).astype(np.int32)
         line = np.unique(m.qp, return_inverse=True)[1] if m.computes.any() else i8(n)
@@ -98,8 +98,8 @@ class _State:
             np.where(m.transport == Transport.RC, before, -1), message_gaps(plane, m, octets, asks), timing.lead_ps, m.src.astype(np.int64), i8(len(plane.ends)), asks, i8(n, -1), m.qp.astype(np.int64), i8(len(plane.ends), -1),
         )  # fmt: skip
         self.waits = Waits(*_dependents(m))
-        self.clock = Clock(i8(7, 1 << 62))
-        self.clock.numbers[:STOP] = 0
+        self.clock = Clock(CLOCK.zeros(1))
+        self.clock.clock.stop = 1 << 62
         self.octets, self.ramp_ps = octets.copy(), timing.ramp_ps
         inside = (port >= 0) & (plane.table.switch[np.maximum(port, 0) >> 4] >= 0)
         by_channel = (i8(channels, -1), f8(channels), i8(channels, -1), i8(channels, -1), f8(channels), i4(channels), i8(channels),
@@ -121,26 +121,26 @@ class _State:
 
     def run(self, progress: Progress | None, judge: bool, sampler: Sampler | None = None) -> None:
         """Until nothing more happens."""
-        from softib.sim.fluid_kernels import FINISHED, JUDGING, NOW, QUEUED, QUEUED_STATE, STOP, advance, load_events
+        from softib.sim.fluid_kernels import QUEUED_STATE, advance, load_events
 
-        t, numbers = self.traffic, self.clock.numbers
-        numbers[JUDGING] = judge
+        t, clock = self.traffic, self.clock.clock
+        clock.judging = judge
         ready = np.flatnonzero(t.awaited == 0)
         t.state[ready] = QUEUED_STATE
         begin = np.maximum(t.start[ready], t.delay[ready]) + t.request[ready]
         order = np.lexsort((ready, begin))
-        numbers[QUEUED] = load_events(t, ready[order], begin[order])
+        clock.queued = load_events(t, ready[order], begin[order])
         n = len(t.left)
         step = STEP if progress else n + 1
         while True:
             if sampler is not None:
-                numbers[STOP] = sampler.next_ps
-            until = int(numbers[FINISHED]) + step
+                clock.stop = sampler.next_ps
+            until = int(clock.finished) + step
             status = advance(self.flows, self.links, self.round, t, self.waits, self.clock, self.doubt, until)
             if status == 2 and sampler is not None:
                 sampler.take(self.sent_by_port(sampler.next_ps, len(self.plane_gbps)))
             if progress:
-                progress(int(numbers[FINISHED]), n, int(numbers[NOW]))
+                progress(int(clock.finished), n, int(clock.now))
             if status == 1:
                 return
 
@@ -209,15 +209,13 @@ def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _outcome(plane: Plane, m: Messages, laid: Laid, s: _State) -> Outcome:
-    from softib.sim.fluid_kernels import CHANGES, EVENTS
-
-    t, numbers = s.traffic, s.clock.numbers
+    t, clock = s.traffic, s.clock.clock
     arrived = t.arrived >= 0
     ends = np.maximum(t.arrived, t.completed)
     return Outcome(
         "fluid", t.began, t.arrived, t.completed, int(ends.max(initial=0)), plane.count(m, laid, arrived),
         valid=not (why := _why_not(plane, m, laid, s)), why_not=why, notes=tuple(_notes(plane, m, laid, s)),
-        work={"flows": int(arrived.sum()), "events": int(numbers[EVENTS]), "rate changes": int(numbers[CHANGES])},
+        work={"flows": int(arrived.sum()), "events": int(clock.events), "rate changes": int(clock.changes)},
     )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ new rate moves an event and leaves no stale one. All events of one picosecond ar
 import numpy as np
 
 from softib.jit import kernel, table
-from softib.sim.maxmin_kernels import MEMBERS, SENDING, STAMP, enter, put, refill, take, touch
+from softib.jit.rows import Array, Rows, i8
+from softib.sim.maxmin_kernels import enter, put, refill, take, touch
 from softib.sim.validity_kernels import hand_on, judge, leave, meet
 
 Traffic = table(
@@ -20,11 +21,18 @@ waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the ne
 A computation has the processor ``line``, which is ``busy`` until then. Order of a queue pair and message rate: :mod:`softib.sim.fluid_order`."""
 Waits = table("Waits", "first to completion")
 """Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
-Clock = table("Clock", "numbers")
-"""Numbers :data:`QUEUED` …"""
+CLOCK = Rows(
+    "Scalars of a run of the fluid layer.",
+    i8("queued", "events", "Events that wait."),
+    i8("now", "ps", "Time of the last event."),
+    i8("finished", "messages", "Messages that ended."),
+    i8("changes", "count", "Changes of rates."),
+    i8("events", "count", "Events handled."),
+    i8("judging", "flag", "Judge whether the layer's model holds."),
+    i8("stop", "ps", "Time to stop at."),
+)
+Clock = table("Clock", {"clock": Array("", CLOCK)})
 
-QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING, STOP = range(7)
-"""Events waiting; time; messages that ended; changes of rates; events; is validity judged; time to stop at."""
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data, or the responder, or nobody does: the program computes."""
@@ -79,10 +87,10 @@ def sink_event(tr, at, n):
 def schedule(tr, ck, i, when):
     """Message i has its event at ``when``, whether it had one or not."""
     if tr.position[i] < 0:
-        n = ck.numbers[QUEUED]
+        n = ck.clock.queued
         tr.key[i] = when
         tr.queue[n] = i
-        ck.numbers[QUEUED] = n + 1
+        ck.clock.queued = n + 1
         rise(tr, n)
     elif when != tr.key[i]:
         earlier = when < tr.key[i]
@@ -90,15 +98,15 @@ def schedule(tr, ck, i, when):
         if earlier:
             rise(tr, tr.position[i])
         else:
-            sink_event(tr, tr.position[i], ck.numbers[QUEUED])
+            sink_event(tr, tr.position[i], ck.clock.queued)
 
 
 @kernel
 def pop(tr, ck):
     """The first message of the queue, taken out."""
     i = tr.queue[0]
-    n = ck.numbers[QUEUED] - 1
-    ck.numbers[QUEUED] = n
+    n = ck.clock.queued - 1
+    ck.clock.queued = n
     tr.position[i] = -1
     if n > 0:
         tr.queue[0] = tr.queue[n]
@@ -145,7 +153,7 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
     tr.ended[i] = now
     tr.left[i] = 0.0
     take(fl, li, ro, i)
-    ck.numbers[FINISHED] += 1
+    ck.clock.finished += 1
     arrived = now + tr.lag_ps[i] + tr.forth[i]
     tr.arrived[i] = in_order(tr, i, arrived)
     tr.completed[i] = (tr.arrived[i] if tr.kind[i] == READ else arrived) + tr.answer[i]
@@ -240,7 +248,7 @@ def compute(tr, ws, ck, do, i, now):
     tr.ended[i] = over
     tr.arrived[i] = over
     tr.completed[i] = over
-    ck.numbers[FINISHED] += 1
+    ck.clock.finished += 1
     for e in range(ws.first[i], ws.first[i + 1]):
         hand_on(do, i, ws.to[e], True)
         release(tr, ck, ws.to[e], over)
@@ -249,7 +257,7 @@ def compute(tr, ws, ck, do, i, now):
 @kernel
 def settle(fl, ro, tr, ck, now):
     """The round's flows go on at their new rates: what is left of each, and when it will have ended."""
-    for k in range(ro.numbers[MEMBERS]):
+    for k in range(ro.size.members):
         i = ro.members[k]
         old, new = fl.rate[i], fl.fresh[i]
         if abs(new - old) <= 1e-12 * old and tr.position[i] >= 0:
@@ -257,7 +265,7 @@ def settle(fl, ro, tr, ck, now):
         tr.left[i] = max(tr.left[i] - old * (now - tr.last[i]) / 8000.0, 0.0)
         tr.last[i] = now
         fl.rate[i] = new
-        ck.numbers[CHANGES] += 1
+        ck.clock.changes += 1
         when = FOREVER
         if new > 0.0:
             when = now + max(np.int64(np.ceil(tr.left[i] * 8000.0 / new - 1e-6)), 1)
@@ -267,21 +275,21 @@ def settle(fl, ro, tr, ck, now):
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
     """Run until ``until`` messages have ended (returns 0), nothing more happens (1) or the next event is after :data:`STOP` (2)."""
-    while ck.numbers[QUEUED] > 0:
+    while ck.clock.queued > 0:
         now = tr.key[tr.queue[0]]
         if now >= FOREVER:
             return 1
-        if ck.numbers[FINISHED] >= until:
+        if ck.clock.finished >= until:
             return 0
-        if now > ck.numbers[STOP]:
+        if now > ck.clock.stop:
             return 2
-        ck.numbers[NOW] = now
-        ro.numbers[STAMP] += 1
-        ro.numbers[MEMBERS] = 0
+        ck.clock.now = now
+        ro.size.stamp += 1
+        ro.size.members = 0
         ended = 0
-        while ck.numbers[QUEUED] > 0 and tr.key[tr.queue[0]] == now:
+        while ck.clock.queued > 0 and tr.key[tr.queue[0]] == now:
             i = pop(tr, ck)
-            ck.numbers[EVENTS] += 1
+            ck.clock.events += 1
             if tr.state[i] == SENDS:
                 finish(fl, li, ro, tr, ws, ck, do, i, now)
                 leave(fl, do, i, tr.arrived[i])
@@ -297,14 +305,14 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
                 enter(fl, ro, i)
         for k in range(ended):
             touch(fl, li, ro, tr.queue[len(tr.queue) - 1 - k])
-        if ro.numbers[MEMBERS] == 0 or ro.numbers[SENDING] == 0:
+        if ro.size.members == 0 or ro.size.sending == 0:
             continue
         refill(fl, li, ro)
         settle(fl, ro, tr, ck, now)
-        if ck.numbers[JUDGING]:
+        if ck.clock.judging:
             judge(fl, li, ro, do, now)
             if do.found[0] >= 0:
-                ck.numbers[JUDGING] = 0
+                ck.clock.judging = 0
     return 1
 
 

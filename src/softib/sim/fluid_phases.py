@@ -115,12 +115,16 @@ def _by_loads(
 
 def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
     """(``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's link, 1000 × bits on the wire) of a message on a path that takes no time."""
+    from softib.sim.phase_kernels import TAIL
+
     n, none = len(gbps), np.zeros(0, np.int64)
     zero, mtu = np.zeros(n, np.int64), np.full(n, plane.link_mtu)
     one = messages(zero, zero, size, qp=np.arange(n))
     timing = timing_of(plane.profile, one, Laid(none, none, none, zero, zero, mtu, zero, none), gbps, plane.half_ps)
     octets = wire_octets(one, packets_of(one, mtu))
-    return np.stack([timing.forth_ps, timing.forth_ps + timing.answer_ps], axis=1), float(octets[0]) * 8000.0
+    tail = TAIL.zeros(n)
+    tail["arrives_ps"], tail["completes_ps"] = timing.forth_ps, timing.forth_ps + timing.answer_ps
+    return tail, float(octets[0]) * 8000.0
 
 
 def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:

@@ -2,6 +2,7 @@
 """Kernels of the LogGOPS model: operations of ranks in the order of time, with processors, adapters, and messages that take latency and octets."""
 
 from softib.jit import kernel, table
+from softib.jit.rows import Array, Rows, i8
 
 SEND, RECV, COMPUTE = range(3)
 
@@ -14,9 +15,15 @@ Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_p
 """By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``, ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one
 element, the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of its message rate."""
 
-Costs = table("LoggopsCosts", "ps eager")
-"""``ps``: of the processor for a send, for a receive, until a rank of the same host sees a message, of the processor to write 1,000 octets to such a rank, 1 where sends end when they are acknowledged; ``eager``: one element, the limit."""
-SEND_PS, RECEIVE_PS, MEMORY_PS, MEMORY_OCTETS_PS, ACKNOWLEDGED = range(5)
+COSTS = Rows(
+    "What operations cost.",
+    i8("send_ps", "ps", "Processor time of a send."),
+    i8("receive_ps", "ps", "Processor time of a receive."),
+    i8("memory_ps", "ps", "Time until a rank of the same host sees a message."),
+    i8("memory_bytes_ps", "ps/1000 bytes", "Processor time to write to a rank of the same host."),
+    i8("acknowledged", "flag", "Sends end when they are acknowledged."),
+)
+Costs = table("LoggopsCosts", {"of": Array("", COSTS), "eager": Array("1", "int64", "bytes", "Eager limit.")})
 
 Queue = table("LoggopsQueue", "when what n")
 """A heap of events by time and number; ``n``: one element."""
@@ -57,7 +64,7 @@ def groups(a, b, c, slots, representative, group):
 
 
 @kernel
-def match(kind, rank, peer, tag, slots, representative, head, next_of, found):
+def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, found):
     """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by
     group and row."""
     n, mask = 0, len(slots) - 1
@@ -76,7 +83,7 @@ def match(kind, rank, peer, tag, slots, representative, head, next_of, found):
                 g = n
                 slots[at] = g
                 representative[g] = i
-                head[g, 0] = -1
+                head[g] = -1
                 n += 1
             else:
                 r = representative[g]
@@ -84,17 +91,17 @@ def match(kind, rank, peer, tag, slots, representative, head, next_of, found):
                 if not same or tag[r] != tag[i]:
                     g = -1
                     at = (at + 1) & mask
-        first = head[g, 0]
+        first = head[g]
         if first >= 0 and kind[first] != kind[i]:
             found[i] = first
             found[first] = i
-            head[g, 0] = next_of[first]
+            head[g] = next_of[first]
         else:
             if first < 0:
-                head[g, 0] = i
+                head[g] = i
             else:
-                next_of[head[g, 1]] = i
-            head[g, 1] = i
+                next_of[tail[g]] = i
+            tail[g] = i
             next_of[i] = -1
 
 
@@ -261,7 +268,7 @@ def run(p, pairs, costs, q, busy):
             k = p.pair[p.receive[i]]
             push(q, now + other_ps(pairs, k, 1), 2 * n + p.receive[i])
         else:
-            end = works(p, busy, i, now, costs.ps[RECEIVE_PS])
+            end = works(p, busy, i, now, costs.of.receive_ps)
             ends(p, q, i, end)
             done += 1
         last = max(last, end)
@@ -272,10 +279,10 @@ def run(p, pairs, costs, q, busy):
 def send(p, pairs, costs, q, busy, i, now):
     """Send i begins; when it has ended, -1: later."""
     n, k = len(p.rank), p.pair[i]
-    writes = p.size[i] * costs.ps[MEMORY_OCTETS_PS] // 1000 if pairs.local[k] else 0
-    end = works(p, busy, i, now, costs.ps[SEND_PS] + writes)
+    writes = p.size[i] * costs.of.memory_bytes_ps // 1000 if pairs.local[k] else 0
+    end = works(p, busy, i, now, costs.of.send_ps + writes)
     if pairs.local[k]:
-        one_less(p, q, p.receive[i], end + costs.ps[MEMORY_PS])
+        one_less(p, q, p.receive[i], end + costs.of.memory_ps)
     elif p.size[i] > costs.eager[0]:
         one_less(p, q, p.receive[i], end + other_ps(pairs, k, 1))
         return -1
@@ -284,7 +291,7 @@ def send(p, pairs, costs, q, busy, i, now):
             inject(p, pairs, costs, q, busy, i, now)
         else:
             push(q, end, 2 * n + i)
-        if costs.ps[ACKNOWLEDGED]:
+        if costs.of.acknowledged:
             return -1
     ends(p, q, i, end)
     return end
@@ -310,13 +317,13 @@ def arrive(p, pairs, costs, q, busy, i, now):
         there = max(busy.short_receives[host], now - took) + took
         busy.short_receives[host] = there
     if p.size[i] > costs.eager[0]:
-        ends(p, q, r, works(p, busy, r, there, costs.ps[RECEIVE_PS]))
+        ends(p, q, r, works(p, busy, r, there, costs.of.receive_ps))
         ends(p, q, i, there + other_ps(pairs, k, 1))
         return p.ended[i]
     there = max(there, busy.pair_receives[k] + took)
     busy.pair_receives[k] = there
     one_less(p, q, r, there)
-    if costs.ps[ACKNOWLEDGED]:
+    if costs.of.acknowledged:
         ends(p, q, i, there + pairs.answer_ps[k])
         return p.ended[i]
     return -1

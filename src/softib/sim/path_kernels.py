@@ -6,6 +6,7 @@ begins or ends there has one channel less.
 """
 
 from softib.jit import kernel, table
+from softib.jit.rows import Rows, i8
 
 Tables = table("Tables", "peer switch base num lft sl2vl sl2vl_base vls delay_ps mtu")
 """A fabric's columns by port: ``peer`` (-1: no usable link), ``switch`` (row of ``lft``, -1: a CA), ``base`` and ``num`` (as in
@@ -17,6 +18,14 @@ Sends = table("Sends", "port to dlid sl")
 Paths = table("Paths", "first channel of_port port delay_ps mtu")
 """What :func:`lay_paths` writes: ``channel[first[i]:first[i + 1]]`` of row i, ``of_port`` int32[16 × ports] (channel of a port and
 VL, -1 = none yet), ``port`` int64 (16 × port + VL) by channel, ``delay_ps`` and ``mtu`` by row."""
+
+COUNTED = Rows(
+    "What ports counted.",
+    i8("data_out", "words of 4 bytes", "PortXmitData."),
+    i8("data_in", "words of 4 bytes", "PortRcvData."),
+    i8("packets_out", "packets", "PortXmitPkts."),
+    i8("packets_in", "packets", "PortRcvPkts."),
+)
 
 NO_ROUTE, NO_LINK, NO_VL, LOOP, WRONG = -1, -2, -3, -4, -5
 """Why there is no path: an LFT entry that leads nowhere, a port without a link, an SL that the port maps to no VL, tables that
@@ -147,21 +156,20 @@ def follow_back(t, sends, small, path, info, delay_ps, why, counted):
         for j in range(n):
             egress = path[j] >> 4
             ingress = t.peer[egress]
-            counted[egress, 0] += small[i]
-            counted[ingress, 1] += small[i]
-            counted[egress, 2] += 1
-            counted[ingress, 3] += 1
+            counted[egress].data_out += small[i]
+            counted[ingress].data_in += small[i]
+            counted[egress].packets_out += 1
+            counted[ingress].packets_in += 1
 
 
 @kernel
 def count(t, paths, packets, dwords, counted):
-    """Add ``packets[i]`` and ``dwords[i]`` of row i to every port of its path: ``counted`` int64[ports, 4] is data out, data in,
-    packets out, packets in."""
+    """Add ``packets[i]`` and ``dwords[i]`` of row i to every port of its path: ``counted`` is :data:`COUNTED` by port."""
     for i in range(len(packets)):
         for e in range(paths.first[i], paths.first[i + 1]):
             egress = paths.port[paths.channel[e]] >> 4
             ingress = t.peer[egress]
-            counted[egress, 0] += dwords[i]
-            counted[ingress, 1] += dwords[i]
-            counted[egress, 2] += packets[i]
-            counted[ingress, 3] += packets[i]
+            counted[egress].data_out += dwords[i]
+            counted[ingress].data_in += dwords[i]
+            counted[egress].packets_out += packets[i]
+            counted[ingress].packets_in += packets[i]

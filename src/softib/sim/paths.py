@@ -48,7 +48,7 @@ class Laid:
     """Paths of messages: ``channel[first[i]:first[i + 1]]``; ``port`` int64 (16 × egress port + VL) by channel.
 
     ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu`` octets; ``why``:
-    0, or a key of :data:`WHY`: no path, and no channel. ``answers`` int64[ports, 4]: what acknowledgements and READs' requests add to data out and in,
+    0, or a key of :data:`WHY`: no path, and no channel. ``answers`` (:data:`~softib.sim.path_kernels.COUNTED` by port): what acknowledgements and READs' requests add to data out and in,
     packets out and in. READs go from the destination to the source: ``delay_ps`` is the response's.
     """
 
@@ -261,7 +261,7 @@ class Plane:
         return self._last[1]
 
     def _lay(self, m: Messages) -> Laid:
-        from softib.sim.path_kernels import Paths, follow_back, lay_paths
+        from softib.sim.path_kernels import COUNTED, Paths, follow_back, lay_paths
 
         n, sends = len(m), self.sends(m)
         why, info = np.zeros(n, np.int64), np.zeros(3, np.int64)
@@ -279,7 +279,7 @@ class Plane:
                 break
             channel = np.concatenate([channel, np.empty(len(channel), np.int32)])
         used, back = int(info[2]), np.zeros(n, np.int64)
-        counted = np.zeros((self.fabric.sizes.ports, 4), np.int64)
+        counted = COUNTED.zeros(self.fabric.sizes.ports)
         small = np.where(m.transport == Transport.RC, ACK_DWORDS[m.opcode], 0)
         follow_back(self.table, self.sends(m, back=True), small, path, info, back, why, counted)
         return Laid(first, channel[: first[n]], port[:used].copy(), delay, back, mtu, why, counted)
@@ -302,9 +302,9 @@ class Plane:
         paths = Paths(laid.first, laid.channel, np.zeros(1, np.int32), laid.port, laid.delay_ps, laid.mtu)
         count(self.table, paths, packets, dwords, counted)
         out = np.zeros(len(counted), COUNTERS)
-        for k, name in enumerate(("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts")):
-            out[name] = counted[:, k]
-        out["port_unicast_xmit_pkts"], out["port_unicast_rcv_pkts"] = counted[:, 2], counted[:, 3]
+        out["port_xmit_data"], out["port_rcv_data"] = counted["data_out"], counted["data_in"]
+        out["port_xmit_pkts"], out["port_rcv_pkts"] = counted["packets_out"], counted["packets_in"]
+        out["port_unicast_xmit_pkts"], out["port_unicast_rcv_pkts"] = counted["packets_out"], counted["packets_in"]
         return out
 
 

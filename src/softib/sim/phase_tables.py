@@ -72,13 +72,14 @@ def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
 
 
 def _links(plane: Plane, sl: int) -> Any:
-    from softib.sim.phase_kernels import Links, link_rows
+    from softib.sim.phase_kernels import LINK, SWITCH, Links, link_rows
 
     f, t = plane.fabric, plane.table
     node = np.flatnonzero(f.switch_of_node >= 0)
-    switch = np.zeros((max(len(f.lft), 1), 2), np.int32)
-    switch[f.switch_of_node[node]] = np.stack([f.node_base[node], f.node_nports[node] + 1], axis=1)
-    rows = np.zeros((len(t.peer), 4), np.int32)
+    switch = SWITCH.zeros(max(len(f.lft), 1))
+    switch["port_0"][f.switch_of_node[node]] = f.node_base[node]
+    switch["ports"][f.switch_of_node[node]] = f.node_nports[node] + 1
+    rows = LINK.zeros(len(t.peer))
     link_rows(t, switch, sl, rows)
-    used = plane.carried_gbps[rows[:, 0] >= 0]
+    used = plane.carried_gbps[rows["peer"] >= 0]
     return Links(rows, switch, t.lft, plane.carried_gbps, np.array([used.min(initial=np.inf)]))

@@ -14,7 +14,6 @@ rates hold as long as
 import numpy as np
 
 from softib.jit import kernel, table
-from softib.sim.maxmin_kernels import MEMBERS, STAMP
 
 Doubt = table(
     "Doubt",
@@ -52,8 +51,8 @@ def bottleneck_entry(fl, i):
 @kernel
 def judge(fl, li, ro, do, now):
     """Look at the flows that have new rates; ``do.found`` gets the first doubt."""
-    stamp = ro.numbers[STAMP]
-    for k in range(ro.numbers[MEMBERS]):
+    stamp = ro.size.stamp
+    for k in range(ro.size.members):
         i = ro.members[k]
         if li.flows[fl.bottleneck[i]] > 1:
             share(fl, do, i, stamp)
@@ -61,7 +60,7 @@ def judge(fl, li, ro, do, now):
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i], bottleneck_entry(fl, i)):
                 press(fl, li, do, fl.channel[e], stamp)
-    for k in range(ro.numbers[MEMBERS]):
+    for k in range(ro.size.members):
         i = ro.members[k]
         b = fl.bottleneck[i]
         if do.inside[b] and li.flows[b] > 1:
@@ -71,7 +70,7 @@ def judge(fl, li, ro, do, now):
             if do.stamp[u] == stamp and fl.rate[i] > do.slowest[u] * (1 + EVEN):
                 doubt_at(do.found, now, i, u, BLOCKED)
                 return
-    for k in range(ro.numbers[MEMBERS]):
+    for k in range(ro.size.members):
         i = ro.members[k]
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i] + 1, bottleneck_entry(fl, i) + 1):

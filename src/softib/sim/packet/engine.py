@@ -8,20 +8,21 @@ a kernel of :mod:`softib.sim.packet.kernels`, driven by the tables that a subnet
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
+from softib.jit.specialise import specialised
 from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import constants
 from softib.sim.packet.aggregation import aggregation_columns
-from softib.sim.packet.ethernet_results import port_figures, totals
+from softib.sim.packet.ethernet import port_figures, totals
 from softib.sim.packet.groups import group_tables, reached_ps
-from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net, know_peers
 from softib.sim.packet.options import PacketOptions, Progress
@@ -33,7 +34,76 @@ from softib.sim.samples import Sampler
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["execute", "outcome_of", "run", "service_levels"]
+__all__ = ["execute", "kernels_of", "outcome_of", "run", "service_levels"]
+
+ROCE_HEADERS = 62
+"""Octets of a RoCEv2 frame beside payload and extended headers: Ethernet 14 and FCS 4, IPv4 20, UDP 8, BTH 12, ICRC 4 (IBA annex A17)."""
+ROCE_ACK = ROCE_HEADERS + 4
+TCP_HEADERS = 70
+"""Ethernet 14 and FCS 4, IPv4 20, TCP 20 with timestamps 12 (RFC 7323)."""
+
+
+@functools.cache
+def kernels_of(network: str) -> tuple[Any, Any]:
+    """(``start``, ``run``) of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``."""
+    from softib.sim.packet.kernels.engine import loop
+
+    if network == "infiniband":
+        return loop.start, loop.run
+    replaced = _common() | (_roce() if network == "roce" else _tcp())
+    constants = {"HEADERS": ROCE_HEADERS, "ACK_OCTETS": ROCE_ACK} if network == "roce" else {"ACK_OCTETS": TCP_HEADERS}
+    return loop.start, specialised(loop.run, network, replaced, constants)
+
+
+def _common() -> dict[Any, Any]:
+    """Links and switches of Ethernet."""
+    from softib.sim.packet.kernels.ethernet import ethernet_switch, pfc
+    from softib.sim.packet.kernels.link import credits
+    from softib.sim.packet.kernels.switch import switch
+
+    return {
+        credits.has_credit: pfc.not_paused,
+        credits.take_credits: pfc.nothing_to_take,
+        credits.starve: pfc.nobody_waits,
+        credits.grant: pfc.received,
+        switch.arrive: ethernet_switch.arrive_ethernet,
+        switch.forward: ethernet_switch.forward_ethernet,
+        switch.cross: ethernet_switch.cross_ethernet,
+    }
+
+
+def _roce() -> dict[Any, Any]:
+    """RDMA's transport as it is, with DCQCN instead of InfiniBand's congestion control."""
+    from softib.sim.packet.kernels.congestion import congestion_control, dcqcn
+    from softib.sim.packet.kernels.engine import loop
+    from softib.sim.packet.kernels.ethernet import pfc
+
+    return {
+        congestion_control.forward_notice: dcqcn.notification_point,
+        congestion_control.backward: dcqcn.reaction_point,
+        congestion_control.waits_until: dcqcn.rate_limit,
+        loop.link_event: pfc.roce_event,
+    }
+
+
+def _tcp() -> dict[Any, Any]:
+    """Sockets and the kernel's stack."""
+    from softib.sim.packet.kernels.engine import loop
+    from softib.sim.packet.kernels.ethernet import tcp, tcp_acks, tcp_receive
+    from softib.sim.packet.kernels.hca import hca, packet_sizes
+    from softib.sim.packet.kernels.transport import receive, retransmission
+
+    return {
+        loop.posted: tcp.tcp_posted,
+        packet_sizes.stream_octets: tcp.stream_segment_octets,
+        hca.not_before: tcp.segment_not_before,
+        hca.send_stream: tcp.send_segment,
+        receive.receive: tcp_receive.tcp_receive,
+        receive.answer: tcp_receive.segment,
+        retransmission.timeout: tcp_acks.retransmission_timeout,
+        loop.link_event: tcp_receive.tcp_event,
+    }
+
 
 VCRC, FCS = 2, 4
 """Octets of the link layer's check at the end of a packet and of a frame."""
@@ -125,8 +195,7 @@ def _run(
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
     """What the tables of a run say, with what the loop said last."""
-    from softib.sim.packet.deadlock import waiting_cycle
-    from softib.sim.packet.standstill import standstill_notes
+    from softib.sim.packet.standstill import standstill_notes, waiting_cycle
 
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)

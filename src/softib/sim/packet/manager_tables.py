@@ -13,7 +13,7 @@ from softib.iba.cc import (
     SwitchCongestionSetting,
     SwitchPortCongestionSettingElement,
 )
-from softib.sim.packet.kernels.adaptive_routing import REPAIR
+from softib.sim.packet.kernels.switch.adaptive_routing import REPAIR
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.tables.network import MARKING, THROTTLING
 

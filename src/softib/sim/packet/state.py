@@ -13,10 +13,9 @@ from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
 from softib.sim.packet.groups import mark_messages
 from softib.sim.packet.mad_rows import management_state
-from softib.sim.packet.message_rows import message_rows
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.pools import MOST_ROWS, POOLS, new_pools
-from softib.sim.packet.queue_pairs import path_mask, queue_pairs
+from softib.sim.packet.queue_pairs import message_rows, path_mask, queue_pairs
 from softib.sim.packet.tables import State, engine, links
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ class PacketSteps:
             self.net.port[self._inside].copy(),
             self.net.rare["blocks"][self._inside],
         )
-        from softib.sim.packet.kernels.loop import start
+        from softib.sim.packet.kernels.engine.loop import start
 
         start(self.net, self.state)
 
@@ -132,7 +132,7 @@ class PacketSteps:
 
     def run_until(self, until_ps: int, progress: Progress | None = None) -> bool:
         """Handle the events before ``until_ps``. True: a MAD waits (:meth:`arrived`) and events are left."""
-        from softib.sim.packet.kernels.loop import run as loop
+        from softib.sim.packet.kernels.engine.loop import run as loop
 
         while True:
             status = self.status = int(loop(self.net, self.state, until_ps - 1, EVENTS_A_CALL))
@@ -184,7 +184,7 @@ class PacketSteps:
         self, port: int, mad: np.ndarray, dlid: int, now_ps: int, level: int = 0, vl: int = constants.VL15
     ) -> None:
         """The end port ``port`` sends ``mad`` (uint8[256]) at ``now_ps``, on VL15, on data VL ``vl``, or (``vl`` -1) as an SMP to itself."""
-        from softib.sim.packet.kernels.link_changes import post_mad
+        from softib.sim.packet.kernels.link.link_changes import post_mad
 
         self._room(ROWS_A_POST)
         row = self._mad_row()
@@ -215,7 +215,7 @@ class PacketSteps:
     def links_changed(self, ports: np.ndarray, now_ps: int, dead: np.ndarray | None = None) -> None:
         """The states, speeds or settings of ``ports`` (rows, both ends of each link) are others in the fabric; ``dead``: rows of
         nodes that lost their power, port 0 included. Does to packets what that does."""
-        from softib.sim.packet.kernels.link_changes import link_up, links_down
+        from softib.sim.packet.kernels.link.link_changes import link_up, links_down
 
         net, ports = self.net, np.unique(ports)
         ports = ports[self.fabric.port_num[ports] > 0] if self.fabric.sizes.switches else ports
