@@ -19,13 +19,13 @@ APART   := tests/live/ibsim/test_hostile.py tests/live/test_shared_fabric.py $(a
 	hazards.py record_engine.py write_fastpath.py)
 # What computes runs two at a time, a file each, in the order of tests/conftest.py: kernels that both need are compiled once (softib.jit),
 # and the largest early, while the other worker computes what does not need them. (Left alone, files with the most tests come first.)
-PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS) tests/__% tests/conftest.py,$(wildcard tests/*))
+PURE    := -n 2 --dist loadfile --no-loadscope-reorder $(APART) $(filter-out $(FABRICS),$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 
 # Programs on running fabrics mostly wait: more of them than there are cores.
-AT_ONCE := 3
+AT_ONCE := 5
 VENDOR := src/softib/web/static/vendor
 
-.PHONY: help setup demo docs linkcheck man wheel pythons test test-all ready lint types contracts stock-tools stock-slow preload web bench validate clean
+.PHONY: help setup demo docs linkcheck man wheel pythons oldest sbom test test-all ready lint types contracts stock-tools stock-slow preload web bench validate clean
 
 help:
 	@echo "make demo      set up, then run the main job on a SuperPOD with three planted faults"
@@ -36,6 +36,8 @@ help:
 	@echo "make man       manual pages, in site/man/man1"
 	@echo "make wheel     what a release uploads, in dist/"
 	@echo "make pythons   the wheel in fresh environments of other Pythons (PYTHONS)"
+	@echo "make oldest    a part of the tests with the oldest versions that pyproject.toml allows"
+	@echo "make sbom      the software bill of materials of a release, in dist/"
 	@echo "make web       the libraries that draw the map of softib serve (npm)"
 	@echo "make bench     every figure, measured against its peer"
 	@echo "make validate  predictions of virtual time against published measurements"
@@ -83,6 +85,25 @@ pythons: wheel
 	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/bin/python -m pytest -q -p no:cacheprovider tests/api tests/jit tests/cli tests/routing; \
 	  code=$$?; rm -rf $$folder; [ $$code = 0 ] || exit $$code; done
 
+# The oldest versions that pyproject.toml allows, in a fresh environment (without torch, 2 GB), and what of the tests stands on them most.
+OLDEST := tests/api/test_*.py tests/api/sweep tests/cli/test_usage.py tests/docs/test_schemas.py tests/fabric/formats/cabling tests/fabric/topologies/test_spec.py \
+	tests/monitor/test_exporter_text.py tests/monitor/test_files.py tests/monitor/test_history.py tests/web/test_access.py tests/web/test_app.py tests/web/test_tables.py
+oldest: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@folder=$$(mktemp -d /tmp/softib-oldest.XXXXXX); \
+	$(BIN)/uv venv --quiet --no-python-downloads --python $(PYTHON) $$folder/venv \
+	  && $(BIN)/uv pip install --quiet --python $$folder/venv/bin/python --resolution lowest-direct '.[dev,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && SOFTIB_CACHE_DIR=$$folder/cache $$folder/venv/bin/python -m pytest -q -p no:cacheprovider $(OLDEST); \
+	code=$$?; rm -rf $$folder; exit $$code
+
+# The software bill of materials of a release (CycloneDX): what its extras install, and what its wheel carries.
+sbom: setup
+	@folder=$$(mktemp -d /tmp/softib-sbom.XXXXXX); \
+	$(PYTHON) -m venv $$folder \
+	  && $$folder/bin/python -m pip install --quiet --disable-pip-version-check '.[torch,monitor,tables,pandas,notebook,sweep,dask,xlsx,serve]' \
+	  && $(BIN)/python .ci/make_sbom.py dist/softib.cdx.json $$folder/bin/python; \
+	code=$$?; rm -rf $$folder; exit $$code
+
 stock-tools:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! dpkg -s $(STOCK) >/dev/null 2>&1; then \
 	  echo "installing the stock InfiniBand programs that the tests compare with"; \
@@ -116,24 +137,29 @@ types: setup
 contracts: setup
 	$(BIN)/lint-imports
 
-# What tests stand on, two at a time: packages arrive while others are installed, and mypy takes one core alone.
+# What tests stand on, two at a time: packages arrive while others are installed.
 ready:
-	@$(MAKE) --no-print-directory -j2 -Oline stock-tools preload web lint types contracts
+	@$(MAKE) --no-print-directory -j2 -Oline stock-tools preload web lint contracts
 
 # Both parts run whatever the other finds; each has its own line of sums, and one that fails fails the whole. A few that fail beside others
-# run once more, alone (docs/decisions/0013). Tests leave nothing behind: what is found in their temporary folder afterwards fails the run too.
+# run once more, alone (docs/decisions/0013). While programs on running fabrics wait, mypy has the processor. Tests leave nothing behind:
+# files in their temporary folder fail the run, and what tests/__residue__.py finds, in CI also in /dev/shm, the checkout and at home.
 test: ready
-	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; \
+	@code=0; export TMPDIR=$$(mktemp -d /tmp/t.XXXXXX); chmod 755 $$TMPDIR; before=$$TMPDIR.before; \
 	pytest="$(BIN)/pytest -q --cache-clear --basetemp=$$TMPDIR/p"; \
 	alone() { [ $$? = 1 ] && $(BIN)/python -m tests.__alone__ --basetemp=$$TMPDIR/p; }; \
+	$(BIN)/python -m tests.__residue__ $$before; \
 	echo "== tests that compute"; $$pytest $(PURE) || alone || code=1; \
-	echo "== tests on running fabrics"; \
+	echo "== tests on running fabrics, and types meanwhile"; \
+	nice $(BIN)/mypy > $$TMPDIR.types 2>&1 & types=$$!; \
 	$$pytest -n $(AT_ONCE) --dist loadfile $(FABRICS) $(APART:%=--ignore=%) || alone || code=1; \
-	rm -rf $$TMPDIR/p; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
+	wait $$types || code=1; cat $$TMPDIR.types; \
+	$(BIN)/python -m tests.__residue__ $$before || code=1; \
+	rm -rf $$TMPDIR/p $$before $$TMPDIR.types; left=$$(ls -A $$TMPDIR); rm -rf $$TMPDIR; \
 	if [ -n "$$left" ]; then echo "left in the temporary folder:" $$left; code=1; fi; \
 	exit $$code
 
-test-all: stock-slow ready
+test-all: stock-slow ready types
 	SOFTIB_TESTS=all $(BIN)/pytest -q -m 'slow or not slow' --hypothesis-profile=search
 
 # Predictions of virtual time against published measurements, with leave-one-out: docs/evidence/validation.md. Some minutes.

@@ -10,17 +10,7 @@ import argparse
 import time
 from collections.abc import Callable
 
-import numpy as np
-
 import softib
-from softib.sim.paths import Plane
-from softib.workloads.hosts import hosts_of
-from softib.workloads.nccl.constants import Algorithm, Collective, Protocol
-from softib.workloads.nccl.large_ring import large_ring
-from softib.workloads.nccl.machine import machine_of
-from softib.workloads.nccl.placing import Run, nodes_of
-from softib.workloads.nccl.tuning import Choice
-from softib.workloads.parameters import section
 
 
 def timed(what: str, run: Callable[[], object]) -> None:
@@ -33,23 +23,15 @@ def timed(what: str, run: Callable[[], object]) -> None:
 
 
 def ring(gpus: int, size: int) -> None:
-    """A ring all-reduce on a rail-optimized NDR fabric."""
+    """A ring all-reduce on a rail-optimized NDR fabric by the fluid layer."""
     fabric = softib.generate(
         "rail-optimized", nodes=gpus // 8, rails=8, radix=64, generation="NDR", tiers=3 if gpus > 8192 else 2
     )
     began = time.perf_counter()
-    arrays = softib.bring_up(fabric).fabric.arrays
+    up = softib.bring_up(fabric).fabric
     print(f"{gpus:,} GPUs, brought up in {time.perf_counter() - began:.1f} s", flush=True)
-
-    def run() -> object:
-        plane, hosts = Plane(arrays), hosts_of(arrays)
-        adapters = nodes_of(hosts.name, np.arange(len(hosts)), None)
-        by = Choice(Algorithm.RING, Protocol.SIMPLE)
-        return large_ring(
-            Run(Collective.ALL_REDUCE, by, size, machine_of("dgx-h100"), adapters, section("nccl")), plane, hosts.end
-        )
-
-    timed(f"ring all-reduce of {size:,} octets on {gpus:,} GPUs", run)
+    text = f"nccl-all-reduce:{size},algorithm=ring,protocol=simple"
+    timed(f"ring all-reduce of {size:,} octets on {gpus:,} GPUs", lambda: softib.simulate(up, text))
 
 
 def step(gpus: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.minutes import TOO_MUCH, Minutes
 from tests.scratch import remove_all
 
 # The default run is the same every time, on any machine; `make test-all` looks for new examples (profile "search").
@@ -74,6 +76,37 @@ def stock():
     return find
 
 
-def pytest_sessionfinish() -> None:
-    """In the workers too: what their tests made ends with them."""
+MINUTES = Minutes()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item):
+    """Count the test's processor time."""
+    with MINUTES.measured(item.path):
+        return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node) -> None:
+    """A worker has ended: its minutes."""
+    MINUTES.add(getattr(node, "workeroutput", {}).get("minutes", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In the workers too: what their tests made ends with them. A package far above its budget fails the run."""
     remove_all()
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["minutes"] = dict(MINUTES)
+    elif MINUTES.above(TOO_MUCH) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Skips by reason, and packages above their budget, a line each."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    )
+    for reason, times in sorted(reasons.items()):
+        terminalreporter.write_line(f"SKIPPED [{times}] {reason}")
+    for line in MINUTES.above(1.0):
+        terminalreporter.write_line(f"OVER BUDGET: {line}")

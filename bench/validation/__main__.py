@@ -23,6 +23,7 @@ import bench.validation as package
 from bench.validation.data import SHARED
 from bench.validation.leave_one_out import Rows, fitted, without
 from bench.validation.row import Row
+from bench.validation.section_values import with_values
 from bench.validation.table import Left, Library, page
 from softib.workloads.parameters import Section, sections
 
@@ -82,7 +83,7 @@ def library(module: Any, quick: bool) -> Library:
     parameters, predict = parameters_of(module), rows_of(module)
     rows = predict(parameters, (), 1)
     left = {} if quick or not rows else leave_out(rows, parameters, predict)
-    again = {name: s.with_values(**refit().get(name, {})) for name, s in parameters.items()}
+    again = {name: with_values(s, **refit().get(name, {})) for name, s in parameters.items()}
     fitted_rows = (
         []
         if quick or not rows or not set(refit()) & set(parameters)

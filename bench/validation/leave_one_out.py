@@ -11,6 +11,7 @@ import numpy as np
 
 from bench.validation.fit import fit
 from bench.validation.row import Row
+from bench.validation.section_values import with_values
 from softib.workloads.parameters import Section
 
 __all__ = ["fitted", "without"]
@@ -41,14 +42,14 @@ def fitted(
     keys = {f"{s} {n}": (s, n) for s, n in names}
     start = {k: parameters[s][n] or ZERO for k, (s, n) in keys.items()}
 
-    def with_values(values: Mapping[str, float]) -> Mapping[str, Section]:
+    def parameters_with(values: Mapping[str, float]) -> Mapping[str, Section]:
         out = dict(parameters)
         for k, value in values.items():
             section, name = keys[k]
-            out[section] = out[section].with_values(**{name: value})
+            out[section] = with_values(out[section], **{name: value})
         return MappingProxyType(out)
 
-    return with_values(fit(start, lambda values: residuals(rows(with_values(values), datasets, every)), rounds))
+    return parameters_with(fit(start, lambda values: residuals(rows(parameters_with(values), datasets, every)), rounds))
 
 
 def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tuple[Mapping[str, Section], str]:
@@ -68,7 +69,7 @@ def without(dataset: str, parameters: Mapping[str, Section], rows: Rows) -> tupl
             again.append((section, name))
             others |= rest
         elif value is not None:
-            out[section] = out[section].with_values(**{name: value})
+            out[section] = with_values(out[section], **{name: value})
             borrowed += 1
     if not again and not borrowed:
         return parameters, "nothing else to fit to"

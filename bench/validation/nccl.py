@@ -25,6 +25,7 @@ from pathlib import Path
 
 from bench.validation import data
 from bench.validation.row import Row
+from bench.validation.section_values import with_values
 from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.law import predicted_us
 from softib.workloads.nccl.machine import machine_of
@@ -119,7 +120,7 @@ def fit(start: Section, without: str = "") -> Section:
         better = False
         for name in FITTED:
             for factor in (1 + step, 1 / (1 + step)):
-                tried = values.with_values(**{name: _within(name, values[name] * factor)})
+                tried = with_values(values, **{name: _within(name, values[name] * factor)})
                 if (found := _cost(tried, without)) < cost - 1e-9:
                     values, cost, better = tried, found, True
         step = step if better else step / 2
@@ -138,7 +139,7 @@ def _cost(values: Section, without: str) -> float:
 
 def leave_one_out() -> dict[str, list[Row]]:
     """The rows of each dataset, with parameters that were fitted without it, from :data:`PUBLISHED` on."""
-    start = section("nccl").with_values(**PUBLISHED)
+    start = with_values(section("nccl"), **PUBLISHED)
     return {name: [r for r in rows(fit(start, name)) if r.dataset == name] for name in CLUSTERS}
 
 

@@ -18,11 +18,12 @@ from softib.sim.paths import Plane
 from softib.workloads.mpi.collective import ALGORITHMS, REDUCTIONS, program_of
 from softib.workloads.mpi.cost import Costs, costs_of
 from softib.workloads.mpi.decision import choose
-from softib.workloads.mpi.hosted import rails_of
+from softib.workloads.mpi.job import rails_of
 from softib.workloads.mpi.program import Program
 from softib.workloads.mpi.scattering import BARRIERS
 from softib.workloads.parameters import Section
 from softib.workloads.schedule.messages import part_of
+from softib.workloads.schedule.schedule import Schedule
 
 __all__ = ["allreduce_us", "bandwidth_mb_s", "bcast_us", "latency_us", "plane", "sharp_us"]
 
@@ -80,7 +81,15 @@ def _ends_ps(program: Program, what: str, costs: Costs, job: _Job) -> np.ndarray
         part.src, part.dst, part.size, qp=part.qp, opcode=part.opcode, delay_ps=part.delay_ps, first=first, needs=part.needs[order]
     )  # fmt: skip
     on = plane(max(job.hosts * job.rails, 2), job.speed, tuple(n * job.rails for n in job.leaves))
-    return np.asarray(run(on, made, judge=False).arrived_ps[ended[program.schedule_rows()]], np.int64)
+    return np.asarray(run(on, made, judge=False).arrived_ps[ended[_rows_of(schedule, program)]], np.int64)
+
+
+def _rows_of(schedule: Schedule, program: Program) -> np.ndarray:
+    """Row in ``schedule`` of each operation, in the order in which the program got them (int64[n])."""
+    order = np.argsort(program._all()[0], kind="stable")
+    rows = np.empty(len(schedule), np.int64)
+    rows[order] = np.arange(len(order))
+    return rows
 
 
 def _end_us(what: str, size: int, job: _Job, s: Section, **given: Any) -> float:
@@ -134,7 +143,7 @@ def bcast_us(
 
 def sharp_us(size: int, sharp_operation_ns: float) -> float:
     """An all-reduce of 128 hosts by the aggregation nodes of an HDR fat tree of two levels (packet layer), with the library's time for its operations."""
-    from softib.workloads.mpi.hosted import SHARP_PAYLOAD
+    from softib.workloads.mpi.job import SHARP_PAYLOAD
 
     return _reduced_us(size) + -(-size // SHARP_PAYLOAD) * sharp_operation_ns / 1000
 

@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from softib.api.running.running import RunningFabric, running_fabrics, stale_fabrics
     from softib.api.running.serving import Server
     from softib.api.running.starting import Starter, up
-    from softib.api.simulation.comparing import Comparison, compare
-    from softib.api.simulation.replaying import Replay, replay
+    from softib.api.simulation.comparison import Comparison, compare
+    from softib.api.simulation.replay import Replay, replay
     from softib.api.simulation.result import Simulation
     from softib.api.simulation.scaling import scaling
-    from softib.api.simulation.simulating import Record, simulate
-    from softib.api.sweep.sweeping import Sweep, sweep
+    from softib.api.simulation.simulate import Record, simulate
+    from softib.api.sweep.sweep import Sweep, sweep
     from softib.api.table import Table
     from softib.api.web import serve
     from softib.workloads.workload import Workload
@@ -75,7 +75,7 @@ _LAZY = {
     **dict.fromkeys(("CablingList", "cabling_list"), "cabling"),
     **dict.fromkeys(("Prediction", "Report"), "results"),
     **dict.fromkeys(("Remedy", "Routing"), "routing"),
-    **dict.fromkeys(("Replay", "replay"), "simulation.replaying"),
+    **dict.fromkeys(("Replay", "replay"), "simulation.replay"),
     **dict.fromkeys(("RunningFabric", "running_fabrics", "stale_fabrics"), "running.running"),
     **dict.fromkeys(("Starter", "up"), "running.starting"),
     "Attachment": "running.attach",
@@ -90,12 +90,12 @@ _LAZY = {
     **dict.fromkeys(("compile_kernels", "doctor"), "machine"),
     **dict.fromkeys(("AttributeChange", "Change", "Explanation", "Finding", "Kind", "Parameter", "Problem"), "records"),
     "Changes": "changes",
-    **dict.fromkeys(("Comparison", "compare"), "simulation.comparing"),
+    **dict.fromkeys(("Comparison", "compare"), "simulation.comparison"),
     "TopView": "monitor.top_view",
     **dict.fromkeys(("Jobs", "diagnose", "jobs_on"), "monitor.diagnosing"),
-    **dict.fromkeys(("Record", "simulate"), "simulation.simulating"),
+    **dict.fromkeys(("Record", "simulate"), "simulation.simulate"),
     "Simulation": "simulation.result",
-    **dict.fromkeys(("Sweep", "sweep"), "sweep.sweeping"),
+    **dict.fromkeys(("Sweep", "sweep"), "sweep.sweep"),
     "Drawing": "graph",
     "Table": "table",
     "Node": "node",

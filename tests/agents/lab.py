@@ -7,11 +7,11 @@ import subprocess
 
 import numpy as np
 
-from softib.agents.plane import AgentPlane
 from softib.fabric import counters
 from softib.fabric.topologies.registry import generate
 from softib.iba import notice, perf_congestion, perf_extended_speeds, perf_optional
 from softib.iba.smp import PortInfo, SwitchInfo
+from tests.agents.client_plane import ClientPlane
 
 from .smps import SET, ask
 
@@ -97,7 +97,7 @@ def powered(generation="QDR"):
     f = generate("fat-tree", radix=4, levels=2, generation=generation)
     f.power_on()
     SwitchInfo.port_state_change.set(f.switch_info, 0)  # as a manager leaves it; only its first rise is a trap
-    return f, AgentPlane(f)
+    return f, ClientPlane(f)
 
 
 def cable(f, a="leaf-1", b="spine-1"):

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from softib.agents.plane import AgentPlane
 from softib.fabric.columns import COLUMNS
 from softib.fabric.fec import advertise_fec
 from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
+from tests.agents.client_plane import ClientPlane
 
 from .mutants import CC, DECLARED, DR, LID, PERF, SHARP, VENDOR, Declared, Mutants, get, routes, walk
 from .smps import TRAFFIC, guard, line, random_fabric
@@ -72,7 +72,7 @@ class Field:
         advertise_fec(f)
         give_virtual_ports(f, np.where(f.is_switch[f.port_node], 0, 3), np.ones(f.sizes.ports, bool))
         self.touched = guard(f)
-        self.plane = AgentPlane(f)
+        self.plane = ClientPlane(f)
         ends = f.end_ports()
         self.sender = int(ends[int(np.argmax([len(routes(f, int(p))[2]) for p in ends]))])
         bring_up(f, node=int(f.port_node[self.sender]), plane=self.plane)

@@ -8,11 +8,11 @@ import sys
 import numpy as np
 import pytest
 
-from softib.agents.plane import AgentPlane
 from softib.errors import SoftibBug
 from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch
+from tests.agents.client_plane import ClientPlane
 from tests.agents.lab import program
 
 from .smps import GET, SET, ask, changed, guard, line, random_fabric, requests, snapshot
@@ -63,7 +63,7 @@ def test_noise_writes_nothing_outside_the_tables(seed):
     rng = np.random.default_rng(seed)
     f = random_fabric(rng)
     touched = guard(f)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     before = snapshot(f)
     senders = f.end_ports()
     answered = 0
@@ -85,7 +85,7 @@ def test_noise_writes_nothing_outside_the_tables(seed):
 def test_every_sound_request_to_a_reachable_node_is_answered(seed):
     rng = np.random.default_rng(seed)
     f = random_fabric(rng)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sender = int(rng.choice(f.end_ports()))
     batch = noise(rng, 4000, sound=True)
     batch.mad[:, 3] = GET
@@ -103,7 +103,7 @@ def test_every_sound_request_to_a_reachable_node_is_answered(seed):
 def test_a_refused_set_changes_nothing(seed):
     rng = np.random.default_rng(100 + seed)
     f, _s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = int(f.port(h[0], 1))
     refused = 0
     for _ in range(300):
@@ -123,7 +123,7 @@ def test_a_refused_set_changes_nothing(seed):
 
 def test_odd_batches_are_taken_as_they_are():
     f, _s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = int(f.port(h[0], 1))
     assert len(plane.send(MadBatch.zeros(0), sm)) == 0
     batch = requests(8, path=[1])
@@ -143,19 +143,19 @@ def test_a_batch_of_another_shape_is_our_bug(mads, octets, lids):
     batch = MadBatch.zeros(4)
     batch.mad, batch.dlid = np.zeros((mads, octets), np.uint8), batch.dlid[:lids]
     with pytest.raises(SoftibBug):
-        AgentPlane(f).send(batch, int(f.port(h[0], 1)))
+        ClientPlane(f).send(batch, int(f.port(h[0], 1)))
 
 
 def answers_digest():
     rng = np.random.default_rng(9)
     f = random_fabric(rng)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     digest = hashlib.sha256()
     for sound in (True, False):
         answers = plane.send(noise(rng, 150, sound), int(f.end_ports()[3]))
         digest.update(answers.mad.tobytes())
     g, s, h = line(2)
-    plane = AgentPlane(g)
+    plane = ClientPlane(g)
     digest.update(plane.send(gmps(rng, 150, [1, 2, 11, 12]), program(g, plane, s, h), 10**12).mad.tobytes())
     for fabric in (f, g):
         for column in COLUMNS:
@@ -197,7 +197,7 @@ def test_every_gmp_that_devices_know_is_answered_within_the_tables(seed):
     rng = np.random.default_rng(seed)
     f, s, h = line(3, device_id=47396)
     touched = guard(f)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     before = snapshot(f)
     statuses = set()
@@ -220,7 +220,7 @@ def test_every_gmp_that_devices_know_is_answered_within_the_tables(seed):
 
 def test_other_versions_and_methods_of_gmps_are_refused():
     f, s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     for klass, version in ((4, 2), (0x21, 1), (0x0A, 2)):
         assert ask(plane, sm, klass=klass, version=version, attr=1, dlid=1)[0] == 0x04

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.iba import notice
 from softib.iba.constants import CapMask
 from softib.iba.smp import PortInfo
+from tests.agents.client_plane import ClientPlane
 from tests.agents.lab import program, sent_where_it_can
 
 from .smps import SET, ask, line
@@ -18,7 +18,7 @@ S = 10**12
 @pytest.fixture
 def lab():
     f, s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     PortInfo.master_sm_lid.set(f.port_info, int(f.lid[sm]))
     plane.take_notices()

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from softib.agents.plane import AgentPlane
 from softib.iba.constants import CapMask
 from softib.iba.notice import TrapBadKey, TrapBadSwitchPKey
 from softib.iba.smp import PortInfo
+from tests.agents.client_plane import ClientPlane
 from tests.agents.lab import program
 
 from .smps import ask, line, requests
@@ -15,7 +15,7 @@ from .smps import ask, line, requests
 @pytest.fixture
 def lab():
     f, s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     plane.take_notices()
     return f, plane, sm, s, h

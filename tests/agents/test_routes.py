@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from softib.agents.plane import AgentPlane
 from softib.errors import InputError
 from softib.iba.notice import Notice
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
+from tests.agents.client_plane import ClientPlane
 from tests.agents.lab import program, walk
 
 from .smps import ask, line, random_fabric, requests
@@ -16,7 +16,7 @@ from .smps import ask, line, random_fabric, requests
 def test_directed_routes_end_where_the_cables_lead(seed):
     rng = np.random.default_rng(seed)
     f = random_fabric(rng)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     senders = f.end_ports()
     reached = 0
     for _ in range(300):
@@ -42,7 +42,7 @@ def test_directed_routes_end_where_the_cables_lead(seed):
 
 def test_the_return_path_backwards_is_the_way_home():
     f, _s, h = line(5)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     m = plane.send(requests(1, path=[1, 7, 7, 7, 1]), int(f.port(h[0], 1))).mad[0]
     back = m[193:198][::-1].tolist()
     assert NodeInfo.node_guid.get(m[64:128]) == f.node_guid[h[3]]
@@ -52,7 +52,7 @@ def test_the_return_path_backwards_is_the_way_home():
 
 def test_a_link_that_is_down_carries_nothing_in_either_direction():
     f, s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     PortInfo.port_phys_state.set(f.port_info[int(f.port(s[0], 7)) : int(f.port(s[0], 7)) + 1], 2)
     assert ask(plane, int(f.port(h[0], 1)), path=[1, 7]) is None
     assert ask(plane, int(f.port(h[1], 1)), path=[1, 8]) is None
@@ -60,7 +60,7 @@ def test_a_link_that_is_down_carries_nothing_in_either_direction():
 
 def test_lid_routes_follow_the_programmed_tables():
     f, s, h = line(4)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     for klass in (0x01, 0x04):
         attr = 0x11 if klass == 1 else 0x01
@@ -78,7 +78,7 @@ def test_lid_routes_follow_the_programmed_tables():
 
 def test_linear_fdb_top_ends_the_table():
     f, s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     assert ask(plane, sm, klass=1, dlid=12)
     SwitchInfo.linear_fdb_top.set(f.switch_info[:1], 11)
@@ -87,7 +87,7 @@ def test_linear_fdb_top_ends_the_table():
 
 def test_an_answer_needs_its_own_way_back():
     f, s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     assert ask(plane, sm, klass=1, dlid=13)
     f.lft[1, 11] = 255  # the middle switch forgets the asker
@@ -97,7 +97,7 @@ def test_an_answer_needs_its_own_way_back():
 
 def test_a_forwarding_loop_swallows_the_mad():
     f, s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     f.lft[0, 20], f.lft[1, 20] = 7, 8
     assert ask(plane, sm, klass=1, dlid=20) is None
@@ -115,7 +115,7 @@ def test_lid_routes_know_no_limit_of_hops():
     at, to = np.arange(n)[:, None], np.arange(n)[None, :]
     f.lft[:, 101 : 101 + n] = np.where(at == to, 1, np.where(to > at, 7, 8))
     SwitchInfo.linear_fdb_top.set(f.switch_info, 300)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     for klass, attr in ((1, 0x11), (4, 0x01)):
         assert all(ask(plane, int(ports[0]), klass=klass, attr=attr, dlid=101 + j) for j in range(n))
     f.lft[40, 101 + n - 1] = 8  # back to where it came from
@@ -124,7 +124,7 @@ def test_lid_routes_know_no_limit_of_hops():
 
 def test_smps_travel_in_init_and_data_needs_active():
     f, s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h, activate=False)
     assert ask(plane, sm, klass=1, dlid=2) is not None
     assert ask(plane, sm, klass=4, attr=1, dlid=2) is None
@@ -132,7 +132,7 @@ def test_smps_travel_in_init_and_data_needs_active():
 
 def test_combined_routes():
     f, s, h = line(4)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     batch = requests(1, path=[7, 7], dlid=2)  # by LID to switch 1, then directed twice to the right
     batch.mad[0, 32:34] = [0, 11]
@@ -149,7 +149,7 @@ def test_combined_routes():
 
 def test_what_clients_must_answer_is_delivered_apart():
     f, s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     sm_info = requests(2, attr=0x20, path=[1, 7, 7, 1])
     assert len(plane.send(sm_info, sm)) == 0
@@ -170,7 +170,7 @@ def test_what_clients_must_answer_is_delivered_apart():
 
 def test_a_trap_reaches_the_subnet_manager():
     f, s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     plane.set_link(int(f.port(s[2], 1)), False, 77)
     (notice,) = plane.take_notices()
@@ -187,7 +187,7 @@ def test_a_trap_reaches_the_subnet_manager():
 
 def test_order_tids_and_the_request_stay():
     f, _s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     batch = requests(50, path=[1, 7])
     batch.mad[::3, 130] = 5  # an empty port: lost
     before = batch.mad.copy()
@@ -198,7 +198,7 @@ def test_order_tids_and_the_request_stay():
 
 def test_a_sender_without_qp0_is_refused():
     f, s, _h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     with pytest.raises(InputError, match=r"s0\[7\]"):
         plane.send(requests(1), int(f.port(s[0], 7)))
     with pytest.raises(InputError, match="rows 0 to"):

@@ -6,11 +6,12 @@ import pytest
 from softib.errors import TopologyError
 from softib.fabric.power_cycle import forget
 from softib.fabric.sharp_trees import sharp_trees
-from softib.fabric.subset import without_nodes
 from softib.fabric.topologies.registry import generate
 from softib.iba import sharp
 from softib.iba.devices import is_aggregation_node
 from softib.scenario.bring_up import bring_up
+from tests.agents.client_plane import ClientPlane
+from tests.fabric.subset import without_nodes
 
 from .smps import GET, SET, ask
 
@@ -18,7 +19,7 @@ from .smps import GET, SET, ask
 @pytest.fixture
 def lab():
     f = generate("fat-tree", generation="HDR", radix=4, hosts=8, aggregation_nodes=True)
-    b = bring_up(f)
+    b = bring_up(f, plane=ClientPlane(f))
     return f, b.plane, b.port, int(f.lid[f.port(f.sharp_node[0], 1)])
 
 

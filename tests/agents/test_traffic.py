@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from softib.agents.plane import AgentPlane
 from softib.iba.perf import PortCounters
+from tests.agents.client_plane import ClientPlane
 from tests.agents.lab import program, read, walk
 from tests.iba.lab import mad_packet
 
@@ -18,7 +18,7 @@ def zero(f):
 
 def test_the_words_of_a_mad_are_those_of_its_packet():
     f, _s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     assert ask(plane, int(f.port(h[0], 1)), path=[1])[0] == 0
     packet = mad_packet(bytes(256), 0xFFFF, 0xFFFF, 0)
     # The two octets of the VCRC do not count (IBA 16.1.3.5), and the packet's own length field agrees.
@@ -31,7 +31,7 @@ def test_directed_requests_count_on_every_hop_both_ways(seed):
     """Oracle: a walk over the cable list."""
     rng = np.random.default_rng(seed)
     f = random_fabric(rng)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     want = np.zeros((2, f.sizes.ports), np.int64)
     answered = lost = 0
     for _ in range(8):
@@ -69,7 +69,7 @@ def test_directed_requests_count_on_every_hop_both_ways(seed):
 
 def test_lid_routed_ones_count_on_both_ways_and_what_a_client_gets_on_one():
     f, s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     zero(f)
     assert ask(plane, sm, klass=1, dlid=13)[0] == 0
@@ -101,7 +101,7 @@ def test_lid_routed_ones_count_on_both_ways_and_what_a_client_gets_on_one():
 
 def test_links_conserve_packets_and_a_pma_sees_what_was_before_it():
     f, s, h = line(3)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     zero(f)
     batch = requests(40, klass=4, attr=0x12, dlid=3, data=PortCounters.pack(port_select=8))
@@ -116,7 +116,7 @@ def test_links_conserve_packets_and_a_pma_sees_what_was_before_it():
 
 def test_a_counter_stops_at_its_maximum():
     f, s, h = line(2)
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm = program(f, plane, s, h)
     row = int(f.port(s[0], 1))
     f.counters["port_rcv_data"][row] = 2**64 - 5
@@ -127,6 +127,6 @@ def test_a_counter_stops_at_its_maximum():
 
 def test_counting_can_be_switched_off():
     f, _s, h = line(2)
-    plane = AgentPlane(f, count_mads=False)
+    plane = ClientPlane(f, count_mads=False)
     assert ask(plane, int(f.port(h[0], 1)), path=[1])[0] == 0
     assert not any(f.counters[n].any() for n in TRAFFIC)

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.agents import trap_queue as tq
-from softib.agents.plane import AgentPlane
 from softib.iba import notice
 from softib.iba.smp import PortInfo, SwitchInfo
+from tests.agents.client_plane import ClientPlane
 from tests.agents.lab import program
 from tests.extent import examples
 
@@ -30,7 +30,7 @@ class Lab:
 
     def __init__(self):
         self.f, self.s, self.h = line(3)
-        self.plane = AgentPlane(self.f)
+        self.plane = ClientPlane(self.f)
         self.sm = program(self.f, self.plane, self.s, self.h)
         PortInfo.master_sm_lid.set(self.f.port_info, int(self.f.lid[self.sm]))
         PortInfo.subnet_timeout.set(self.f.port_info, 18)
@@ -166,7 +166,7 @@ def test_a_hundred_flapping_links_are_one_trap_in_a_subnet_timeout():
     for i, node in enumerate(h):
         b.links([s], i + 1, [node], 1)
     f = b.build()
-    plane = AgentPlane(f)
+    plane = ClientPlane(f)
     sm, base = int(f.port(h[0], 1)), int(f.node_base[s])
     PortInfo.lid.set(f.port_info, 2, [base])
     PortInfo.lid.set(f.port_info, 1, [sm])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from softib.analysis.routed import from_engine
-from softib.analysis.simulation.messages import with_stated_sls
 from softib.errors import InputError, PeerError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.topologies.registry import generate
+from softib.scenario.managed_messages import with_stated_sls
 from softib.sim.messages import PATH_SL, messages
 from softib.sim.paths import Plane
 

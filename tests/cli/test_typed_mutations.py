@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -129,6 +130,10 @@ TELEMETRY = [
 ]
 CHAKRA = {"workload_graph": [{"Id": 1, "Name": "a", "NodeType": 5, "data_deps": [], "ctrl_deps": [], "comm_size": 8, "comm_dst": 1, "comm_tag": 2,
                               "is_cpu_op": False, "runtime": 5}]}  # fmt: skip
+PROMETHEUS = {"status": "success", "data": {"result": [
+    {"metric": {"__name__": "infiniband_switch_port_symbol_error_total", "guid": "0x1", "port": "1", "switch": "leaf", "job": "j", "instance": "i",
+                "uplink_guid": "0x1", "uplink_port": "1", "uplink_lid": "3"}, "values": [[1.0, "1"], [2.5, "7"]]}]}}  # fmt: skip
+"""The same answer to every query: counters, uplinks and rates."""
 MATRIX = "source,destination,bytes\nhost-1,host-2,1e6\nhost-2,host-1,5MB\n"
 GRID = "parameters:\n  size: [1KB, 2KB]\n  engine: [minhop]\nseeds: 2\n"
 PLAN = "StartDevice,StartPort,EndDevice,EndPort,Length\nleaf,Port 1,host,Port 1,3\nleaf,Port 2,other HCA-1,Port 1,2m\n"
@@ -178,6 +183,7 @@ NAMES = [
     "telemetry",
     "guid2lid",
     "rows",
+    "prometheus",
 ]
 
 
@@ -193,12 +199,19 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     from softib.diags.cable_rules.thresholds import load_thresholds
     from softib.live.acceptance.journal import read_journal
     from softib.live.internal_sm.guid2lid import read_lids
+    from softib.monitor import prometheus
+    from softib.monitor.prometheus_answers import series_of
     from softib.monitor.ufm_telemetry import read_telemetry
     from softib.routing import chain_policy, torus_config
     from softib.sm import partitions, prefix_routes, qos_policy
     from softib.sm.options import fabric_yaml, file, link
     from softib.workloads import traffic_matrix, workload
     from softib.workloads.traces.forms import read_trace
+
+    def asked(path: Path) -> Any:
+        """As the answer of a server at each query."""
+        with mock.patch.object(prometheus, "answer_of", lambda url, what, given: series_of(url, path.read_bytes())):
+            return prometheus.observations_of_server("http://server", 2, 1.0)
 
     (folder / "pair").write_text(NET)
     f = registry.read(folder / "pair").fabric
@@ -232,6 +245,7 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
         "grid": (GRID, read_grid), "baseline": (baseline, read_baseline), "record": (record, accepted_baseline.read_baseline),
         "journal": ({"softib_accept_journal": 1, "ports": []}, read_journal), "telemetry": (TELEMETRY, lambda p: read_telemetry(str(p))),
         "guid2lid": ("0x1 0x1 0x1\n", read_lids), "rows": (["k", {"a": 1}], lambda p: Rows(str(p).removesuffix(".rows")).read()),
+        "prometheus": (PROMETHEUS, asked),
     }  # fmt: skip
 
 
@@ -298,8 +312,60 @@ OF_TEXT = {
 """Readers that take a text; the settings of a manager read their files with one function, which ``guids`` is here."""
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - OF_TEXT - {"guid2lid"}))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - OF_TEXT - {"guid2lid", "prometheus"}))
 def test_a_device_without_an_end_is_refused(name: str, tmp_path: Path) -> None:
     _, read = readers(tmp_path)[name]
     with pytest.raises(SoftibError, match="/dev/zero"):
         read(Path("/dev/zero"))
+
+
+def octets(valid: bytes) -> Iterator[bytes]:
+    """``valid`` with each of its bytes and words replaced, cut at each, and with each left out or written twice."""
+    for at in range(len(valid)):
+        for other in (0, 1, 0x7F, 0x80, 0xFF, valid[at] ^ 1):
+            yield valid[:at] + bytes([other]) + valid[at + 1 :]
+        for word in (0xFFFF_FFFF, 0x7FFF_FFFF, 1 << 31, 1 << 20):
+            yield valid[:at] + word.to_bytes(4, "little") + valid[at + 4 :]
+        for word in ((1 << 64) - 1, (1 << 63) - 1, 1 << 40):
+            yield valid[:at] + word.to_bytes(8, "little") + valid[at + 8 :]
+        yield valid[:at]
+        yield valid[:at] + valid[at + 1 :]
+        yield valid[: at + 1] + valid[at:]
+        yield valid[:at] + b"\xff" * 11 + valid[at:]  # no varint has so many
+
+
+@pytest.mark.parametrize("name", ["program.bin", "trace.et"])
+def test_no_octet_of_a_program_is_a_traceback_or_much_memory(name: str, tmp_path: Path) -> None:
+    """Binary GOAL, and Chakra's protobuf: numbers in them become sizes of tables."""
+    import tracemalloc
+
+    from softib.workloads.traces.forms import read_trace
+    from softib.workloads.traces.goal_binary import write_binary
+    from tests.workloads.traces.chakra_files import et, field, node
+
+    if name == "program.bin":
+        (tmp_path / "text.goal").write_text(GOAL)
+        valid = write_binary(read_trace(tmp_path / "text.goal"))
+    else:
+        valid = et(
+            node(1, 4, micros=5),
+            node(2, 7, data=b"\1", comm_type=0, comm_size=8),
+            field(1, 3) + field(3, 4) + field(4, 2),
+        )
+    path = tmp_path / name
+    path.write_bytes(valid)
+    read_trace(path)  # the file itself is right
+    wrong: dict[str, bytes] = {}
+    tracemalloc.start()
+    for content in itertools.islice(octets(valid), 0, None, extent(17, 1)):
+        path.write_bytes(content)
+        try:
+            read_trace(path)
+        except SoftibError as error:
+            assert not isinstance(error, SoftibBug) and "\n" not in str(error) and len(str(error)) <= 1000
+        except Exception as error:
+            wrong.setdefault(f"{type(error).__name__}: {str(error)[:100]}", content)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert not wrong, wrong
+    assert most < 64 << 20

@@ -23,9 +23,9 @@ from softib.fabric.faults.inject import duplicate_description, duplicate_guid, r
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import set_active
-from softib.fabric.subset import without_nodes
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
+from tests.fabric.subset import without_nodes
 
 GENERATED: dict[str, tuple[str, dict[str, object]]] = {
     "tree-2": ("fat-tree", {"radix": 16, "levels": 2}),

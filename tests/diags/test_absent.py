@@ -11,10 +11,10 @@ from softib.diags.check import check
 from softib.diags.structure import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
-from softib.fabric.subset import without_nodes
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from tests.diags.planting import BUILT, FAULTS, GENERATED, REAL, ground, measure
+from tests.fabric.subset import without_nodes
 
 QUICK = [
     ("tree-2", "leaf absent"), ("tree-2", "spine absent"), ("tree-2", "host absent"), ("superpod", "adapter absent"),

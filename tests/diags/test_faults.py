@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from softib.diags.check import check
 from softib.diags.finding import Severity
+from softib.diags.one_fault import one_each
+from softib.diags.registry import finding
 from softib.errors import InputError
+from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable, slow_link
 from softib.fabric.faults.kinds import FAULTS, random_fault
+from softib.fabric.formats.base import Problem
 from softib.fabric.topologies.registry import generate
+from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
+from softib.scenario.bring_up import bring_up
 from tests.extent import extent
 
 FABRICS = {
@@ -112,7 +120,42 @@ def test_lmc_ranges_that_overlap_are_found() -> None:
     found = check(fabric, records=records)
     assert {f.code for f in found} == {"duplicate-lid"} and all("LMC" in f.message for f in found)
     named = {frozenset(map(str, f.where)) for f in found}
-    assert named == {frozenset(fabric.port_name(int(ends[i])) for i in pair) for pair in ((4, 9), (9, 5))}
+    assert named == {frozenset(fabric.port_name(int(ends[i])) for i in (4, 9, 5))}  # 9's range reaches into both
+
+
+@pytest.mark.parametrize("owners", [2, 3, 44])
+def test_a_lid_of_several_ports_is_one_finding_with_the_pairs_that_it_costs(owners: int) -> None:
+    """Tables lead a LID to one port: each of the other owners is missed by every other adapter (44 ends, 32 of them adapters)."""
+    fabric = generate("fat-tree", radix=8, levels=2)
+    up = bring_up(fabric)
+    f = up.fabric
+    ends = f.end_ports()
+    cas = ends[~f.is_switch[f.port_node[ends]]]
+    PortInfo.lid.set(f.port_info, int(f.lid[cas[0]]), (cas if owners == 44 else cas[:owners]))
+    found = check(f, records=frozenset({"lids"}))
+    (one,) = [x for x in found if x.code == "duplicate-lid"]
+    count = len(cas) if owners == 44 else owners
+    assert one.evidence["ports"] == len(one.where) == count
+
+
+def test_pairs_that_a_duplicate_lid_costs_are_evidence_of_it() -> None:
+    lid = finding("duplicate-lid", [], "a and b both have LID 7", {"lid": 7, "lids": {"a": [7, 7], "b": [7, 7]}})
+    lost = finding("unreachable-pairs", [], "43 of 1892 pairs do not arrive", {"pairs": 43, "of": 1892, "lids": [7]})
+    (one,) = one_each([lid, lost], None)
+    assert (
+        one.message == "a and b both have LID 7; 43 of 1,892 pairs do not arrive"
+        and one.evidence["also"][0]["evidence"]["pairs"] == 43
+    )
+    other = replace(lost, evidence={**lost.evidence, "lids": [7, 8]})
+    assert [f.code for f in one_each([lid, other], None)] == ["duplicate-lid", "unreachable-pairs"]
+
+
+def test_nodes_without_any_link_are_found_even_where_there_is_one() -> None:
+    for count in (1, 3):
+        built = FabricBuilder("apart")
+        built.nodes(count, NodeType.SWITCH, 8, desc=[f"sw-{i}" for i in range(count)])
+        (found,) = check(built.build())
+        assert found.code == "isolated-part" and len(found.where) == count
 
 
 def test_nothing_is_judged_that_was_not_recorded() -> None:
@@ -134,8 +177,8 @@ def test_makers_names_shared_by_hundreds_are_one_finding() -> None:
 
 def test_problems_of_the_reader_are_one_finding() -> None:
     fabric = generate("ring", switches=8)
-    (found,) = check(fabric, problems=["f:3: bad", "f:4: bad"])
-    assert found.code == "unreadable-records" and "f:3: bad" in found.message
+    (found,) = check(fabric, problems=[Problem("f", 3, "bad"), Problem("f", 4, "bad")])
+    assert found.code == "unreadable-records" and "line 3: bad" in found.message and found.evidence["problems"] == 2
 
 
 def test_the_worst_comes_first_and_the_order_is_the_same_every_time() -> None:

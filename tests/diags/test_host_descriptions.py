@@ -10,8 +10,8 @@ from softib.diags.finding import Severity
 from softib.diags.host_descriptions import host_descriptions
 from softib.diags.view import adapter_of
 from softib.fabric.model import Fabric
-from softib.fabric.subset import without_nodes
 from softib.fabric.topologies.registry import generate
+from tests.fabric.subset import without_nodes
 
 HOSTS = 40
 

@@ -11,7 +11,7 @@ from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
-from softib.routing.engine import route
+from softib.routing.engine import RouteOptions, route
 from softib.routing.graph import PortColumns, SwitchGraph
 from softib.routing.quality import balance
 from softib.routing.verify import verify
@@ -56,6 +56,17 @@ def test_the_real_ibdiagnet_run_names_its_subnet_managers(shared_data) -> None:
     if not result.fabric.source.sms:
         pytest.skip("the file lists no SM")
     assert not [f for f in check(result.fabric) if f.code in ("sm-none", "sm-several-masters")]
+
+
+def test_lanes_by_direction_are_a_warning_and_those_of_lash_are_none() -> None:
+    """On a ring of 16 dfsssp's paths half round differ there and back, so two VLs hold each direction by itself alone."""
+    graph, _ = routed(fabric := generate("ring", switches=16), "minhop")
+    for engine, codes in (("dfsssp", [("credit-loop-answers", Severity.WARNING)]), ("lash", [])):
+        r = route(graph, engine, RouteOptions(data_vls=2))
+        proof = verify(graph, r.lft, r.path_sl)
+        assert [
+            (f.code, f.severity) for f in check(fabric, graph=graph, proof=proof, quality=balance(graph, r.lft))
+        ] == codes
 
 
 def routed(fabric: Fabric, engine: str):

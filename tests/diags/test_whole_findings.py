@@ -14,7 +14,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.render.as_json import check_json
-from softib.render.findings_out import to_csv
+from softib.render.findings_csv import to_csv
 from softib.render.html import to_html
 from softib.render.terminal import print_check
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -100,3 +103,56 @@ def test_ci_runs_what_contributors_run():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     run = [command.split()[1] for command in commands if command.startswith("make ")]
     assert {"test", "docs"} <= set(run) <= set(targets)
+
+
+def test_the_night_and_a_release_run_targets_that_exist():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    wanted = {"nightly.yml": {"test-all", "oldest"}, "release.yml": {"wheel", "sbom"}}
+    for name, least in wanted.items():
+        jobs = yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text())["jobs"]
+        commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+        assert least <= {c.split()[1] for c in commands if c.startswith("make ")} <= set(targets), name
+
+
+def test_every_requirement_has_a_lower_bound():
+    """``make oldest`` installs them; the newest that the night does not try is whatever the index has."""
+    asked = [*PROJECT["dependencies"], *(r for extra in PROJECT["optional-dependencies"].values() for r in extra)]
+    assert [r for r in asked if ">=" not in r] == []
+    bounds: dict[str, set[str]] = {}
+    for requirement in asked:
+        name, _, bound = requirement.partition(">=")
+        bounds.setdefault(name, set()).add(bound)
+    assert {name: b for name, b in bounds.items() if len(b) > 1} == {}
+
+
+def test_the_bill_of_materials_lists_every_dependency(tmp_path):
+    """What pyproject.toml names and is installed here, with its version as its metadata states it, and what the wheel carries for the browser."""
+    pytest.importorskip("cyclonedx_py", reason="cyclonedx-bom is not installed (the extra dev)")
+    from importlib import metadata
+
+    out = tmp_path / "softib.cdx.json"
+    subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "make_sbom.py"), str(out)], check=True, stdout=subprocess.DEVNULL
+    )
+    bill = json.loads(out.read_text())
+    assert (bill["bomFormat"], bill["metadata"]["component"]["name"]) == ("CycloneDX", "softib")
+    assert all(c["version"] and (c["purl"].startswith("pkg:") or c["name"] == "softib") for c in bill["components"])
+    plain = lambda name: re.sub(r"[-_.]+", "-", name).lower()
+    versions = {plain(c["name"]): c["version"] for c in bill["components"]}
+    asked = [*PROJECT["dependencies"], *(r for extra in PROJECT["optional-dependencies"].values() for r in extra)]
+    missing = {}
+    for name in {r.partition(">=")[0] for r in asked}:
+        try:
+            there = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue  # an extra that tests do not install
+        if versions.get(plain(name)) != there:
+            missing[name] = there, versions.get(plain(name))
+    assert not missing
+    lock = json.loads((ROOT / "src" / "softib" / "web" / "package.json").read_text())["dependencies"]
+    assert {name: versions[name] for name in lock} == lock
+    (root,) = [d for d in bill["dependencies"] if d["ref"] == bill["metadata"]["component"]["bom-ref"]]
+    direct = {
+        plain(re.split(r"[@=]", ref.removeprefix("pkg:npm/").removeprefix("pkg:pypi/"))[0]) for ref in root["dependsOn"]
+    }
+    assert {plain(r.partition(">=")[0]) for r in PROJECT["dependencies"]} | set(lock) <= direct

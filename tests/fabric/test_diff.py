@@ -105,6 +105,28 @@ def test_other_guids_everywhere_match_by_name() -> None:
     assert [k for k, _ in found(tree(), tree(guid=0x0008F10500000000, swap=True))] == ["cable-moved", "cable-moved"]
 
 
+OWN = 0x0250F1B000000000
+"""GUIDs that softib generates: they count nodes."""
+
+
+@pytest.mark.parametrize("renamed", [[0], [3], [0, 3], [0, 1, 2], [7], range(LEAVES + SPINES), range(LEAVES + SPINES + LEAVES * HOSTS)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("other", [OWN, OWN + (1 << 40), 0x0002C90300000000], ids=["same", "shifted", "of devices"])
+def test_renamed_nodes_without_guids_of_devices_are_renames_alone(renamed: list[int], other: int) -> None:
+    """Exactly the planted names change: no cable does. Where nothing else matches, equal generated GUIDs are a start."""
+    names = {i: f"new {i}" for i in renamed}
+    changes = diff(tree(guid=OWN), tree(guid=other, rename=names))
+    if len(names) == LEAVES + SPINES + LEAVES * HOSTS and other != OWN:
+        assert {c.kind for c in changes} == {"node-added", "node-removed", "cable-added", "cable-removed"}
+        return
+    assert [(c.kind, c.after) for c in changes] == [("node-renamed", name) for name in names.values()]
+
+
+def test_a_renamed_switch_keeps_its_exchanged_cables() -> None:
+    a, b = tree(guid=OWN), tree(guid=OWN, rename={0: "new", 3: "core"}, swap=True)
+    kinds = [c.kind for c in diff(a, b)]
+    assert kinds == ["node-renamed", "node-renamed", "cable-moved", "cable-moved"]
+
+
 def test_lids() -> None:
     a, b = tree(), tree()
     for f, shift in ((a, 0), (b, 0)):

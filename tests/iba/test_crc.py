@@ -1,12 +1,39 @@
 """The packet checksums: real RoCE captures for the ICRC, algebra for the VCRC."""
 
 import struct
+import zlib
 
 import numpy as np
 import pytest
 
-from softib.iba.crc import icrc, roce_icrc, vcrc
+from softib.iba.crc import ICRC_SIZE, icrc, vcrc
+from softib.iba.headers import BTH, LRH
 from tests.iba.lab import mad_packet
+
+
+def roce_icrc(datagram: bytes) -> bytes:
+    """The four bytes of the ICRC of a RoCEv2 packet (annex A17.3): ``datagram`` from the IP header up to the payload.
+
+    Eight bytes of ones stand for the LRH; what routers change counts as ones: IPv4 type of service, time to live and
+    checksum, IPv6 traffic class, flow label and hop limit, the UDP checksum, and the byte of BTH with FECN and BECN.
+    Raises :class:`ValueError` for neither IPv4 nor IPv6.
+    """
+    masked = bytearray(datagram)
+    version = masked[0] >> 4
+    if version == 4:
+        udp = (masked[0] & 15) * 4
+        masked[1] = masked[8] = 0xFF
+        masked[10:12] = b"\xff\xff"
+    elif version == 6:
+        udp = 40
+        masked[0] |= 0x0F
+        masked[1:4] = b"\xff\xff\xff"
+        masked[7] = 0xFF
+    else:
+        raise ValueError(f"IP version {version}: RoCEv2 runs on IPv4 or IPv6")
+    masked[udp + 6 : udp + 8] = b"\xff\xff"
+    masked[udp + 8 + BTH.fecn.byte] = 0xFF
+    return zlib.crc32(b"\xff" * LRH.size + masked).to_bytes(ICRC_SIZE, "little")
 
 
 def roce_packets(path):

@@ -97,13 +97,15 @@ def test_a_umad_program_is_told(pumps, tmp_path, monkeypatch, stock):
     monkeypatch.setattr(s.router, "pumps", pumps)
     monkeypatch.setattr(mad_router, "answer", Planted(None))
     monkeypatch.setattr(requests, "umad_pump", Planted(None))
-    ask = lambda: subprocess.run([smpquery, "-t", "100", "-D", "nodeinfo", "0"], env=s.environment(), capture_output=True,
-                                 text=True, timeout=240)  # fmt: skip
-    done = ask()
+    ask = lambda timeout_ms: subprocess.run([smpquery, "-t", timeout_ms, "-D", "nodeinfo", "0"], env=s.environment(), capture_output=True,
+                                            text=True, timeout=240)  # fmt: skip
+    done = ask("100")
     assert done.returncode and log.count >= 1, done
-    assert pumps or "timed" in (done.stderr + done.stdout).lower()
+    assert pumps or "_do_madrpc failed" in done.stderr, (
+        done
+    )  # libibmad's last word, whichever of the two waits was over first
     monkeypatch.undo()
-    done = ask()
+    done = ask("60000")
     assert done.returncode == 0 and "Guid" in done.stdout
     s.stop()
 

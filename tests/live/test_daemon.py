@@ -113,14 +113,14 @@ def test_the_control_socket_is_not_upset(softib):
                  b'{"op": "attach", "node": 5}\n', b'{"op": "fault"}\n', b'{"op": "attach", "node": "\\udca7"}\n',
                  b'{"op": "fault", "kind": "link-down", "where": "\\udca7[1]"}\n', b"[" * 60000 + b"\n"):  # fmt: skip
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
-            s.settimeout(5)
+            s.settimeout(60)
             s.connect(path)
             s.sendall(line)
             assert "error" in json.loads(s.makefile().readline()), line
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
         s.connect(path)
-        s.settimeout(5)
-        with pytest.raises(OSError):
+        s.settimeout(60)
+        with pytest.raises(ConnectionError):
             s.sendall(b"x" * (1 << 20))
             if s.recv(10) == b"":
                 raise ConnectionResetError

@@ -15,17 +15,17 @@ from softib.iba.mad_packets import MAD_AT
 from softib.iba.pcap import ERF_SIZE
 from softib.iba.sa import NodeRecord
 from softib.live.shared_fabric import SharedFabric
-from softib.mad.rmpp import Receiver, RmppState, Sender
-from softib.mad.rmpp_wire import conversation
+from softib.mad.rmpp import conversation
 from tests.iba.dissected import columns
 from tests.live.serving import wait_for
+from tests.mad.rmpp_ends import Receiver, RmppState, Sender
 
 HEADERS = {0x03: 20, 0x32: 4, 0x10: 28}
 """Class headers of SA, vendor and device management classes (IBA 15.2.1.1, 16.5.1, 16.3.1)."""
 
 
 def talk(message: bytes, class_header: int) -> list[tuple[bytes, bool]]:
-    """What the state machines of :mod:`softib.mad.rmpp` say to each other over a wire that loses nothing."""
+    """What the state machines of ``tests/mad/rmpp_ends.py`` say to each other over a wire that loses nothing."""
     sender, receiver = Sender(message, class_header), Receiver(class_header)
     said: list[tuple[bytes, bool]] = []
     back: list[np.ndarray] = []

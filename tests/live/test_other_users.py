@@ -237,6 +237,6 @@ def test_a_stranger_cannot_take_the_place_of_a_program_that_died(owned, by_stock
         assert number and len(owned.status["clients"]) == 1
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as thief:
         thief.bind(address(f"in{pid}"))
-        time.sleep(1.5)  # the daemon looks once a second whether its clients live
+        time.sleep(1.5)  # whenever the daemon has looked whether its clients live, it refuses
         with pytest.raises(OSError, match=r"not permitted|refused"):
             thief.connect(address(f"out{number}"))

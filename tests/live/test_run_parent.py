@@ -6,12 +6,12 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from softib.preload.build import WAIT
+from tests.live.serving import wait_for
 
 INTERPRETER = ("--refresh", "3600")
 """An option that leaves something to do: the interpreter stays, and is what the other is compared with."""
@@ -55,13 +55,9 @@ def test_it_is_small_and_hides_nothing(one):
     )
     parent = Path("/proc", program.stdout.readline().strip())
     assert parent.name == str(program.pid), "the process that was started"
-    for _ in range(100):  # the program may speak before its parent has become another one
-        if (parent / "cmdline").read_bytes().startswith(b"softib run\0"):
-            break
-        time.sleep(0.05)
+    assert wait_for(lambda: (parent / "cmdline").read_bytes().startswith(b"softib run\0")), "it may speak before that"
     parent_status = (parent / "status").read_text()
     assert int(re.search(r"VmRSS:\s+(\d+) kB", parent_status)[1]) < 3600
-    assert (parent / "cmdline").read_bytes().startswith(b"softib run\0")
     assert "softib-umad" not in (parent / "maps").read_text()
     program.communicate("\n", timeout=60)
     assert program.returncode == 0

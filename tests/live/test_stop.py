@@ -31,8 +31,9 @@ def test_a_daemon_that_still_serves_is_an_error(held):
         client.stop(held)
 
 
-def test_one_that_removes_its_files_is_waited_for(held):
+def test_one_that_removes_its_files_is_waited_for(held, monkeypatch):
     """Its socket is gone: thousands of files of its nodes on a busy disk took more than the 15 s that a daemon may serve on."""
+    monkeypatch.setattr(client, "REMOVE_S", 60)
     released = threading.Timer(
         0.4, lambda: (held.folder / "lock").rename(held.folder / "old")
     )  # nobody holds what is not there

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.iba.sa import RMPP_HEADER, SA_DATA, RmppFlag, RmppHeader, RmppType, SaHeader
-from softib.mad.rmpp import RESP_TIMEOUT_PS, Receiver, RmppState, RmppStatus, Sender, is_rmpp
 from tests.extent import examples
+from tests.mad.rmpp_ends import RESP_TIMEOUT_PS, Receiver, RmppState, RmppStatus, Sender, is_rmpp
 
 H = RmppHeader
 

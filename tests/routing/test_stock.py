@@ -106,8 +106,9 @@ def test_no_more_vls_than_opensm(sm, name, engine):
     """Its log says how many it needs."""
     _, g, log = sm(GRAPHS[name](), engine, "-Q")
     needed = int(re.search(r"anes needed: (\d+)", log)[1])
-    r = route(g, engine)
+    r = route(g, engine, RouteOptions(data_vls=needed))
     assert r.engine == engine and verify(g, r.lft, r.path_sl).ok and r.vls <= needed
+    assert engine == "dfsssp" or verify(g, r.lft, r.path_sl).answer_loop is None, "lash's lanes hold both directions"
 
 
 def test_hops_are_those_of_opensms_dump(sm, tmp_path):

@@ -81,19 +81,38 @@ def test_paths_through_sls_and_vls_are_judged_as_plain_walks_judge_them(g, seed,
         vl_of = lambda a, b: lambda s, i, o: int(path_sl[a, b]) % data_vls
     p = verify(g, lft, path_sl, sl2vl, data_vls)
     told = lambda a, b: path_sl[a, b] != NO_PATH
-    edges = dependencies(g, lft, vl_of, told, switches=True)
-    # A cycle that only packets of switches make stands apart; with several SLs, one of packets to their own LIDs, too.
-    between = dependencies(g, lft, vl_of, lambda a, b: told(a, b) and not g.end_is_switch[b])
-    assert (p.credit_loop is not None or p.switch_loop is not None) == has_cycle(edges)
+    edges = dependencies(g, lft, vl_of, told, switches=True, answers=True)
+    # A cycle that only answers on the SL of the request, or packets of switches make stands apart; with several SLs, one of packets to their own LIDs, too.
+    to_cas = lambda a, b: told(a, b) and not (g.end_is_switch[a] or g.end_is_switch[b])
+    assert any(loop is not None for loop in (p.credit_loop, p.answer_loop, p.switch_loop)) == has_cycle(edges)
     if len(np.unique(path_sl[path_sl != NO_PATH])) > 1:
-        assert (p.credit_loop is not None) == has_cycle(between)
+        assert (p.credit_loop is not None) == has_cycle(dependencies(g, lft, vl_of, to_cas))
     else:
         assert (p.credit_loop is not None) == has_cycle(dependencies(g, lft, vl_of, told))
+    if p.credit_loop is None:
+        assert (p.answer_loop is not None) == has_cycle(dependencies(g, lft, vl_of, to_cas, answers=True))
     assert (p.channels, p.dependencies) == (len(edges), sum(map(len, edges.values())))
-    for loop in (p.credit_loop, p.switch_loop):
+    for loop in (p.credit_loop, p.answer_loop, p.switch_loop):
         if loop:
             check_cycle(edges, loop)
     assert (p.hops, p.unreachable) == judge(g, lft)
+
+
+def test_answers_on_the_sl_of_the_request_are_followed_too():
+    """A ring of eight, half round up from switch 0 and down from switch 4: SLs by direction (VL 1 over the dateline) are free of loops, as Dally and Seitz have it.
+    A connection by the connection manager from 4 to 0 answers on VL 0 over the dateline, and closes the ring."""
+    graph = ring(8)
+    lft = np.full((8, graph.lft_size), 255, np.uint8)
+    sl = np.zeros((8, len(graph.end_lid)), np.uint8)
+    for end, (t, lid) in enumerate(zip(graph.end_switch, graph.end_lid, strict=True)):
+        for s in range(8):
+            up = (t - s) % 8
+            goes_up = up < 4 or (up == 4 and s % 2 == 0)
+            lft[s, lid] = graph.end_port[end] if s == t else (1 if goes_up else 2)
+            sl[s, end] = s != t and (t < s) == goes_up
+    proof = verify(graph, lft, sl)
+    assert proof.credit_loop is None and proof.answer_loop is not None
+    assert verify(graph, lft, sl & 0).credit_loop is not None
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
 from softib.iba.constants import CapMask, MgmtClass
 from softib.iba.sa import RECORDS, SA_DATA, RmppFlag, SaHeader, SaMethod, mask_of
@@ -13,6 +12,7 @@ from softib.iba.structure import Structure
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
 from softib.sm.subnet_manager import SubnetManager
+from tests.agents.client_plane import ClientPlane
 from tests.sm.wire import settle
 
 H = SaHeader
@@ -23,7 +23,7 @@ class Asked:
     """A subnet brought up by our manager; ``ask`` puts one question as the port with ``lid`` would."""
 
     def __init__(self, fabric: Fabric, node: str | int | None = None, **config):
-        self.fabric, self.plane = fabric, AgentPlane(fabric)
+        self.fabric, self.plane = fabric, ClientPlane(fabric)
         self.sm = SubnetManager(SmConfig(**{"window": 256, "chunk": 256, **config}))
         cas = np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])
         self.port = int(cas[0] if node is None else fabric.port(fabric.find_node(node), 1))
@@ -94,7 +94,7 @@ class Several:
     """Managers on ports of one fabric, each on its own clock of the same time; MADs for managers reach them."""
 
     def __init__(self, fabric: Fabric, **ports: tuple[int, SmConfig]):
-        self.fabric, self.plane, self.now_ps = fabric, AgentPlane(fabric), 0
+        self.fabric, self.plane, self.now_ps = fabric, ClientPlane(fabric), 0
         self.at = {name: port for name, (port, _) in ports.items()}
         self.sm = {name: SubnetManager(config) for name, (_, config) in ports.items()}
         self.inbox: dict[str, list[MadBatch]] = {name: [] for name in ports}

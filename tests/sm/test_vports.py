@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from softib.agents.vport_changes import change_vport
 from softib.fabric.topologies.registry import generate
 from softib.fabric.virtual_ports import give_virtual_ports
 from softib.iba.constants import PortState, SmpAttr
@@ -14,6 +13,7 @@ from softib.iba.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.dry_run import DryRun
 from softib.sm.partitions import parse_partitions
+from tests.agents.vport_changes import change_vport
 from tests.sm.asking import PREFIX, Asked, hosts
 from tests.sm.replication_lab import Lab
 
@@ -214,9 +214,9 @@ def test_adapters_that_lie(lie):
     a = Asked.__new__(Asked)
     send = None
     if lie in ("index beyond", "cap of 65535", "silent"):
-        from softib.agents.plane import AgentPlane
+        from tests.agents.client_plane import ClientPlane
 
-        send = AgentPlane.send
+        send = ClientPlane.send
 
         def lying(self, batch, port, now_ps=0):
             answers = send(self, batch, port, now_ps)
@@ -233,12 +233,12 @@ def test_adapters_that_lie(lie):
                         VirtualizationInfo.vport_cap.set(data, top)
             return answers
 
-        AgentPlane.send = lying
+        ClientPlane.send = lying
     try:
         a.__init__(f, sweep_interval_ps=10**13)
     finally:
         if send is not None:
-            AgentPlane.send = send
+            ClientPlane.send = send
     assert a.sm.report.mads["Get NODE_INFO"] < 200 and a.sm.transactor.sent < 5000
     assert (PortInfo.port_state.get(f.port_info[f.linked]) == ACTIVE).all()
     if lie != "silent":
@@ -283,11 +283,11 @@ def test_with_an_lmc_they_have_one_lid():
 def test_a_dry_run_sets_nothing_and_says_what_it_would():
     f, ends = fabric()
     before = f.vport_info.copy(), f.vport_pkeys.copy()
-    from softib.agents.plane import AgentPlane
     from softib.sm.config import SmConfig
     from softib.sm.subnet_manager import SubnetManager
+    from tests.agents.client_plane import ClientPlane
 
-    sm, plane, dry = SubnetManager(SmConfig(window=256, chunk=256)), AgentPlane(f), DryRun()
+    sm, plane, dry = SubnetManager(SmConfig(window=256, chunk=256)), ClientPlane(f), DryRun()
     now, inbox = 0, None
     while True:
         outbox, deadline = sm.step(now, dry.back(inbox))

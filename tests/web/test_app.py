@@ -143,7 +143,7 @@ def test_jobs_colour_what_they_use_and_share(fabric, tmp_path):
 def test_every_operation_is_in_openapi_and_is_a_get(served):
     document = app_of(served).openapi()
     assert set(document["paths"]) == {f"/api/v1/{p}" for p in (
-        "fabric", "nodes", "ports", "counters", "links", "down", "findings", "path", "search", "history", "jobs", "shared-links", "map", "values", "times")}  # fmt: skip
+        "fabric", "nodes", "ports", "counters", "links", "down", "findings", "path", "search", "history", "jobs", "shared-links", "map", "values", "times", "port-errors", "modules", "events")}  # fmt: skip
     for operations in document["paths"].values():
         assert set(operations) == {"get"} and operations["get"]["description"]
 

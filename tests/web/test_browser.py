@@ -16,6 +16,7 @@ from tests.monitor.lab import fabric_up
 from tests.render.browser import CHROMIUM, Browser
 from tests.web.kept_days import keep, without
 from tests.web.panning import DRAWN, camera, pan, serving, until
+from tests.web.twins import TWINS
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
 pytestmark = [
@@ -372,4 +373,74 @@ def test_a_graphics_card_gets_more_to_draw(page: Browser) -> None:
         0""")
     assert page.run("softib.map.plenty") == 5
     until(page, "softib.map.graph.order > 0", "the map")
+    assert page.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory) -> Iterator[Browser]:
+    """A file in which two switches and two hosts have names that people take for one; 20 m of fibre at one port."""
+    folder = tmp_path_factory.mktemp("twins")
+    (folder / "twins.net").write_text(TWINS)
+    with serving(str(folder / "twins.net")) as address, Browser(folder, webgl=True) as found:
+        found.go(address)
+        until(found, DRAWN, "the map")
+        yield found
+
+
+def test_a_file_opens_on_its_findings_without_a_slider(twins: Browser) -> None:
+    until(twins, "document.querySelector('.finding') !== null", "a finding")
+    seen = "(id => getComputedStyle(document.getElementById(id)).display !== 'none')"
+    assert [twins.run(f"{seen}('{i}')") for i in ("findings", "time", "clock", "jobs")] == [True, False, False, False]
+    assert twins.run("document.getElementById('by').value") == "findings" == twins.run("softib.map.by")
+    options = twins.run("[...document.querySelectorAll('#by option:not([hidden])')].map(o => o.value).join()")
+    assert options == "findings"
+    assert twins.run("[...document.querySelectorAll('#views button:not([hidden])')].map(b => b.dataset.view).join()") == "map,errors,modules"  # fmt: skip
+
+
+def test_two_nodes_of_one_name_are_shown_apart_and_a_path_joins_them(twins: Browser) -> None:
+    page = twins
+    names = page.run("softib.map.doc.name")
+    assert len(set(names)) == 5 and "LEAF 1 (0x0002c90000000002)" in names
+    page.click("#search")
+    page.type("node")
+    until(page, "document.querySelectorAll('#hits li').length === 2", "both hosts")
+    assert len(set(page.run("[...document.querySelectorAll('#hits li')].map(l => l.textContent)"))) == 2
+    page.run("document.getElementById('search').value = ''; document.getElementById('hits').hidden = true; 0")
+    page.click("#tab-path")
+    a, b = (n for n in names if n.startswith("node"))
+    for box, name in (("from", a), ("to", f"{b}[1]")):
+        page.run(f"document.getElementById('{box}').value = {json.dumps(name)}; 0")
+    page.click("#explain button")
+    until(page, "document.querySelectorAll('#answer ol li').length === 4", "the hops")
+    assert len(page.run("[...softib.map.marked].map(i => softib.map.doc.name[i])")) == 5
+    page.run(f"softib.map.onNode(softib.map.doc.name.indexOf({json.dumps(a)}), true); document.getElementById('tab-node').click(); 0")  # fmt: skip
+    assert page.complaints() == []
+
+
+def test_tables_are_sorted_filtered_and_lead_to_the_node(page: Browser) -> None:
+    cells = "[...document.querySelectorAll('#rows tbody tr')].map(r => r.cells[0].textContent)"
+    page.click("[data-view=errors]")
+    until(page, f"{cells}.length === 126", "all ports with a cable")
+    page.click('#rows [data-sort="node"]')
+    until(page, "document.querySelector('#rows th[aria-sort=ascending]') !== null", "an order")
+    until(page, f"{cells}[0] === 'host-0001[1]'", "by name")
+    page.click('#rows [data-sort="node"]')
+    until(page, f"{cells}[0].startsWith('spine-4')", "the other way round")
+    page.click("#filter")
+    page.type("leaf-3")
+    until(page, f"{cells}.length === 16", "eight ports and their peers")
+    page.click("#rows .place")
+    until(page, "!document.getElementById('node').hidden && document.querySelector('#node h2') !== null", "its node")
+    place = page.run(f"{cells}[0]")
+    until(page, f"document.querySelector('#node h2').textContent === {json.dumps(place.partition('[')[0])}", "that one")
+    page.click("#node .place")
+    until(page, f"document.querySelector('#node h2').textContent !== {json.dumps(place.partition('[')[0])}", "its peer")
+    page.click("[data-view=modules]")
+    until(page, "document.getElementById('sum').textContent !== ''", "modules, or that there are none")
+    page.resize(390, 800, mobile=True)
+    for view in ("errors", "modules", "map"):
+        page.click(f"[data-view={view}]")
+        time.sleep(0.3)
+        assert page.run("document.documentElement.scrollWidth") <= 390, view
+    page.resize(1280, 900)
     assert page.complaints() == []

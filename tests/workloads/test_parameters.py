@@ -25,14 +25,8 @@ def test_fitted_to_names_datasets_that_exist(shared_data):
             assert all(d in known or d.startswith(parts) for d in row.fitted_to), key
 
 
-def test_another_value_leaves_the_file_as_it_is():
-    memory = section("memory")
-    assert memory.with_values(latency=5)["latency"] == 5
-    assert section("memory")["latency"] != 5
-
-
 def test_unknown_names_are_one_line():
     with pytest.raises(InputError, match=r"no parameters of nothing; there are those of .*memory"):
         section("nothing")
     with pytest.raises(InputError, match="memory has no parameter speed"):
-        section("memory").with_values(speed=1)
+        section("memory")["speed"]

@@ -11,9 +11,9 @@ from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
 from softib.sim.ends import end_ports
 from softib.workloads.hosts import Hosts, hosts_of
-from softib.workloads.jobs import PATTERNS, doc_of
+from softib.workloads.registry import patterns
 from softib.workloads.units import rate_of, size_of, time_ps_of
-from softib.workloads.workload import OF_FILES, parse, read
+from softib.workloads.workload import parse, read
 
 N = 16
 FEW = Hosts(np.arange(N) + 3, tuple(f"node-{i:02}" for i in range(N)), np.arange(N) // 4)
@@ -136,12 +136,12 @@ def test_the_same_seed_draws_the_same():
     assert made("permutation:1B,seed=1", seed=7)[0].dst.tolist() == one.dst.tolist()
 
 
-@pytest.mark.parametrize("pattern", [p for p in PATTERNS if p not in OF_FILES])
+@pytest.mark.parametrize("pattern", [name for name, p in patterns().items() if p.job.first_word == "size"])
 def test_every_pattern_runs_on_a_real_tree(pattern, tree):
     few = ",iterations=5" if pattern in ("latency", "bandwidth", "message-rate") else ""
     m, _ = parse(f"{pattern}:4KB{few}").messages(hosts_of(tree))
     m.check(len(end_ports(tree)))
-    assert fluid.run(tree, m).done and doc_of(pattern)
+    assert fluid.run(tree, m).done and patterns()[pattern].doc
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,42 @@ from typing import Any
 import numpy as np
 
 from softib import __version__
-from softib.agents.counter_profiles import perf_capabilities
 from softib.fabric.model import Fabric
+from softib.fabric.plugging import supported_speed_codes
 from softib.fabric.power_up import active_speed_codes
-from softib.iba.constants import MAX_HOPS
-from softib.iba.rates import LANES_BY_BIT
+from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
+from softib.iba.constants import MAX_HOPS, NodeType
+from softib.iba.devices import DEVICES
+from softib.iba.perf import CapMask, CapMask2
+from softib.iba.rates import LANES_BY_BIT, SPEEDS
 from softib.iba.smp import PortInfo
 from softib.jit import table
 
-__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "OUTCOME_FIELDS", "Outcome", "Tables", "tables_of"]
+__all__ = ["FIRMWARE_FIELDS", "NOTICE_SLOTS", "OUTCOME_FIELDS", "Outcome", "Tables", "perf_capabilities", "tables_of"]
+
+
+ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT | CapMask.RSFEC_COUNTERS
+
+
+def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndarray:
+    """int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node: of its part, or of the part that stands for its generation where the
+    catalogue does not have it; ``additional`` makes all devices alike, with or without the 64-bit error counters and QP1Dropped."""
+    n = fabric.sizes.nodes
+    if additional is not None:
+        same = (ALL | CapMask.QP1_DROPPED, CapMask2.ADDITIONAL_EXTENDED_COUNTERS) if additional else (ALL, 0)
+        return np.tile(np.array(same, np.int64), (n, 1))
+    is_switch = fabric.node_type[:n] == NodeType.SWITCH
+    code = np.ones(n, np.int64)
+    np.maximum.at(code, fabric.port_node, supported_speed_codes(fabric, np.arange(fabric.sizes.ports)))
+    out = np.zeros((n, 2), np.int64)
+    for speed in SPEEDS:
+        for switch, part in ((False, ADAPTER_OF[speed.name]), (True, SWITCH_OF[speed.name])):
+            out[(code == speed.code) & (is_switch == switch)] = part.perf_capability, part.perf_capability2
+    for number, part in DEVICES.items():
+        of = (fabric.device_id[:n] == number) & (is_switch == (part.kind == "switch"))
+        out[of] = part.perf_capability, part.perf_capability2
+    return out
+
 
 FABRIC_FIELDS = (
     "node_type", "node_nports", "node_base", "node_guid", "sys_guid", "vendor_id", "device_id", "revision",
@@ -51,7 +78,7 @@ DataDetails, ``notice_count`` int64[2] (used, lost);
 ``progress`` int64[6] of the MAD that is being routed (ports touched, hops, hops of its request, and how it is lost: see
 :mod:`softib.agents.kernels.route`), ``path`` int64[2 (switches + 64)] ports that it left;
 ``options`` int64[2] (MADs count, ports that have a fault);
-``perf_caps`` int64[nodes, 2]: see :mod:`softib.agents.counter_profiles`;
+``perf_caps`` int64[nodes, 2]: see :mod:`softib.agents.layout`;
 ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3], ``rng_state`` uint64[1]: see :mod:`softib.agents.kernels.fault_columns`;
 ``fec_clock`` int64[ports] until when codewords without an error are counted, ps (0: nobody asked for a histogram);
 ``overruns`` int64[ports, 2]: see :mod:`softib.agents.kernels.flow_control`;

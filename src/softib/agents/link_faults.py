@@ -40,7 +40,9 @@ from softib.agents.kernels.fault_columns import (
     STARVED,
     WAITED,
 )
+from softib.agents.kernels.fec import LANE_GBPS, NRZ_CODE, PAM4, PAM4_CODE, SYMBOL_BITS, codeword, corrects
 from softib.agents.kernels.link_events import fail_port, loss_of_ports, set_link, settle_ports
+from softib.agents.kernels.samples import speed_code
 from softib.agents.optical_faults import OpticalFaults
 from softib.errors import InputError
 from softib.fabric.model import Fabric
@@ -48,6 +50,7 @@ from softib.fabric.plugging import supported_lanes, supported_speed_codes
 from softib.fabric.power_cycle import forget
 from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
+from softib.iba.smp import PortInfo
 
 if TYPE_CHECKING:
     from softib.agents.plane import AgentPlane
@@ -107,6 +110,30 @@ class LinkFaults:
         """The laser in ``port`` sends ``db`` less light: its own module measures that, and the other end receives it; 0 heals it."""
         self.optics.fade(port, db)
         self._noisy(self._peer(port), now_ps)
+
+    def expected_errors(self, port: int) -> dict[str, Any]:
+        """What the bit errors at the end of the link of ``port`` that has more of them lead to: ``raw_ber``; ``fec``, the code that corrects (empty: none);
+        codewords a second that it corrects and loses; ``symbol_errors_per_s`` (lost codewords, or wrong symbols without a code); ``post_fec_ber`` of what is left."""
+        f = self.fabric
+        end = max(self._ends(port), key=lambda e: float(self.tables.fault_rate[e, BER]))
+        raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
+        lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[end])), 0)
+        bits_s = float(LANE_GBPS[code]) * lanes * 1e9
+        found: dict[str, Any] = {
+            "raw_ber": raw,
+            "fec": "",
+            "corrected_codewords_per_s": 0.0,
+            "lost_codewords_per_s": 0.0,
+        }
+        if not corrects(self.tables, end, code):
+            return {**found, "symbol_errors_per_s": raw * bits_s, "post_fec_ber": raw}
+        length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
+        _, fixed, lost = codeword(raw, float(length), fixes)
+        codewords_s = bits_s / (length * SYMBOL_BITS)
+        lost_s = codewords_s * float(lost)
+        # A codeword that is lost has at least one wrong bit in each of more symbols than the code corrects.
+        return {"raw_ber": raw, "fec": f"RS({length},514)", "corrected_codewords_per_s": codewords_s * float(fixed), "lost_codewords_per_s": lost_s,
+                "symbol_errors_per_s": lost_s, "post_fec_ber": float(lost) * (fixes + 1) / (length * SYMBOL_BITS)}  # fmt: skip
 
     def _noisy(self, end: int, now_ps: int) -> None:
         """Bit errors of what ``end`` receives: those of the cable and those for want of light."""

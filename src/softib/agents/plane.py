@@ -80,14 +80,14 @@ class AgentPlane:
     """All agents of ``fabric``. They answer from its arrays and write them; nothing is copied.
 
     MADs that nobody answers (no such path, link down, no route, unknown MAD version, M_Key refused, P_Key that a switch or the
-    target does not accept) are simply absent from the answers. What a client must handle collects in :meth:`take_deliveries`,
-    traps in :meth:`take_notices`.
+    target does not accept) are simply absent from the answers. What a client must handle comes beside the answers of
+    :meth:`exchange`, traps collect in :meth:`take_notices`.
     """
 
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool | None = None):
         """``count_mads``: MADs move the counters of the ports that they pass. ``additional_counters``: all devices
         have the 64-bit error counters behind octet 72 of PortCountersExtended (CapabilityMask2 bit 1) and QP1Dropped, or none has; None: each what
-        its generation has (:mod:`~softib.agents.counter_profiles`).
+        its generation has (:mod:`~softib.agents.layout`).
         """
         self.fabric = fabric
         fit_modules(fabric)
@@ -96,7 +96,6 @@ class AgentPlane:
         plant_at_start(self.faults)
         self.tap: Callable[[MadBatch, int, MadBatch], None] | None = None
         """Sees each batch that is exchanged, the port that it left and its answers."""
-        self._deliveries: list[Delivery] = []
         self._make_scratch(FIRST_ROWS)
 
     def send(self, batch: MadBatch, port: int, now_ps: int = 0) -> MadBatch:
@@ -105,10 +104,7 @@ class AgentPlane:
         Answers are in the order of their requests, addressed as they arrive at ``port``. Rows of ``batch`` are
         processed in order and ``batch`` is not changed. Raises :class:`InputError` when ``port`` owns no QP0.
         """
-        answers, delivery = self.exchange(batch, port, now_ps)
-        if delivery is not None:
-            self._deliveries.append(delivery)
-        return answers
+        return self.exchange(batch, port, now_ps)[0]
 
     def exchange(self, batch: MadBatch, port: int, now_ps: int = 0) -> tuple[MadBatch, Delivery | None]:
         """As :meth:`send`, with what clients must handle beside the answers."""
@@ -224,22 +220,6 @@ class AgentPlane:
             PortInfo.cap_mask.set(info, after)
             raise_local_change(self.tables, int(port), 0, int(now_ps))
 
-    def security(self, port: int, trap: int, now_ps: int = 0, **details: int) -> None:
-        """The hardware's doing: ``port`` refused a packet: 257 P_Key, 258 Q_Key, 259 P_Key at a switch port.
-
-        ``details`` are fields of :class:`~softib.iba.notice.TrapBadKey` or ``TrapBadSwitchPKey``. Counts in PortInfo
-        (257, 258: violations of the end port) and raises the trap. Raises :class:`InputError` for another trap.
-        """
-        if trap not in (257, 258, 259):
-            raise InputError(f"no security trap {trap}; 257 P_Key, 258 Q_Key, 259 P_Key at a switch")
-        end = self._end_port(port)
-        if trap != 259:
-            field = PortInfo.pkey_violations if trap == 257 else PortInfo.qkey_violations
-            info = self.fabric.port_info[end]
-            field.set(info, min(int(field.get(info)) + 1, field.mask))
-        data = wire.DETAILS_BY_TRAP[trap].pack(**details)
-        raise_trap(self.tables, end, trap, int(self.fabric.port_num[port]), np.ascontiguousarray(data), int(now_ps))
-
     def set_sys_guid(self, node: int, guid: int, now_ps: int = 0) -> None:
         """The host's doing: SystemImageGUID changes; the end ports of ``node`` raise trap 145."""
         self.fabric.sys_guid[node] = guid
@@ -252,11 +232,6 @@ class AgentPlane:
         if self.fabric.switch_of_node[node] >= 0:
             return [rows[0]]
         return [p for p in rows if self.fabric.port_peer[p] >= 0]
-
-    def take_deliveries(self) -> list[Delivery]:
-        """What :meth:`send` found for clients since the last call, oldest first."""
-        taken, self._deliveries = self._deliveries, []
-        return taken
 
     def take_notices(self) -> list[Notice]:
         """Traps that devices raised since the last call, oldest first."""

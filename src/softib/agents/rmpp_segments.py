@@ -17,8 +17,7 @@ from softib.iba.constants import MAD_SIZE, RESPONSE_BIT, VENDOR2_CLASSES, MgmtCl
 from softib.iba.mad_offsets import CLASS_AT, METHOD_AT
 from softib.iba.sa import RMPP_HEADER, RmppHeader, RmppType
 from softib.iba.smp import PortInfo
-from softib.mad.rmpp import RMPP_END, WINDOW
-from softib.mad.rmpp_wire import class_header_of, is_whole
+from softib.mad.rmpp import RMPP_END, WINDOW, class_header_of, is_whole
 
 __all__ = ["RmppSegments", "egress_ports", "segments_of"]
 

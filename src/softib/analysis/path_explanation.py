@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import SoftibError
+from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.graph import SwitchGraph
@@ -80,20 +81,25 @@ class Explanation:
 
 def explain(f: Fabric, a: int, b: int, engine: str, sl: int = 0, sl_source: str = "") -> Explanation:
     """The path from port row ``a`` to port row ``b`` by the tables of ``f``. ``engine`` and ``sl`` are what its manager says."""
-    found = Explanation(f.port_name(a), f.port_name(b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
+    names = distinct_names(f)
+    found = Explanation(_place(f, names, a), _place(f, names, b), int(f.lid[a]), int(f.lid[b]), engine, sl, sl_source)
     if not found.slid or not found.dlid:
-        found.ended = f"{f.port_name(a if not found.slid else b)} has no LID: no subnet manager was there yet"
+        found.ended = f"{_place(f, names, a if not found.slid else b)} has no LID: no subnet manager was there yet"
         return found
     if a == b:
         found.reasons.append("Packets to a port's own LID stay inside its adapter or switch.")
         return found
     graph = graph_of(f)
     distance = _distances(f, graph, b)
-    _walk(f, graph, distance, found, a, b)
+    _walk(f, names, graph, distance, found, a, b)
     if not found.ended:
-        found.ended = _partitions_apart(f, a, b)
+        found.ended = _partitions_apart(f, names, a, b)
     _judge(f, found, b)
     return found
+
+
+def _place(f: Fabric, names: list[str], port: int) -> str:
+    return f"{names[int(f.port_node[port])]}[{int(f.port_num[port])}]"
 
 
 def explain_routed(found: Routed, a: int, b: int) -> Explanation:
@@ -133,7 +139,7 @@ def _stated_sl(found: Routed, a: int, b: int) -> tuple[int, str, str]:
     return sl, source, ""
 
 
-def _partitions_apart(f: Fabric, a: int, b: int) -> str:
+def _partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
     """Why each of two adapters drops the other's packets: no P_Key is shared by a full member and another one (IBA 10.9.3); "" where one is, and
     where one end is a switch (management alone)."""
     if f.is_switch[f.port_node[[a, b]]].any():
@@ -143,7 +149,7 @@ def _partitions_apart(f: Fabric, a: int, b: int) -> str:
     if any(k in held[0] or k in held[1] for k in (FULL | base for base in shared)):
         return ""
     lists = [
-        f"{f.port_name(port)} holds {', '.join(f'{k:#06x}' for k in keys) or 'none'}"
+        f"{_place(f, names, port)} holds {', '.join(f'{k:#06x}' for k in keys) or 'none'}"
         for port, keys in zip((a, b), held, strict=True)
     ]
     why = "both are limited members of what they share" if shared else "no P_Key is shared"
@@ -175,21 +181,23 @@ def _distances(f: Fabric, graph: SwitchGraph, b: int) -> np.ndarray:
     return distance
 
 
-def _walk(f: Fabric, graph: SwitchGraph, distance: np.ndarray, found: Explanation, a: int, b: int) -> None:
+def _walk(
+    f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, found: Explanation, a: int, b: int
+) -> None:
     port, in_port = a, None
     node = int(f.port_node[a])
     if not f.is_switch[node]:
         peer = int(f.port_peer[a])
         if peer < 0:
-            found.ended = f"{f.port_name(a)} has no cable"
+            found.ended = f"{_place(f, names, a)} has no cable"
             return
         vl = _vl(f, a, 0, found.sl)
         found.hops.append(
             Hop(
-                f.node_name(node),
+                names[node],
                 None,
                 int(f.port_num[a]),
-                f.node_name(int(f.port_node[peer])),
+                names[int(f.port_node[peer])],
                 int(f.port_num[peer]),
                 vl,
             )
@@ -200,10 +208,10 @@ def _walk(f: Fabric, graph: SwitchGraph, distance: np.ndarray, found: Explanatio
         if node == int(f.port_node[b]) and (f.is_switch[node] or port == b):
             return
         if not f.is_switch[node]:
-            found.ended = f"the packet reaches {f.node_name(node)}, which is not the destination"
+            found.ended = f"the packet reaches {names[node]}, which is not the destination"
             return
         out = int(f.lft[f.switch_of_node[node], found.dlid])
-        name = f.node_name(node)
+        name = names[node]
         if out == LFT_NO_ROUTE or not 0 < out <= int(f.node_nports[node]):
             found.ended = f"{name} has no route to LID {found.dlid} (LFT entry {out})"
             return
@@ -212,13 +220,20 @@ def _walk(f: Fabric, graph: SwitchGraph, distance: np.ndarray, found: Explanatio
         if peer < 0:
             found.ended = f"{name} sends LID {found.dlid} through port {out}, where no cable is"
             return
-        found.hops.append(_hop(f, distance, found, node, in_port, out, peer))
+        found.hops.append(_hop(f, names, distance, found, node, in_port, out, peer))
         port, node, in_port = peer, int(f.port_node[peer]), int(f.port_num[peer])
     found.ended = f"the packet goes in a circle: {MOST_HOPS} hops without arriving"
 
 
 def _hop(
-    f: Fabric, distance: np.ndarray, found: Explanation, node: int, in_port: int | None, out: int, peer: int
+    f: Fabric,
+    names: list[str],
+    distance: np.ndarray,
+    found: Explanation,
+    node: int,
+    in_port: int | None,
+    out: int,
+    peer: int,
 ) -> Hop:
     base, nports = int(f.node_base[node]), int(f.node_nports[node])
     to = int(f.port_node[peer])
@@ -232,9 +247,9 @@ def _hop(
                 continue
             shorter |= bool(distance[f.port_node[q]] < distance[to])
             if distance[f.port_node[q]] == distance[node] - 1:
-                others.append(Alternative(p, f"{f.node_name(int(f.port_node[q]))}[{int(f.port_num[q])}]", int(lids[p])))
+                others.append(Alternative(p, _place(f, names, q), int(lids[p])))
     vl = _vl(f, base + out, in_port or 0, found.sl)
-    return Hop(f.node_name(node), in_port, out, f.node_name(to), int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)  # fmt: skip
+    return Hop(names[node], in_port, out, names[to], int(f.port_num[peer]), vl, int(lids[out]), tuple(others), shorter)  # fmt: skip
 
 
 def _end_lids(f: Fabric) -> np.ndarray:

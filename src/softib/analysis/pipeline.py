@@ -11,6 +11,7 @@ from softib.analysis.model import Counts, Report
 from softib.errors import InputError, LimitError, PeerError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.iba.devices import is_aggregation_node
+from softib.jit import small_work_in_python
 
 if TYPE_CHECKING:
     from softib.workloads.traffic_data import TrafficData
@@ -37,6 +38,7 @@ def counts_of(result: ReadResult) -> Counts:
     return Counts(**{key: counted.get(key, value) for key, value in found.items()})
 
 
+@small_work_in_python()
 def checked(
     source: str, result: ReadResult, *, plan: Sequence[str] | str = (), engine: str | None = None, lfts: str | None = None,
     guid_files: Mapping[str, str | None] | None = None, steps: Steps = quietly,
@@ -47,6 +49,7 @@ def checked(
     )
 
 
+@small_work_in_python()
 def build(
     source: str,
     result: ReadResult,

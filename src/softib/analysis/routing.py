@@ -9,6 +9,7 @@ import numpy as np
 from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
 from softib.fabric.model import Fabric
+from softib.routing.credit_loops import Channel
 from softib.routing.graph import SwitchGraph
 from softib.routing.quality import Balance, balance
 from softib.routing.verify import Pairs, Proof, verify
@@ -26,6 +27,8 @@ def judge(
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
     proof.assumed = assumed
     notes = [*(notes or [])]
+    if proof.answer_loop is not None:
+        notes.append(f"answers on the SL of the request make a credit loop of {len(proof.answer_loop)} channels")
     if proof.switch_loop is not None:
         which = "between switches" if proof.among_switches else "to and from switches"
         notes.append(f"packets {which} alone make a credit loop of {len(proof.switch_loop)} channels")
@@ -95,12 +98,15 @@ def part_of(
             "dependencies": proof.dependencies,
             "vls": proof.vls,
             "sls_assumed": proof.assumed,
-            "switch_loop": None
-            if proof.switch_loop is None
-            else [[_name(fabric, graph, s), port, vl] for s, port, vl in proof.switch_loop],
+            "answer_loop": _steps(fabric, graph, proof.answer_loop),
+            "switch_loop": _steps(fabric, graph, proof.switch_loop),
             "failures": [_failure(fabric, graph, f) for f in proof.failures],
         },
     )
+
+
+def _steps(fabric: Fabric, graph: SwitchGraph, loop: list[Channel] | None) -> list[list[Any]] | None:
+    return None if loop is None else [[_name(fabric, graph, s), port, vl] for s, port, vl in loop]
 
 
 def _name(fabric: Fabric, graph: SwitchGraph, switch: int) -> str:

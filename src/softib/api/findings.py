@@ -109,19 +109,19 @@ class Findings(Suggests, Sequence["Finding"]):
 
     def to_csv(self) -> str:
         """A row a finding, for spreadsheets."""
-        from softib.render.findings_out import to_csv
+        from softib.render.findings_csv import to_csv
 
         return to_csv(self._shown)
 
     def to_sarif(self) -> str:
         """SARIF 2.1.0, for code hosts."""
-        from softib.render.findings_out import to_sarif
+        from softib.render.sarif import to_sarif
 
         return to_sarif(self._shown)
 
     def to_junit(self) -> str:
         """JUnit XML, for CI servers: a failed case for each warning and error."""
-        from softib.render.findings_out import to_junit
+        from softib.render.junit import to_junit
 
         return to_junit(self._shown)
 

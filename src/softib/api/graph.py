@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.analysis import columns
+from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
 from softib.whole_files import write_text
 
@@ -17,11 +18,9 @@ __all__ = ["Drawing", "drawing", "multigraph"]
 
 
 def multigraph(fabric: Fabric, networkx: Any) -> Any:
-    """Nodes by name (with the GUID behind it where two have one name), an edge a cable."""
+    """Nodes by name (with the GUID behind it where one could be taken for another), an edge a cable."""
     table, links = columns.nodes(fabric), columns.links(fabric)
-    names = table["name"]
-    twice = {n for n in names if names.count(n) > 1} if len(set(names)) < len(names) else set()
-    label = [f"{n} {g}" if n in twice else n for n, g in zip(names, table["guid"], strict=True)]
+    label = distinct_names(fabric)
     graph = networkx.MultiGraph(name=fabric.name)
     graph.add_nodes_from(
         (n, {"type": t, "guid": g}) for n, t, g in zip(label, table["type"], table["guid"], strict=True)

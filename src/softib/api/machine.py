@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from softib.api.running.starting import READY, READY_FD
 from softib.errors import PeerError
+from softib.jit import ALWAYS_COMPILE
 
 if TYPE_CHECKING:
     from softib.live.launch.doctor import Check
@@ -89,7 +90,7 @@ def _remove_stale_folders() -> None:
 def _run(folder: Path, progress: Callable[[str], None]) -> None:
     """Every row of :data:`JOBS`, at once where there are processors for it. Whatever ends this process ends what it started."""
     began = time.monotonic()
-    env = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
+    env = {**os.environ, ALWAYS_COMPILE: "always", "XDG_RUNTIME_DIR": str(folder), "TMPDIR": str(folder)}
     rows = [list(row) for row in JOBS]
     running: dict[int, _Job] = {}
     fabrics: list[_Job] = []

@@ -48,7 +48,7 @@ def bring_up(
 ) -> Routing:
     """Power a copy of the fabric on and let the subnet manager bring it up over MADs: LIDs, tables, every port ACTIVE.
 
-    ``engine`` is an OpenSM name or a list of them (default ``ftree,updn``); ``guid_files`` are OpenSM's files by option
+    ``engine`` is an OpenSM name or a list of them (default ``ftree,updn,dfsssp,lash``); ``guid_files`` are OpenSM's files by option
     (``{"root_guid_file": path}``). The result's ``fabric`` has what the manager wrote, ``mads`` what that took. Raises
     :class:`UnknownName` for an engine, :class:`LimitError` for more LIDs than InfiniBand has.
 

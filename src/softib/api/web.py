@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from softib.web.collector import Collector
     from softib.web.past import Past
     from softib.web.past_server import PastServer
+    from softib.web.ports_seen import PortsSeen
     from softib.web.served import Served
 
 __all__ = ["serve"]
@@ -100,7 +101,7 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
 
     if isinstance(source, Fabric):
         result, name = result_of(source), source.name
-        return Served(name, lambda: _copy(result), explain=_explain_at_rest(source))
+        return Served(name, lambda: _copy(result), explain=_explain_at_rest(source), stated=_stated(source.source))
     name = os.fspath(source)
     if is_live(name) and (os.path.isdir(name) or not os.path.exists(name)):
         collector = Collector(name, lambda: open_source(name))
@@ -115,7 +116,21 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, notice: Notic
         )
     result = load(name, [], None, notice=notice)
     explain = _explain_at_rest(Fabric(result, name))
-    return Served(result.fabric.name or os.path.basename(name), lambda: _copy(result), explain=explain)
+    shown_name = result.fabric.name or os.path.basename(name)
+    return Served(shown_name, lambda: _copy(result), explain=explain, stated=_stated(name))
+
+
+def _stated(file: str) -> Callable[[ReadResult], PortsSeen]:
+    """Counters, modules and cables as a file states them."""
+
+    def stated(result: ReadResult) -> PortsSeen:
+        from softib.monitor.files import snapshot_of
+        from softib.web.ports_seen import PortsSeen
+
+        shot = snapshot_of(result, file)
+        return PortsSeen(shot.ports, shot.reading)
+
+    return stated
 
 
 def _explain_at_rest(fabric: Fabric) -> Callable[[Any, str, str], dict[str, object]]:

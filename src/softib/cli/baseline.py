@@ -42,13 +42,17 @@ def _made(source: str, accepted: str | None, rounds: int | None, every: float) -
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.argument("source", metavar="SOURCE|RESULT", shell_complete=completing.sources)
 @_options
-def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float) -> int:
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+def record(file: str, source: str, accepted: str | None, rounds: int | None, every: float, as_json: bool) -> int:
     """Write into FILE how SOURCE is now. RESULT, of softib accept, has measurements alone.
 
     Example: softib baseline record friday.json pod --accepted friday.jsonl
     """
     made = _made(source, accepted, rounds, every)
     made.save(file)
+    if as_json:
+        print_document("baseline-record", file=file, **made.summary())
+        return 0
     click.echo(shown(f"{file}: {repr(made).strip('<>')}"))
     return 0
 

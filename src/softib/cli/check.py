@@ -100,7 +100,7 @@ def _print(found: Findings, form: str, every: bool) -> None:
     if form == "json":
         print_json(found.to_json())
         return
-    print_problems(found.problems)
+    print_problems(p for p in found.problems if not p.code)  # the others are findings
     if form == "text":
         found.print(every)
         return

@@ -6,11 +6,12 @@ import time
 
 import click
 
-from softib.cli.output import print_notice, show_line
+from softib.cli.output import print_document, print_notice, show_line
 
 
 @click.command()
-def command() -> int:
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
+def command(as_json: bool) -> int:
     """Compile all kernels now: after an installation, in an image, before the tests of a CI.
 
     They are kept in ~/.cache/softib (SOFTIB_CACHE_DIR moves it), for this machine's kind of processor and these versions
@@ -20,5 +21,9 @@ def command() -> int:
 
     began = time.monotonic()
     count, folder = softib.compile_kernels(show_line)
-    print_notice(f"{count} kernels in {folder}, {time.monotonic() - began:.0f} s")
+    seconds = time.monotonic() - began
+    if as_json:
+        print_document("compile", kernels=count, folder=str(folder), seconds=round(seconds, 3))
+    else:
+        print_notice(f"{count} kernels in {folder}, {seconds:.0f} s")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import Compiling, print_notice
+from softib.cli.output import Compiling, print_document, print_line, print_notice
 
 
 @click.command()
@@ -43,8 +43,9 @@ from softib.cli.output import Compiling, print_notice
     "--once", is_flag=True, help="Print the metrics of one second, or of files, and leave (for a textfile collector)."
 )
 @click.option("--fabric", metavar="FILE", help="The fabric whose ports files of counters alone name.")
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens, or what it forgets.")
 def command(
-    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, expect: str | None, once: bool, fabric: str | None,
+    sources: tuple[str, ...], port: int, address: str, names: str, every: float, window: float, in_flight: int, history: str | None, keep_days: float, expect: str | None, once: bool, fabric: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
@@ -64,11 +65,16 @@ def command(
 
     import softib
 
+    if once and as_json:
+        raise click.UsageError("--once prints metrics in Prometheus' text form; leave out --json")
     softib.on_compiling(Compiling())
     if sources[0] == "forget":
         if len(sources) == 1:
             raise softib.InputError("forget: name the SOURCE of the exporter: softib exporter forget SOURCE [NAME...]")
         ports = softib.Exporter.forget(*sources[1:])
+        if as_json:
+            print_document("forget", ports=ports)
+            return 0
         click.echo(f"forgot {', '.join(ports)}" if ports else "nothing is down")
         return 0
     if once and all(os.path.isfile(s) for s in sources):
@@ -88,6 +94,9 @@ def command(
             click.echo(exporter.once(), nl=False)
             return 0
         exporter.start()
-        print_notice(f"{source}: {exporter.url}")
+        if as_json:
+            print_line("listening", verb="exporter", source=source, url=exporter.url, pid=os.getpid())
+        else:
+            print_notice(f"{source}: {exporter.url}")
         exporter.serve()
     return 0

@@ -9,6 +9,7 @@ import click
 from softib.cli import completing
 from softib.cli.output import print_document
 from softib.foreign_text import shown
+from softib.plural import counted
 
 _KINDS = (
     "link-down", "link-up", "flap", "ber", "attenuation", "weak-laser", "hot-module", "downgrade", "slow-port", "flow-control", "switch-down", "switch-up", "sys-guid", "list", "clear",
@@ -23,6 +24,12 @@ _DONE = {
     "flow-control": ("leaves out {:.0%} of its flow-control packets", "sends all flow-control packets"),
 }  # fmt: skip
 """Kind → what was done, with RATE and where that is 0."""
+
+
+SEEN_S = 86_400.0
+"""Errors rarer than one in this time are not expected to be seen."""
+MOST_YEARS = 1000
+_SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0))
 
 
 @click.command()
@@ -110,7 +117,32 @@ def _lines(kind: str, reply: dict[str, Any], given: dict[str, Any]) -> list[str]
         return [f"softib: {reply['node']}: SystemImageGUID {reply['sys_guid']}"]
     if "node" in reply:
         return [f"softib: {reply['node']}: {'power is on' if reply['power'] else 'no power'}"]
-    return [f"softib: {' ↔ '.join(reply['ports'])}: {_done(kind, given)}; state {reply['state']}"]
+    link = f"softib: {' ↔ '.join(reply['ports'])}: "
+    done = [f"{link}{_done(kind, given)}; state {reply['state']}"]
+    return [*done, f"{link}{_effect(reply['errors'])}"] if reply.get("errors", {}).get("raw_ber") else done
+
+
+def _effect(errors: dict[str, Any]) -> str:
+    """What the bit errors of a link lead to."""
+    raw, lost = errors["raw_ber"], errors["symbol_errors_per_s"]
+    if not errors["fec"]:
+        return f"raw BER {raw:.2g}; no FEC at this speed: symbol errors are expected {_often(lost)}"
+    left = f"one that it cannot is expected {_often(lost)} (post-FEC BER {errors['post_fec_ber']:.1g})"
+    if lost * SEEN_S < 1:
+        left += ": only counters of corrected codewords move"
+    return (
+        f"raw BER {raw:.2g}; {errors['fec']} corrects codewords {_often(errors['corrected_codewords_per_s'])}; {left}"
+    )
+
+
+def _often(per_s: float) -> str:
+    """How often something is expected."""
+    if per_s >= 1:
+        return f"{per_s:,.0f} times a second"
+    unit, seconds = next(((u, s) for u, s in _SPANS if per_s * s <= 1), _SPANS[-1])
+    if per_s * seconds * MOST_YEARS < 1 and unit == "year":
+        return "not in a thousand years"
+    return f"every {counted(round(1 / (per_s * seconds)), unit)}"
 
 
 def _done(kind: str, given: dict[str, Any]) -> str:

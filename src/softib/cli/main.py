@@ -12,14 +12,15 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from softib import __version__
-from softib.errors import SoftibBug, SoftibError
+from softib.errors import SoftibBug, SoftibError, SoftibWarning
 from softib.foreign_text import shown
 
 if TYPE_CHECKING:
@@ -139,6 +140,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _open_closed_streams()
     _end_like_ctrl_c()
     speak_plainly()
+    _warn_in_one_line()
     try:
         code = _run(argv)
         sys.stdout.flush()
@@ -169,6 +171,19 @@ def _end_like_ctrl_c() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
+
+
+def _warn_in_one_line() -> None:
+    """Print a :class:`~softib.errors.SoftibWarning` as a notice, without the line of Python that warned."""
+    shown_by_python = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, SoftibWarning):
+            print(shown(f"softib: {message}"), file=sys.stderr)
+        else:
+            shown_by_python(message, category, *where, **more)
+
+    warnings.showwarning = show
 
 
 def _open_closed_streams() -> None:

@@ -14,7 +14,7 @@ __all__ = ["given_settings", "manager_options"]
 
 OPTIONS = (
     click.option("--engine", metavar="E",
-                 help="Routing engine of our manager or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file, chain (default: the file's, else ftree,updn, as report and check have it)."),
+                 help="Routing engine of our manager or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, torus-2QoS, file, chain (default: the file's, else ftree,updn,dfsssp,lash, as report and check have it)."),
     click.option("--lmc", type=click.IntRange(0, 7), help="LMC of our manager (default: the file's)."),
     click.option("--partitions", "--Pconfig", metavar="FILE", type=click.Path(), help="Partitions of our manager, as OpenSM's partitions.conf."),
     click.option("--sm-config", metavar="FILE", type=click.Path(), help="OpenSM's options file (opensm -c) for our manager."),

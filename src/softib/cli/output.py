@@ -29,6 +29,7 @@ __all__ = [
     "given_options",
     "print_document",
     "print_json",
+    "print_line",
     "print_notice",
     "print_problems",
     "problems_of",
@@ -76,7 +77,7 @@ def table_options(function: F) -> F:
     )(one_choice)
     return click.option("--engine", metavar="E", callback=checked_engines, shell_complete=completing.engines,
                         help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, "
-                        "torus-2QoS, file, chain. Default ftree,updn: updn where the fabric is no tree.")(cast("F", with_lfts))  # fmt: skip
+                        "torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn where the fabric is no tree, lanes where they pay.")(cast("F", with_lfts))  # fmt: skip
 
 
 def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -119,18 +120,27 @@ def print_document(name: str, /, **body: Any) -> None:
     print_json(document(name, **body))
 
 
+def print_line(name: str, /, **body: Any) -> None:
+    """The document ``name`` on one line of stdout, at once: what a verb that goes on prints when it is ready."""
+    import json
+
+    from softib.render.documents import document
+
+    click.echo(json.dumps(document(name, **body), ensure_ascii=True, allow_nan=False))
+    sys.stdout.flush()
+
+
 def problems_of(problems: Iterable[Problem]) -> list[dict[str, Any]]:
     """Records that could not be read, for a document."""
     return [p.to_json() for p in problems]
 
 
 def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
-    """Unreadable records on stderr, at most ``limit`` of them and how many more there are."""
-    every = list(problems)
-    for problem in every[:limit]:
-        click.echo(shown(f"softib: {problem}"), err=True)
-    if len(every) > limit:
-        click.echo(f"softib: … and {len(every) - limit} more records with problems (--json lists all)", err=True)
+    """Unreadable records on stderr, in at most ``limit`` lines and one on how many more there are."""
+    from softib.render.problems import problem_lines
+
+    for line in problem_lines(problems, limit):
+        click.echo(shown(f"softib: {line}"), err=True)
 
 
 def print_notice(text: str) -> None:

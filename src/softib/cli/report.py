@@ -75,7 +75,7 @@ def command(
     if as_json:
         print_json(report.to_json())
         return 0
-    print_problems(report.problems)
+    print_problems(p for p in report.problems if not p.code)  # the others are findings
     report.print()
     if html:
         print_notice(f"report written to {html}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 
 import click
 
 from softib.cli import completing
-from softib.cli.output import Steps, print_notice
+from softib.cli.output import Steps, print_line, print_notice
 from softib.errors import InputError
 from softib.input_files import read_text
 
@@ -34,6 +35,7 @@ from softib.input_files import read_text
     metavar="DIR|URL",
     help="What softib exporter --history keeps, or http://HOST:9090 of a Prometheus server: the slider goes back to its first day.",
 )
+@click.option("--json", "as_json", is_flag=True, help="A line of JSON on stdout: where it listens.")
 def command(
     source: str,
     host: str,
@@ -42,6 +44,7 @@ def command(
     every: float,
     jobs: str | None,
     history: str | None,
+    as_json: bool,
 ) -> int:
     """Show SOURCE in a browser until Ctrl-C: a map with loads, errors, findings and jobs, every node and path; REST below /api/v1.
 
@@ -60,6 +63,19 @@ def command(
     with contextlib.suppress(KeyboardInterrupt):
         softib.serve(
             source, host=host, port=port, token=token, every=every, jobs=jobs, history=history, notice=print_notice, steps=steps,
-            ready=lambda address: click.echo(f"softib: serving {source} at {address}", err=True),
+            ready=_Ready(source, as_json),
         )  # fmt: skip
     return 0
+
+
+class _Ready:
+    """Says where it listens, as a line of text on stderr or of JSON on stdout."""
+
+    def __init__(self, source: str, as_json: bool):
+        self.source, self.as_json = source, as_json
+
+    def __call__(self, address: str) -> None:
+        if self.as_json:
+            print_line("listening", verb="serve", source=self.source, url=address, pid=os.getpid())
+        else:
+            click.echo(f"softib: serving {self.source} at {address}", err=True)

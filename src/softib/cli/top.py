@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from softib.cli import completing
-from softib.cli.output import Compiling
+from softib.cli.output import Compiling, print_json
 from softib.errors import PeerError
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 @click.option("--rounds", type=click.IntRange(2), metavar="N", help="Leave after N rounds (default: at 'q').")
 @click.option("--jobs", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="Slurm's or Kubernetes' jobs, or YAML: what their hosts send, wait for and err in.")  # fmt: skip
-def command(source: str, every: float, sort: str, rounds: int | None, jobs: str | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout: the last of --rounds N (default 2).")
+def command(source: str, every: float, sort: str, rounds: int | None, jobs: str | None, as_json: bool) -> int:
     """Show the busiest, most waiting and erring ports of SOURCE, its jobs and its subnet manager, full-screen.
 
     SOURCE is a running fabric or umad:DEVICE; one that goes down is looked for again. Keys: b, w, e, j choose what is shown, q leaves. Where stdout is no terminal that can move its
@@ -47,21 +48,24 @@ def command(source: str, every: float, sort: str, rounds: int | None, jobs: str 
     softib.on_compiling(Compiling())
     with softib.TopView(source, jobs=jobs) as view:
         view.sort(sort)
-        if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
-            _plain(view, every, rounds or 2)
+        if as_json:
+            _step(view, every, rounds or 2)
+            print_json(view.to_json())
+        elif not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+            _step(view, every, rounds or 2)
+            click.echo(view.text(), nl=False)
         else:
             _full_screen(view, every, rounds)
     return 0
 
 
-def _plain(view: TopView, every: float, rounds: int) -> None:
+def _step(view: TopView, every: float, rounds: int) -> None:
     for i in range(rounds):
         view.step()
         if view.problem:
             raise PeerError(view.problem)
         if i + 1 < rounds:
             time.sleep(every)
-    click.echo(view.text(), nl=False)
 
 
 def _full_screen(view: TopView, every: float, rounds: int | None) -> None:

@@ -13,6 +13,7 @@ from softib.cli.manager_options import given_settings, manager_options
 from softib.cli.output import (
     Compiling,
     given_options,
+    print_line,
     print_notice,
     print_problems,
     show_line,
@@ -34,7 +35,7 @@ LINE_S = 0.5
 @click.option("--sm", type=click.Choice(["internal", "external", "none"]), default="internal", show_default=True,
               help="internal: our subnet manager brings it up; external: a stock one will attach; none: links stay down.")  # fmt: skip
 @click.option("--udp", type=click.IntRange(1, 65000), metavar="PORT",
-              help="Serve clients on this UDP port of the loopback instead of Unix sockets.")  # fmt: skip
+              help="Serve clients on this UDP port of the loopback instead of Unix sockets. UDP names no user: every user of this machine can manage the fabric.")  # fmt: skip
 @click.option(
     "--pcap", metavar="FILE", type=click.Path(), help="Capture every MAD as an InfiniBand packet, for Wireshark."
 )
@@ -44,10 +45,13 @@ LINE_S = 0.5
 @click.option("--strict", is_flag=True,
               help="Fail when another engine than asked for made the tables of our manager, a pair has no path, or a credit loop can form.")  # fmt: skip
 @click.option("--detach", is_flag=True, help="Run in the background; return when the fabric is ready.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="When it is ready, a line of JSON on stdout: what softib status says."
+)
 @manager_options
 @source_options
 def command(
-    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, ibnl: tuple[str, ...],
+    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, as_json: bool, ibnl: tuple[str, ...],
     node_name_map: str | None, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
@@ -57,8 +61,10 @@ def command(
     import softib
 
     if detach:
-        given = given_options("detach", "name")
-        softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
+        given = given_options("detach", "name", "json")
+        started = softib.up(source, name=name, notice=print_notice, progress=show_line, **given)
+        if as_json:
+            print_line("status", fabrics=[started.status()])
         return 0
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
@@ -71,7 +77,7 @@ def command(
         notice=print_notice,
     )  # fmt: skip
     del fabric  # the shared fabric has it all: half the memory
-    line = Line(starter, strict)
+    line = Line(starter, strict, as_json)
     server.run(line)
     if line.refused:
         raise softib.InputError(f"{server.name} is down, for --strict was given: {line.refused}")
@@ -82,8 +88,8 @@ def command(
 class Line:
     """The live status line of a foreground fabric (one line when it is ready, where stderr is no terminal)."""
 
-    def __init__(self, starter: Starter, strict: bool):
-        self.starter, self.strict = starter, strict
+    def __init__(self, starter: Starter, strict: bool, as_json: bool):
+        self.starter, self.strict, self.as_json = starter, strict, as_json
         self.announced, self.next_s, self.last = False, 0.0, (0, 0.0)
         self.refused = ""
         """Why a strict start is none."""
@@ -105,6 +111,8 @@ class Line:
             for fault in faults:
                 print_notice(fault)
             click.echo(f"softib: {shown(text)}", err=True)
+            if self.as_json:
+                print_line("status", fabrics=[server.status()])
             self.starter.ready()
         now = time.monotonic()
         if self.live and now >= self.next_s:

@@ -30,23 +30,33 @@ from softib.diags.one_fault import one_each
 from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
 from softib.diags.structure import Structure
 from softib.diags.view import FabricView
+from softib.fabric.formats.base import alike
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
+from softib.plural import counted
 
 __all__ = ["CHECKS", "CODES", "check", "check_structure"]
 
 UNREADABLE_RECORDS = code(
-    "unreadable-records", Severity.WARNING, "records of the source could not be used as they stand",
+    "unreadable-records", Severity.WARNING, "records of a file (the source, a plan, a dump) could not be used as they stand",
     "see the list of problems: file, line and reason of each")  # fmt: skip
 
 
 @check_function
 def unreadable_records(c: Context) -> Iterator[Finding]:
-    """One finding for all problems of the reader; each of them is listed in addition to the findings."""
-    if c.problems:
-        n = len(c.problems)
-        yield finding(UNREADABLE_RECORDS, [], f"{n} record{'s' if n > 1 else ''} of the source could not be used as "
-                      f"{'they stand' if n > 1 else 'it stands'}; first: {c.problems[0]}", {"problems": n})  # fmt: skip
+    """One finding for each file with problems of which no other check makes a finding; each of them is listed in addition to the findings."""
+    files: dict[str, list[list[Any]]] = {}
+    for group in alike(p for p in c.problems if not p.code):
+        files.setdefault(group[0].file, []).append(group)
+    for file, groups in files.items():
+        n, most = sum(map(len, groups)), max(groups, key=len)
+        place = f", line {most[0].line}" if most[0].line else ""
+        which = "it stands" if n == 1 else "they stand"
+        which += (
+            f"; {len(most)} like the first{place}" if 1 < len(most) < n else f"; the first{place}" if n > 1 else place
+        )
+        yield finding(UNREADABLE_RECORDS, [], f"{counted(n, 'record')} of {file} could not be used as {which}: {most[0].reason}",
+                      {"problems": n, "file": file, "kinds": [{"first": str(g[0]), "lines": [p.line for p in g]} for g in groups]})  # fmt: skip
 
 
 def check(

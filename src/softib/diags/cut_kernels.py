@@ -49,7 +49,7 @@ def move(t, v, side, gain):
             gain[peer[e]] += 2 * weight[e]
 
 
-@kernel
+@kernel(steps=lambda t, low, high, patience, passes, side, scratch: 4 * min(len(side), patience) * len(side))
 def narrow(t, low, high, patience, passes, side, scratch):
     """Make ``side`` (uint8[switches]) of the :data:`Switches` ``t`` cheaper in place; returns its cost.
 

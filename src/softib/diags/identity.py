@@ -168,13 +168,23 @@ def _overlaps(view: FabricView, ends: np.ndarray) -> Iterator[Finding]:
     if not len(ends):
         return
     reach = np.maximum.accumulate(high)  # the highest LID that anyone before owns
-    owner = np.maximum.accumulate(np.where(high == reach, np.arange(len(ends)), 0))
-    for i in (np.flatnonzero(low[1:] <= reach[:-1]) + 1).tolist():
-        a, b = int(ends[owner[i - 1]]), int(ends[i])
-        same = low[i] == low[owner[i - 1]]
-        text = f"both have LID {low[i]}" if same else f"both own LID {low[i]} (LMC ranges overlap)"
-        yield finding(DUPLICATE_LID, [view.location(a), view.location(b)], f"{view.location(a)} and {view.location(b)} {text}",
-                      {"lid": int(low[i])})  # fmt: skip
+    cut = np.flatnonzero(low[1:] > reach[:-1]) + 1
+    for rows in np.split(np.arange(len(ends)), cut):
+        if len(rows) > 1:
+            yield _owned_by_several(view, ends[rows], low[rows], high[rows])
+
+
+def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high: np.ndarray) -> Finding:
+    """The finding of ports whose LIDs overlap, directly or by others."""
+    where = [view.location(p) for p in ends.tolist()]
+    same = bool((low == low[0]).all() and (high == high[0]).all())
+    who = f"{where[0]} and {where[1]} both" if len(where) == 2 else f"{len(where)} ports, {few(map(str, where))},"
+    first = int(low[1])
+    text = f"{who} have LID {first}" if same else f"{who} own LID {first} (LMC ranges overlap)"
+    if len(where) > 2 and not same:
+        text = f"{who} share LIDs {int(low.min())} to {int(high.max())} (LMC ranges overlap)"
+    lids = {str(p): [int(a), int(b)] for p, a, b in zip(where, low, high, strict=True)}
+    return finding(DUPLICATE_LID, where, text, {"lid": first, "ports": len(where), "lids": lids})
 
 
 @check_function
@@ -187,14 +197,17 @@ def records(c: Context) -> Iterator[Finding]:
     known = (ends >= 0).all(axis=1)
     node = f.port_node[np.maximum(ends, 0)]
     loop = known & (node[:, 0] == node[:, 1])
-    for cable in np.flatnonzero(~known).tolist():
-        port = int(ends[cable].max())
-        yield finding(DANGLING_RECORD, [view.location(port)], f"{view.location(port)}: its peer is not in the source")
-    for cable in np.flatnonzero(known & ~loop & (f.cable_listed == 1)).tolist():
-        a, b = ends[cable].tolist()
-        yield finding(
-            ONE_SIDED_RECORD, [view.location(a), view.location(b)], f"{view.link_name(a, b)}: only one end lists it"
-        )
+    yield from _dangling(c, ends[~known].max(axis=1).tolist())
+    one_sided = ends[np.flatnonzero(known & ~loop & (f.cable_listed == 1))].tolist()
+    said = [p for p in c.problems if p.code == ONE_SIDED_RECORD]
+    lines = [p.line for p in said] if len(said) == len(one_sided) else [0] * len(one_sided)
+    several: list[Each] = [
+        ([view.location(a), view.location(b)], f"{view.link_name(a, b)}: only one end lists it{_at(line)}", {"line": line} if line else {})
+        for (a, b), line in zip(one_sided, lines, strict=True)
+    ]  # fmt: skip
+    yield from each_or_one(
+        ONE_SIDED_RECORD, several, f"{len(one_sided)} cables are listed by one end only", count="cables"
+    )
     loops = ends[np.flatnonzero(loop)]
     numbers = np.sort(f.port_num[loops], axis=1)
     alike = Counter(map(tuple, numbers.tolist()))
@@ -210,6 +223,33 @@ def records(c: Context) -> Iterator[Finding]:
                       {"ports": sorted({*pair}), "nodes_alike": times, "loops": len(loops)})  # fmt: skip
 
 
+def _at(line: int) -> str:
+    return f" (line {line})" if line else ""
+
+
+def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
+    """Cables without a second end: one finding for each node that the source names and lacks."""
+    view, problems = c.view, [p for p in c.problems if p.code == DANGLING_RECORD]
+    said = problems if len(problems) == len(ports) else [None] * len(ports)  # both in the order of the file
+    groups: dict[Any, list[tuple[int, Any]]] = {}
+    for i, (port, problem) in enumerate(zip(ports, said, strict=True)):
+        groups.setdefault(problem.peer if problem and problem.peer else i, []).append((port, problem))
+    single: list[Each] = []
+    for peer, rows in groups.items():
+        where = [view.location(port) for port, _ in rows]
+        records = [str(problem) for _, problem in rows if problem]
+        evidence = {"records": records} if records else {}
+        if len(rows) == 1:
+            line = _at(rows[0][1].line if rows[0][1] else 0)
+            single.append((where, f"{where[0]}: its peer is not in the source{line}", evidence))
+        else:
+            text = f"{len(rows)} cables lead to {peer}, which is not in the source: {few(map(str, where))}"
+            yield finding(DANGLING_RECORD, where, text, {"peer": peer, "cables": len(rows), **evidence})
+    yield from each_or_one(
+        DANGLING_RECORD, single, f"{len(single)} cables lead to ports that are not in the source", count="cables"
+    )
+
+
 @check_function
 def isolated_parts(c: Context) -> Iterator[Finding]:
     """Connected parts but the largest: their switches and hosts named."""
@@ -217,6 +257,9 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
     dangling = np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
     lone = np.bincount(f.port_node[f.linked], minlength=f.sizes.nodes) == 0
     lone &= ~f.is_switch | dangling  # unlinked adapters and dangling records have findings of their own
+    if not len(view.cable) and not dangling.any():
+        yield from _no_links(view)
+        return
     counted = np.flatnonzero(~lone & ~view.is_sharp)
     roots, size = np.unique(view.component[counted], return_counts=True)
     if len(roots) < 2:
@@ -225,13 +268,22 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
     order = counted[np.argsort(view.component[counted], kind="stable")]
     parts = np.split(order, np.cumsum(size)[:-1])
     smaller = [(r, p) for r, p in zip(roots.tolist(), parts, strict=True) if r != main]
-    if not len(view.cable):
-        yield finding(ISOLATED_PART, map(view.node_location, counted.tolist()), f"no link joins any of the {len(counted)} nodes",
-                      {"nodes": len(counted)})  # fmt: skip
-        return
     nodes = sum(len(p) for _, p in smaller)
     yield from each_or_one(ISOLATED_PART, [_isolated(view, part, int(size.max())) for _, part in smaller],
                            f"{len(smaller)} parts, {nodes} nodes in all, have no link to the largest part", {"nodes": nodes}, count="parts")  # fmt: skip
+
+
+def _no_links(view: FabricView) -> Iterator[Finding]:
+    """Nodes and not a single link: every node is cut off, also the only one."""
+    nodes = np.flatnonzero(~view.is_sharp)
+    if len(nodes):
+        named = few(view.display_names[n] for n in nodes.tolist())
+        text = (
+            f"{named} is the only node and has no link"
+            if len(nodes) == 1
+            else f"no link joins any of the {len(nodes)} nodes: {named}"
+        )
+        yield finding(ISOLATED_PART, map(view.node_location, nodes.tolist()), text, {"nodes": len(nodes)})
 
 
 def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:

@@ -23,7 +23,8 @@ class ObservedPorts:
     ``node_guid`` uint64; ``portnum`` int32; ``switch`` bool; ``node`` the NodeDescriptions; ``lid`` int32 (0: none); ``peer`` int32, the row of the port at the
     other end of the cable (-1: none, or not observed); ``rate_gbps`` float64 of data, as PortInfo's width and speed give it (0: link down). ``text`` holds what else was
     told, by name, as object arrays with "" where nothing was: ``firmware``, ``device`` (PSID or part of the board), ``vendor``,
-    ``module_vendor``, ``module_part``, ``module_serial``, ``system`` (name of the system that the node is a part of), ``fec``.
+    ``module_vendor``, ``module_part``, ``module_serial``, ``cable_length`` (metres), ``cable_kind`` (medium, or active, optical, copper),
+    ``system`` (name of the system that the node is a part of), ``fec``.
     """
 
     node_guid: np.ndarray

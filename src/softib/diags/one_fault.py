@@ -44,6 +44,7 @@ def one_each(findings: list[Finding], plan: PlanComparison | None) -> list[Findi
     rest = [f for f in rest if f.code != ROUTES or f.severity > Severity.INFO]
     every = rest + led
     every += _consequences(every, routes)
+    every = _of_two_owners(every)
     return sorted(every, key=lambda f: -int(f.severity))
 
 
@@ -91,6 +92,23 @@ def _as_planned(f: Finding, as_planned: frozenset[Port]) -> Finding:
         f, severity=Severity.INFO, message=f"{f.message}; the plan has it so", evidence={**f.evidence, "as_planned": True},
         advice="nothing where the plan is right; else correct the plan",
     )  # fmt: skip
+
+
+def _of_two_owners(findings: list[Finding]) -> list[Finding]:
+    """Pairs that do not arrive because several ports own their LID are evidence of that finding."""
+    lost = next((f for f in findings if f.code == "unreachable-pairs"), None)
+    owned = [
+        (i, pair) for i, f in enumerate(findings) if f.code == "duplicate-lid" for pair in f.evidence["lids"].values()
+    ]
+    if lost is None or not owned:
+        return findings
+    of = {lid: next((i for i, (low, high) in owned if low <= lid <= high), -1) for lid in lost.evidence["lids"]}
+    if -1 in of.values() or not of:
+        return findings
+    lead = next(iter(of.values()))
+    pairs = f"{lost.evidence['pairs']:,} of {lost.evidence['of']:,} pairs do not arrive"
+    found = _with(replace(findings[lead], message=f"{findings[lead].message}; {pairs}"), lost)
+    return [found if i == lead else f for i, f in enumerate(findings) if f is not lost]
 
 
 def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Finding]:

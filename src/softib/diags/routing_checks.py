@@ -21,6 +21,9 @@ CUT_OFF_SWITCHES = code(
 CREDIT_LOOP = code(
     "credit-loop", Severity.ERROR, "links wait for each other's buffers in a cycle: the fabric can deadlock",
     "use an engine that avoids cycles (updn, ftree, or one with virtual lanes)")  # fmt: skip
+ANSWER_LOOP = code(
+    "credit-loop-answers", Severity.WARNING, "links wait for each other in a cycle where answers have the SL of the request, as those of RDMA_CM connections",
+    "use lash or torus-2QoS, which lay both directions of a path on one virtual lane; or let programs ask for the SL of each direction")  # fmt: skip
 SWITCH_LOOP = code(
     "credit-loop-switches", Severity.INFO, "links wait for each other in a cycle only because of packets to and from switches themselves",
     "nothing for jobs: traffic between adapters cannot deadlock; keep polls of switch counters on SLs and VLs of their own")  # fmt: skip
@@ -64,7 +67,8 @@ def unreachable(c: Context) -> Iterator[Finding]:
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
     yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
                   f"{c.proof.unreachable} of {total} pairs do not arrive{first}",
-                  {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples})  # fmt: skip
+                  {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples,
+                   "lids": sorted({int(x.lid) for x in c.proof.failures if x.kind.startswith("CA")})})  # fmt: skip
 
 
 @check_function
@@ -117,6 +121,9 @@ def credit_loops(c: Context) -> Iterator[Finding]:
                           "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree")  # fmt: skip
         else:
             yield finding(CREDIT_LOOP, where, what, evidence)
+    elif c.proof.answer_loop is not None:
+        where, shown, evidence = _cycle(c, c.proof.answer_loop)
+        yield finding(ANSWER_LOOP, where, f"credit loop of {len(where)} channels with answers on the SL of the request: {shown}", evidence)  # fmt: skip
     elif c.proof.switch_loop is not None and not c.proof.among_switches:
         where, shown, evidence = _cycle(c, c.proof.switch_loop)
         yield finding(SWITCH_LOOP, where, f"credit loop of {len(where)} channels with packets to and from switches: {shown}", evidence)  # fmt: skip

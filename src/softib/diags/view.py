@@ -6,13 +6,13 @@ A check judges only what the source recorded (``Source.records``). Generated fab
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import cached_property
 
 import numpy as np
 
 from softib.diags.finding import Location
 from softib.diags.host_descriptions import HostDescription, host_descriptions
+from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.devices import is_aggregation_node
@@ -64,10 +64,8 @@ class FabricView:
 
     @cached_property
     def display_names(self) -> list[str]:
-        """Names as messages write them: with the GUID where several nodes have the name."""
-        times = Counter(self.names)
-        guids = self.fabric.node_guid.tolist()
-        return [n if times[n] == 1 else f"{n} ({g:#018x})" for n, g in zip(self.names, guids, strict=True)]
+        """Names as messages write them: with the GUID where one could be taken for another."""
+        return distinct_names(self.fabric)
 
     @cached_property
     def adapters(self) -> dict[int, tuple[str, str]]:

@@ -1,7 +1,9 @@
 """What changed between two fabrics.
 
 Nodes are the same when their NodeGUIDs are, else when their descriptions are, each where it names one node on each side:
-so a replaced switch is one device with another GUID, and two designs or a plan and what was built match by name. What is then compared: descriptions, kinds and port
+so a replaced switch is one device with another GUID, and two designs or a plan and what was built match by name. A node
+that has no GUID of a device in one of the two (generated ones only count) that has another name is known by its place: most of its cables lead
+from the same ports to the same ports of nodes that match. What is then compared: descriptions, kinds and port
 counts of nodes; cables, as pairs of ports; speed and width of cables that are in both; LIDs of ports that are in both,
 where both sources record LIDs.
 
@@ -74,7 +76,56 @@ def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
         taken = np.zeros(b.sizes.nodes + 1, bool)
         taken[to_b[to_b >= 0]] = True
         to_b = np.where((to_b < 0) & (found >= 0) & ~taken[found], found, to_b)
+    if (to_b < 0).any() and a.sizes.cables and b.sizes.cables:
+        to_b = _by_place(a, b, to_b)
     return to_b
+
+
+def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
+    """``to_b`` with renamed nodes, outwards from nodes that match; where none of a renamed part's neighbours does, from equal generated GUIDs."""
+    nameless = (_real_guids(a) == 0, _real_guids(b) == 0)
+    to_b = _outwards(a, b, to_b, nameless)
+    left = [(to_b < 0) & nameless[0], nameless[1].copy()]
+    left[1][to_b[to_b >= 0]] = False
+    same = _match(*(np.where(mask, f.node_guid, np.uint64(0)) for mask, f in zip(left, (a, b), strict=True)))
+    if not (same >= 0).any():
+        return to_b
+    assumed = np.where(same >= 0, same, to_b)
+    sure = _supported(a, b, assumed)
+    return _outwards(a, b, np.where((same >= 0) & ~sure, -1, assumed), nameless)
+
+
+def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Match nodes by the cables to nodes that match, until no more do."""
+    while True:
+        free = np.ones(b.sizes.nodes, bool)
+        free[to_b[to_b >= 0]] = False
+        port = np.flatnonzero((to_b < 0)[a.port_node] & (a.port_peer >= 0))
+        peer_b = _ports_in_b(a, b, to_b)[a.port_peer[port]]
+        port, peer_b = port[peer_b >= 0], peer_b[peer_b >= 0]
+        node = a.port_node[port]
+        place = b.port_peer[peer_b]
+        there = (place >= 0) & (b.port_num[place] == a.port_num[port])
+        other = b.port_node[np.maximum(place, 0)]
+        there &= free[other] & (nameless[0][node] | nameless[1][other])
+        there &= (a.node_type[node] == b.node_type[other]) & (a.node_nports[node] == b.node_nports[other])
+        anchored = np.bincount(node, minlength=a.sizes.nodes)
+        pairs, votes = np.unique(np.stack([node[there], other[there]]), axis=1, return_counts=True)
+        pairs = pairs[:, 2 * votes > anchored[pairs[0]]]  # more than half: one of b for each of a
+        once = np.bincount(pairs[1], minlength=b.sizes.nodes)[pairs[1]] == 1
+        if not once.any():
+            return to_b
+        to_b = to_b.copy()
+        to_b[pairs[0, once]] = pairs[1, once]
+
+
+def _supported(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
+    """bool[a's nodes]: more than half of the node's cables are between the same ports of ``b``."""
+    port_b = _ports_in_b(a, b, to_b)
+    port = np.flatnonzero(a.port_peer >= 0)
+    same = (port_b[port] >= 0) & (b.port_peer[np.maximum(port_b[port], 0)] == port_b[a.port_peer[port]])
+    cables, kept = (np.bincount(a.port_node[p], minlength=a.sizes.nodes) for p in (port, port[same]))
+    return 2 * kept > cables
 
 
 def _plain(name: str) -> str:
@@ -114,12 +165,12 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
     same = np.flatnonzero(to_b >= 0)
     other = to_b[same]
     by_guid = (a.node_guid[same] == b.node_guid[other]).any()
+    made = (_real_guids(a)[same] == 0) | (_real_guids(b)[other] == 0)
     for i in np.flatnonzero((a.node_desc[same] != b.node_desc[other]).any(axis=1)).tolist():
         old, new = a.node_name(int(same[i])), b.node_name(int(other[i]))
         if _plain(old) != _plain(new):
-            guid = f"{int(a.node_guid[same[i]]):#018x}"
-            yield Change("node-renamed", (new,), old, new, f"{old} is now called {new} (GUID {guid})")
-    made = (_real_guids(a)[same] == 0) | (_real_guids(b)[other] == 0)
+            how = "by its cables" if made[i] else f"GUID {int(a.node_guid[same[i]]):#018x}"
+            yield Change("node-renamed", (new,), old, new, f"{old} is now called {new} ({how})")
     for i in np.flatnonzero((a.node_guid[same] != b.node_guid[other]) & by_guid & ~made).tolist():
         old, new = (f"{int(g):#018x}" for g in (a.node_guid[same[i]], b.node_guid[other[i]]))
         name = b.node_name(int(other[i]))

@@ -12,7 +12,7 @@ import numpy as np
 from softib.iba.crc_kernels import vcrcs
 from softib.iba.headers import BTH, GRH, LNH, LRH
 
-__all__ = ["ICRC_SIZE", "VCRC_SIZE", "icrc", "roce_icrc", "vcrc"]
+__all__ = ["ICRC_SIZE", "VCRC_SIZE", "icrc", "vcrc"]
 
 ICRC_SIZE, VCRC_SIZE = 4, 2
 BECN_BYTE = BTH.fecn.byte
@@ -41,31 +41,6 @@ def icrc(packet: bytes) -> bytes:
         raise ValueError(f"LNH {lnh}: a raw packet has no invariant CRC")
     masked[bth + BECN_BYTE] = 0xFF
     return zlib.crc32(masked).to_bytes(ICRC_SIZE, "little")
-
-
-def roce_icrc(datagram: bytes) -> bytes:
-    """The four bytes of the ICRC of a RoCEv2 packet (annex A17.3): ``datagram`` from the IP header up to the payload.
-
-    Eight bytes of ones stand for the LRH; what routers change counts as ones: IPv4 type of service, time to live and
-    checksum, IPv6 traffic class, flow label and hop limit, the UDP checksum, and the byte of BTH with FECN and BECN.
-    Raises :class:`ValueError` for neither IPv4 nor IPv6.
-    """
-    masked = bytearray(datagram)
-    version = masked[0] >> 4
-    if version == 4:
-        udp = (masked[0] & 15) * 4
-        masked[1] = masked[8] = 0xFF
-        masked[10:12] = b"\xff\xff"
-    elif version == 6:
-        udp = 40
-        masked[0] |= 0x0F
-        masked[1:4] = b"\xff\xff\xff"
-        masked[7] = 0xFF
-    else:
-        raise ValueError(f"IP version {version}: RoCEv2 runs on IPv4 or IPv6")
-    masked[udp + 6 : udp + 8] = b"\xff\xff"
-    masked[udp + 8 + BECN_BYTE] = 0xFF
-    return zlib.crc32(b"\xff" * LRH.size + masked).to_bytes(ICRC_SIZE, "little")
 
 
 def vcrc(packet: bytes) -> bytes:

@@ -30,21 +30,35 @@ class Kernel:
 
     ``shared``: kernels that call it call its machine code instead of containing it, which is compiled once for all of them. For large
     ones that several others call, and not in their innermost loops: nothing is inlined or optimised across that call.
+
+    ``steps``: how many innermost steps it takes with given arguments, for :mod:`softib.jit.interpreted`; ``rows``: it takes rows of arrays.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], shared: bool = False):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: dict[str, Any],
+        shared: bool = False,
+        steps: Callable[..., int] | None = None,
+        rows: bool = False,
+    ):
         if not is_kernel_file(function.__code__.co_filename):
             raise TypeError(
                 f"{function.__qualname__}: kernels live in kernels.py, *_kernels.py or below a folder kernels/"
             )
         self.python = function
-        self.options, self.shared = options, shared
+        self.options, self.shared, self.steps, self.rows = options, shared, steps, rows
         self._entry: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
         entry = self._entry
         if entry is None:
+            if self.steps is not None:
+                from softib.jit import interpreted
+
+                if interpreted.is_small(self, args):
+                    return interpreted.run(self, args)
             entry = self.dispatcher()
         try:
             return entry(*args)
@@ -86,11 +100,18 @@ class External:
         return types.ExternalFunction(self.symbol, signature)
 
 
-def kernel(function: F | None = None, *, shared: bool = False, **options: Any) -> Any:
+def kernel(
+    function: F | None = None,
+    *,
+    shared: bool = False,
+    steps: Callable[..., int] | None = None,
+    rows: bool = False,
+    **options: Any,
+) -> Any:
     """Decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``; ``nogil=True`` is the default."""
     if function is None:
-        return lambda f: Kernel(f, options, shared)
-    return Kernel(function, options, shared)
+        return lambda f: Kernel(f, options, shared, steps, rows)
+    return Kernel(function, options, shared, steps, rows)
 
 
 inner = functools.partial(kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)

@@ -26,7 +26,7 @@ import numpy as np
 
 from softib.jit.functions import External, Kernel
 
-__all__ = ["identity", "names_of", "reached", "reached_from"]
+__all__ = ["identity", "names_of", "reached", "reached_from", "store_prefix"]
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
@@ -83,6 +83,12 @@ def identity(k: Kernel) -> str:
 def title(k: Kernel) -> str:
     """Module and name of a kernel."""
     return f"{k.python.__module__}.{k.python.__qualname__}"
+
+
+@functools.cache
+def store_prefix(k: Kernel) -> str:
+    """How the names of the machine code of ``k`` in the store begin, for all types of its arguments."""
+    return f"{title(k).replace('<', '').replace('>', '')}-{identity(k)[:32]}-"
 
 
 def _frozen_text(k: Kernel) -> str:

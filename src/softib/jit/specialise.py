@@ -61,4 +61,4 @@ def _with(k: Kernel, name: str, changed: Mapping[str, Any]) -> Kernel:
     function.__globals__.update(changed)
     function.__qualname__ = f"{k.python.__qualname__}.{name}"
     function.__name__ = f"{k.python.__name__}_{name}"
-    return Kernel(function, k.options, k.shared)
+    return Kernel(function, k.options, k.shared, k.steps, k.rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import glob
 import hashlib
 import os
 import shutil
@@ -60,6 +61,11 @@ def _usual() -> Path | None:
     return root / "kernels"
 
 
+def _folders() -> list[Path]:
+    """Those that are read."""
+    return list(dict.fromkeys(folder for folder in (_usual(), cache_dir()) if folder is not None))
+
+
 @functools.cache
 def _writable(folder: Path) -> bool:
     """Can files be made in ``folder``, or in the folder that it would be made in?"""
@@ -90,8 +96,11 @@ class Store:
     def read(self, name: str) -> bytes | None:
         """What :meth:`write` was given; None when it is not there, not whole, or of another user. A cache that can be read alone, as one in an
         image, is read, too."""
-        folders = dict.fromkeys(f for f in (_usual(), cache_dir()) if f is not None)
-        return next((data for f in folders if (data := self._read(f, name)) is not None), None)
+        return next((data for f in _folders() if (data := self._read(f, name)) is not None), None)
+
+    def holds(self, prefix: str) -> bool:
+        """Return whether the cache has a file whose name begins so."""
+        return any(next(folder.glob(f"{glob.escape(prefix)}*{SUFFIX}"), None) is not None for folder in _folders())
 
     def _read(self, folder: Path, name: str) -> bytes | None:
         path = folder / (name + SUFFIX)

@@ -29,7 +29,7 @@ from numba.core.types.functions import BaseFunction
 from softib.jit import interrupts, progress
 from softib.jit.callees import clone, declared
 from softib.jit.functions import UnitError
-from softib.jit.identity import identity, reached, reached_from, title
+from softib.jit.identity import reached, reached_from, store_prefix, title
 from softib.jit.store import STORE
 
 __all__ = ["entry"]
@@ -302,12 +302,10 @@ class UnitCache(_Cache):
     """Numba's side of :mod:`softib.jit.store` for one kernel."""
 
     def __init__(self, k, function):
-        self.kernel, self.function = k, function
-        self.identity = identity(k)
+        self.kernel, self.function, self.prefix = k, function, store_prefix(k)
 
     def _name(self, sig, generator):
-        digest = hashlib_of(self.identity, str(sig), repr(generator.magic_tuple()))
-        return f"{title(self.kernel).replace('<', '').replace('>', '')}-{digest[:32]}"
+        return self.prefix + hashlib_of(str(sig), repr(generator.magic_tuple()))[:32]
 
     def load_overload(self, sig, target_context):
         """From the store; where it has none, what compiling needs is made ready."""

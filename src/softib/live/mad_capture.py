@@ -1,7 +1,7 @@
 """Every MAD of a running fabric in a capture file that Wireshark reads: ``softib up --pcap FILE``.
 
 A MAD is one packet, as it leaves its sender; the answer of a device is one, as it reaches who asked; an RMPP message is its
-segments and their acknowledgements (:mod:`softib.mad.rmpp_wire`). Off, this costs the
+segments and their acknowledgements (:mod:`softib.mad.rmpp`). Off, this costs the
 daemon one look at an attribute a batch; on, programs' requests come by Python one batch at a time. The format is that of
 :mod:`softib.iba.pcap`.
 """
@@ -25,8 +25,7 @@ from softib.iba.pcap import PcapFile
 from softib.iba.sa import RMPP_HEADER, RmppHeader
 from softib.iba.smp import PortInfo
 from softib.mad.batch import MadBatch, SendStatus
-from softib.mad.rmpp import RMPP_END
-from softib.mad.rmpp_wire import conversation, is_whole
+from softib.mad.rmpp import RMPP_END, conversation, is_whole
 
 __all__ = ["MadCapture"]
 

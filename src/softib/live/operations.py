@@ -121,7 +121,7 @@ class Operations:
             "ready": self.daemon.ready, "ready_s": self.daemon.ready_s, "uptime_s": round(time.monotonic() - self.daemon.began, 3),
             "nodes": f.sizes.nodes, "switches": f.sizes.switches, "cas": len(f.cas), "links": f.sizes.cables,
             "port_states": {s.name.lower(): int(states[s]) for s in PortState if s},
-            "sm": self._manager_status(), "clients": clients,
+            "sm": self._manager_status(), "pace": self.daemon.settings.pace, "clients": clients,
             "verbs": self.daemon.verbs.memory.usage(),
             "mads": {"answered": router.answered, "forwarded": router.forwarded, "timed_out": router.bounced},
             "traps": {**router.trap_queue.stats(), **router.trap_queue.by_number()},

@@ -25,7 +25,7 @@ SUBN_DR = int(MgmtClass.SUBN_DR)
 PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 
 
-@kernel(_nrt=False)
+@kernel(_nrt=False, steps=lambda mads, *rest: 16 * len(mads), rows=True)
 def fill_directed(mads, mads64, routes, c, data, method, attr):
     """Write one directed-route SMP a row into ``mads`` (uint8[n, 256]; ``mads64`` = the same bytes as uint64[n, 32]).
 
@@ -66,7 +66,7 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
                 mads64[r, DATA_AT // 8 + i] = data[source, i]
 
 
-@kernel(_nrt=False)
+@kernel(_nrt=False, steps=lambda mads, first: 2 * len(mads))
 def stamp_tids(mads, first):
     """TransactionID of row r becomes ``first + r`` (below 2^32), big-endian."""
     for r in range(mads.shape[0]):

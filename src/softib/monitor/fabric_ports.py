@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from softib.diags.observations import ObservedPorts
-from softib.fabric.columns import NO_TEMPERATURE
+from softib.fabric.columns import NO_TEMPERATURE, CableMedium
 from softib.fabric.formats.ibdiagnet.db_csv_columns import FEC_NAMES
 from softib.fabric.model import Fabric
+from softib.foreign_text import NAME, shown
 from softib.iba.smp import PortInfo
-from softib.monitor.module_levels import module_levels
+from softib.monitor.module_levels import module_levels, module_texts
 from softib.monitor.targets import best_gbps, lanes_of, rate_gbps
 
 __all__ = ["MODULE_TEXTS", "optics", "ports_of", "rows_of"]
@@ -44,7 +45,7 @@ def ports_of(f: Fabric, rows: np.ndarray, extra: Mapping[str, Any] | None = None
 
 def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, Any]) -> dict[str, np.ndarray]:
     firmware = np.array([".".join(map(str, v)) if any(v) else "" for v in f.node_firmware.tolist()], object)
-    psid = np.array([bytes(v).split(b"\0")[0].decode("ascii", "replace") for v in f.node_psid], object)
+    psid = np.array([shown(bytes(v).split(b"\0")[0].decode("ascii", "replace"), NAME) for v in f.node_psid], object)
     device = np.where(psid != "", psid, np.array([str(d) if d else "" for d in f.device_id.tolist()], object))
     vendor = np.array([f"{v:#08x}" if v else "" for v in f.vendor_id.tolist()], object)
     system = np.array([f"{v:#018x}" if v else "" for v in f.sys_guid.tolist()], object)
@@ -52,9 +53,24 @@ def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, An
     agent = np.where(f.is_switch[node], f.node_base[node], rows)
     texts["port_guid"] = np.array([f"{g:#018x}" if g else "" for g in f.port_guid[agent].tolist()], object)
     texts["fec"] = np.array([FEC_NAMES.get(v, "") for v in f.port_fec[rows].tolist()], object)
-    cables: Mapping[int, Mapping[str, str]] = extra.get("cables", {})
+    return texts | _modules(f, rows, extra.get("cables", {}))
+
+
+def _modules(f: Fabric, rows: np.ndarray, cables: Mapping[int, Mapping[str, str]]) -> dict[str, np.ndarray]:
+    """What EEPROMs told as text, else the module's register image; lengths and media of cables."""
+    nothing = np.full(len(rows), "", object)
+    texts = module_texts(f.module_info[rows]) if f.module_info[rows].any() else {}
     for name, column in MODULE_TEXTS.items():
-        texts[name] = np.array([cables.get(p, {}).get(column, "") for p in rows.tolist()], object)
+        stated = np.array([shown(cables.get(p, {}).get(column, ""), NAME) for p in rows.tolist()], object)
+        texts[name] = np.where(stated != "", stated, texts.get(name, nothing))
+    cable = f.port_cable[rows]
+    there = cable >= 0
+    length = np.where(there, f.cable_length_m[np.maximum(cable, 0)], np.nan) if len(f.cable_port) else nothing != ""
+    medium = np.where(there, f.cable_medium[np.maximum(cable, 0)], 0) if len(f.cable_port) else np.zeros(len(rows))
+    lengths = np.array([f"{v:g}" if v > 0 else "" for v in length.tolist()], object)
+    media = np.array([CableMedium.NAMES[int(v)] if v else "" for v in medium.tolist()], object)
+    texts["cable_length"] = np.where(lengths != "", lengths, texts.get("cable_length", nothing))
+    texts["cable_kind"] = np.where(media != "", media, texts.get("cable_kind", nothing))
     return texts
 
 

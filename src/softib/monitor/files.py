@@ -6,6 +6,7 @@ Two files of different times make one interval. Their times are those that a .db
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, UnknownFormat, UnreadableFile
 from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
-from softib.fabric.formats.base import Problem
+from softib.fabric.formats.base import Problem, ReadResult
 from softib.fabric.formats.counters_text import read_counters
 from softib.fabric.model import Fabric
 from softib.monitor.db_csv_readings import put_counter, read_db_csv
@@ -29,7 +30,7 @@ from softib.monitor.series import merged_ports, observations_of
 from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
 from softib.source import load
 
-__all__ = ["Snapshot", "checked_pair", "observations_of_files", "read_snapshot"]
+__all__ = ["Snapshot", "checked_pair", "observations_of_files", "read_snapshot", "snapshot_of"]
 
 UNREAD = np.uint64(2**64 - 1)
 """Stands in a fabric's counters where a file said nothing."""
@@ -97,7 +98,6 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
     """The counters of one file. Raises :class:`InputError` and its kin for a file without any."""
     if is_telemetry(file):
         return _telemetry(file, fabric, time_ns)
-    stated = None
     if fabric is None:
         try:
             result = load(file, notice=lambda line: None)
@@ -105,28 +105,41 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
             raise UnknownFormat(
                 f"{error}; counters alone (perfquery, ibqueryerrors) need the fabric's file beside them"
             ) from None
-        f, problems = result.fabric, list(result.problems)
-        extra = result.extra
+        shot = snapshot_of(result, file, time_ns)
     else:
         result = load(fabric, notice=lambda line: None)
-        f, extra, problems = result.fabric, result.extra, []
-    rows = rows_of(f)
-    ports = ports_of(f, rows, extra)
-    reading = Reading.empty(ports.node_guid, ports.portnum)
-    if fabric is not None:
-        problems += _text_counters(file, f, rows, reading)
-    elif result.format == "db_csv":
-        stated = read_db_csv(file, reading)
-    elif "counters" in f.source.records:
-        _from_fabric(f, rows, reading)
-    if not reading.answered.any():
+        f, rows = result.fabric, rows_of(result.fabric)
+        ports = ports_of(f, rows, result.extra)
+        reading = Reading.empty(ports.node_guid, ports.portnum)
+        shot = Snapshot(file, ports, reading, _text_counters(file, f, rows, reading))
+        _finish(shot, f, rows, time_ns)
+    if not shot.reading.answered.any():
         raise InputError(
             f"{file}: no counters in it; ibdiagnet writes PM_INFO with its option --pm, or give perfquery's output"
         )
-    when = time_ns or stated or os.stat(file).st_mtime_ns
-    reading.time_ns[:] = np.where(reading.answered, when, 0)
-    reading.level.update(optics(f, rows))
-    return Snapshot(file, ports, reading, problems)
+    return shot
+
+
+def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Snapshot:
+    """The ports of ``file`` (or of what is no file), which was read as ``result``, with the counters that it holds, if any."""
+    f, rows, stated = result.fabric, rows_of(result.fabric), None
+    ports = ports_of(f, rows, result.extra)
+    reading = Reading.empty(ports.node_guid, ports.portnum)
+    if result.format == "db_csv" and os.path.isfile(file):
+        stated = read_db_csv(file, reading)
+    elif "counters" in f.source.records:
+        _from_fabric(f, rows, reading)
+    shot = Snapshot(file, ports, reading, list(result.problems))
+    _finish(shot, f, rows, time_ns or stated)
+    return shot
+
+
+def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) -> None:
+    """Times and levels of a reading whose counters are there."""
+    if shot.reading.answered.any():
+        when = time_ns or (os.stat(shot.file).st_mtime_ns if os.path.exists(shot.file) else time.time_ns())
+        shot.reading.time_ns[:] = np.where(shot.reading.answered, when, 0)
+    shot.reading.level.update(optics(f, rows))
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:

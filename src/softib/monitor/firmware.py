@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.foreign_text import NAME, shown
 from softib.iba.constants import MgmtClass
 from softib.iba.mlnx import EXT_FW_DEVICES, VENDOR_DATA, GeneralInfo, GeneralInfoExt
 from softib.iba.mlnx_registers import CAPABILITY_AT, CAPABLE
@@ -32,7 +33,9 @@ def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarra
         registers[wanted[tags]] = (masks << np.array([24, 16, 8, 0])).sum(axis=1) & CAPABLE > 0
         for end, data in zip(wanted[tags].tolist(), mad[:, VENDOR_DATA:], strict=True):
             firmware[end] = _version(data)
-            psid[end] = bytes(GeneralInfo.psid.get(data)).split(b"\0")[0].decode("ascii", "replace").strip()
+            psid[end] = shown(
+                bytes(GeneralInfo.psid.get(data)).split(b"\0")[0].decode("ascii", "replace").strip(), NAME
+            )
 
     attr = GeneralInfo.attr
     assert attr is not None

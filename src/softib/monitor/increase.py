@@ -15,7 +15,7 @@ import numpy as np
 
 from softib.monitor.reading import Reading
 
-__all__ = ["LEAST", "STUCK", "Interval", "between"]
+__all__ = ["LEAST", "STUCK", "Interval", "between", "same_ports"]
 
 STUCK = "stuck_"
 """Prefix of the level that tells of a counter that stands at its largest value."""
@@ -44,7 +44,7 @@ class Interval:
 
 def between(before: Reading, after: Reading) -> Interval:
     """What rose from ``before`` to ``after``; rows are those of ``after``, and a port that ``before`` lacks has begin = end."""
-    rows, there = _rows(before, after)
+    rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
     good &= after.time_ns > begin
@@ -106,16 +106,16 @@ def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: n
     return np.where(after.have[name], np.where(arrived, 2.0, stands.astype(np.float64)), np.nan)
 
 
-def _rows(before: Reading, after: Reading) -> tuple[np.ndarray, np.ndarray]:
-    """Row in ``before`` of each port of ``after``, and whether there is one. Both are sorted by GUID and portnum."""
-    if len(before) == len(after) and (before.guid == after.guid).all() and (before.portnum == after.portnum).all():
-        return np.arange(len(after)), np.ones(len(after), bool)
-    if not len(before):
+def same_ports(guid: np.ndarray, portnum: np.ndarray, of_guid: np.ndarray, of_portnum: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Row among the ports ``of_guid``, ``of_portnum`` (sorted by both, one at least) of each port ``guid``, ``portnum``, and whether there is one."""
+    if len(of_guid) == len(guid) and (of_guid == guid).all() and (of_portnum == portnum).all():
+        return np.arange(len(guid)), np.ones(len(guid), bool)
+    if not len(of_guid):
         raise ValueError("a reading of no ports")
     keys = np.dtype([("guid", np.uint64), ("portnum", np.int32)])
-    old, new = np.zeros(len(before), keys), np.zeros(len(after), keys)
-    old["guid"], old["portnum"], new["guid"], new["portnum"] = before.guid, before.portnum, after.guid, after.portnum
-    rows = np.minimum(np.searchsorted(old, new), len(before) - 1)
+    old, new = np.zeros(len(of_guid), keys), np.zeros(len(guid), keys)
+    old["guid"], old["portnum"], new["guid"], new["portnum"] = of_guid, of_portnum, guid, portnum
+    rows = np.minimum(np.searchsorted(old, new), len(old) - 1)
     return rows, old[rows] == new
 
 

@@ -1,13 +1,14 @@
-"""What modules measure, as levels of observations: from the register image that devices answer and files fill (:class:`~softib.iba.mlnx_registers.ModuleInfo`)."""
+"""What modules measure, as levels of observations, and what they are, as texts: from the register image that devices answer and files fill (:class:`~softib.iba.mlnx_registers.ModuleInfo`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from softib.foreign_text import NAME, shown
 from softib.iba import mlnx_registers as r
 from softib.iba.mlnx_registers import ModuleInfo
 
-__all__ = ["MODULE_LEVELS", "module_levels"]
+__all__ = ["MODULE_LEVELS", "module_levels", "module_texts"]
 
 MODULE_LEVELS = (
     "module_temperature_c", "module_voltage_v", "module_rx_power_dbm", "module_rx_lane", "module_tx_power_dbm", "module_tx_bias_ma",
@@ -17,6 +18,20 @@ MODULE_LEVELS = (
 """Measured: of eight lanes the weakest (bias: the highest). ``module_rx_lane``: which lane that is, from 0. The rest are the module's own alarm thresholds."""
 DARK_DBM = -40.0
 """What no light at all reads: SFF-8636 measures down to 0.1 µW."""
+CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
+"""ModuleInfo.cable_type in words."""
+
+
+def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
+    """Vendor, part number and serial number of modules, length (metres) and kind of their cables, by their images (uint8[n, 208]); "" where no module told. object[n] each"""
+    M = ModuleInfo
+    texts = {
+        name: np.array([_ascii(row) for row in field.get(image)], object)
+        for name, field in (("module_vendor", M.vendor_name), ("module_part", M.vendor_pn), ("module_serial", M.vendor_sn))
+    }  # fmt: skip
+    texts["cable_length"] = np.array([str(v) if v else "" for v in M.cable_length.get(image).tolist()], object)
+    texts["cable_kind"] = np.array([CABLE_TYPES.get(v, "") for v in M.cable_type.get(image).tolist()], object)
+    return texts
 
 
 def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
@@ -71,3 +86,7 @@ def _stated(values: np.ndarray) -> np.ndarray:
 
 def _signed(values: np.ndarray) -> np.ndarray:
     return values.astype(np.uint16).astype(np.int16).astype(np.float64)
+
+
+def _ascii(row: np.ndarray) -> str:
+    return shown(bytes(row.astype(np.uint8)).split(b"\0")[0].decode("ascii", "replace").strip(), NAME)

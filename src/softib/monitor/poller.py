@@ -122,6 +122,8 @@ class Poller:
         self._counters = PortCounters(self.gets, self.targets, self._agents, self.now_ns)
         self._identity = smp_gets(SmpAttr.NODE_INFO, t.end_lid)
         self._registers = Registers(self.gets, self.targets, able[t.end], self._fec)
+        for name, texts in self._registers.texts().items():
+            self.targets = self.targets.with_text(name, texts)
 
     def _ask(self, batch: MadBatch, device: np.ndarray, heard: Callable[[np.ndarray, np.ndarray], None]) -> np.ndarray:
         return self.gets.run(batch, device, len(self.targets.device_guid), heard)

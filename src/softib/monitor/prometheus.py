@@ -6,19 +6,16 @@ NodeGUID again.
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.parse
-import urllib.request
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from softib.diags.observations import Observations, ObservedPorts
-from softib.errors import InputError, PeerError
+from softib.errors import InputError
 from softib.monitor.exporter.names import PORT_COUNTERS, SOFTIB_COUNTERS
+from softib.monitor.prometheus_answers import Series, answer_of
 from softib.monitor.ranking import ERRORS
 from softib.monitor.scrapes import Key, Scrapes, target_of
 from softib.monitor.series import observations_of
@@ -27,7 +24,8 @@ from softib.source import load
 
 __all__ = ["ask", "ask_range", "error_metrics", "key_of", "observations_of_server", "ports_at"]
 
-PATIENCE_S = 30.0
+MOST_LID = 0xBFFF
+_GUID = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})")
 SELECTOR = '{__name__=~"infiniband_(switch|hca)_port_.+_total|softib_port_.+_total"}'
 UPLINKS = '{__name__=~"infiniband_(switch|hca)_uplink_info"}'
 RATES = '{__name__=~"infiniband_(switch_port|hca)_rate_bytes_per_second"}'
@@ -47,11 +45,11 @@ def observations_of_server(
     window_s = max(1, round(rounds * every_s))
     scrapes = Scrapes()
     for one in ask(url, f"{SELECTOR}[{window_s}s]", time_s):
-        labels = one["metric"]
-        name, key = labels.get("__name__", ""), key_of(labels)
+        name, key = one.labels.get("__name__", ""), key_of(one.labels)
         if name in _FIELDS and key is not None:
             field, factor = _FIELDS[name]
-            scrapes.add(target_of(labels), field, key, one["values"], factor)
+            scrapes.add(target_of(one.labels), field, key, one.samples, factor)
+    scrapes.refuse_too_many(url)
     if scrapes.most < 2:
         raise InputError(
             f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: ask for more time, or let it scrape 'softib exporter'"
@@ -92,15 +90,15 @@ def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> Observed
     )  # fmt: skip
 
 
-def ask(url: str, query: str, time_s: float | None = None) -> list[dict[str, Any]]:
+def ask(url: str, query: str, time_s: float | None = None) -> list[Series]:
     """The result of an instant query, now or at a clock time. Raises :class:`PeerError` where no Prometheus answers."""
-    return _fetch(url, "query", {"query": query} | ({} if time_s is None else {"time": f"{time_s:.3f}"}))
+    return answer_of(url, "query", {"query": query} | ({} if time_s is None else {"time": f"{time_s:.3f}"}))
 
 
-def ask_range(url: str, query: str, since_s: float, until_s: float, step_s: float) -> list[dict[str, Any]]:
+def ask_range(url: str, query: str, since_s: float, until_s: float, step_s: float) -> list[Series]:
     """The series of a query at times ``step_s`` apart. Raises :class:`PeerError`."""
     given = {"query": query, "start": f"{since_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:.3f}"}
-    return _fetch(url, "query_range", given)
+    return answer_of(url, "query_range", given)
 
 
 def error_metrics() -> str:
@@ -111,32 +109,14 @@ def error_metrics() -> str:
 
 def ports_at(url: str, time_s: float) -> ObservedPorts:
     """Every port that had a cable at a clock time."""
-    found = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one["metric"])) is not None}
+    found = {key: one for one in ask(url, UPLINKS, time_s) if (key := key_of(one.labels)) is not None}
     return ports_of_keys(url, sorted(found), time_s)
 
 
-def _fetch(url: str, what: str, given: dict[str, str]) -> list[dict[str, Any]]:
-    address = f"{url.rstrip('/')}/api/v1/{what}?{urllib.parse.urlencode(given)}"
-    try:
-        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
-            got = json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise PeerError(f"{url}: the server answers {error.code} {error.reason}; is it a Prometheus?") from None
-    except (OSError, ValueError) as error:
-        raise PeerError(f"{url}: no Prometheus answers: {getattr(error, 'reason', error)}") from None
-    try:
-        result: list[dict[str, Any]] = got["data"]["result"]
-    except (KeyError, TypeError):
-        raise PeerError(f"{url}: what answers is no Prometheus") from None
-    return result
-
-
-def key_of(labels: dict[str, str]) -> Key | None:
+def key_of(labels: Mapping[str, str]) -> Key | None:
     """(GUID, portnum) of a series; None where it has none."""
-    try:
-        return int(labels["guid"], 16), int(labels["port"])
-    except (KeyError, ValueError):
-        return None
+    guid, portnum = _GUID.fullmatch(labels.get("guid", "")), whole_number(labels.get("port", ""))
+    return None if guid is None or portnum is None or portnum > 255 else (int(guid[1], 16), portnum)
 
 
 def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> ObservedPorts:
@@ -154,7 +134,7 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         np.zeros(n),
     )
     for one in ask(url, UPLINKS, time_s):
-        labels, key = one["metric"], key_of(one["metric"])
+        labels, key = one.labels, key_of(one.labels)
         at = row.get(key) if key is not None else None
         if at is None:
             continue
@@ -163,12 +143,13 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         remote = key_of({"guid": labels.get("uplink_guid", ""), "port": labels.get("uplink_port", "")})
         if remote in row:
             peer[at] = row[remote]
-            lid[row[remote]] = whole_number(labels.get("uplink_lid", "")) or 0
+            lid[row[remote]] = min(whole_number(labels.get("uplink_lid", "")) or 0, MOST_LID)
     for one in ask(url, RATES, time_s):
-        labels = one["metric"]
-        of = (key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")}) or (0, 0))[0]
-        for at in rows_of.get(of, []):
-            if labels.get("port", str(keys[at][1])) == str(keys[at][1]):
-                rate[at] = float(one["value"][1]) * 8 / 1e9
+        labels, value = one.labels, one.last
+        key = key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")})
+        if key is None or value is None or value < 0:
+            continue
+        mine = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
+        rate[mine] = value * 8 / 1e9  # of an HCA each port has a GUID of its own, and no number here
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)

@@ -8,7 +8,7 @@ from softib.iba import mlnx_registers as r
 from softib.iba.constants import MgmtClass
 from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
-from softib.monitor.module_levels import module_levels
+from softib.monitor.module_levels import module_levels, module_texts
 from softib.monitor.reading import Reading
 from softib.monitor.requests import PacedGets, vendor_gets
 from softib.monitor.targets import Targets
@@ -32,6 +32,10 @@ class Registers:
         self._plugged = np.zeros(len(targets), bool)
         rows, images = read_modules(gets, targets, np.flatnonzero(able))
         self._image[rows], self._plugged[rows] = images, images.any(axis=1)
+
+    def texts(self) -> dict[str, np.ndarray]:
+        """What the modules are, as columns of ``ObservedPorts.text``; none where no module told."""
+        return module_texts(self._image) if self._plugged.any() else {}
 
     def histograms(self, reading: Reading) -> None:
         """Codewords by the symbols that RS-FEC corrected in them, and how many it can."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.errors import PeerError
 from softib.monitor.increase import Interval, between
 from softib.monitor.reading import Reading
 
@@ -22,6 +23,10 @@ Key = tuple[int, int]
 """(GUID as labelled, portnum)."""
 Target = tuple[str, str]
 """An exporter: labels ``job`` and ``instance``, which Prometheus gives each series that it scrapes."""
+
+
+MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
+"""Times of an exporter times its ports, in all; exporters."""
 
 
 def target_of(labels: Mapping[str, str]) -> Target:
@@ -37,13 +42,23 @@ class Scrapes:
         self._samples: dict[Target, int] = {}
         self._keys: dict[Target, set[Key]] = {}
 
-    def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, str]], factor: int) -> None:
+    def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, float]], factor: int) -> None:
         """A series: (clock time in seconds, value) of a counter of a port, ``factor`` of which make one of PerfMgt's units."""
         times = self._found.setdefault(target, {})
         self._keys.setdefault(target, set()).add(key)
         for at_s, value in values:
-            times.setdefault(round(float(at_s) * 1e9), {}).setdefault(field, {})[key] = int(float(value)) // factor
+            if not 0 <= value < 2**64:
+                continue  # no counter reads that
+            times.setdefault(round(at_s * 1e9), {}).setdefault(field, {})[key] = int(value) // factor
             self._samples[target] = self._samples.get(target, 0) + 1
+
+    def refuse_too_many(self, url: str) -> None:
+        """Raises :class:`PeerError` where the scrapes cannot be those of exporters: each reads its ports at few times."""
+        readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
+        if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
+            raise PeerError(
+                f"{url}: {len(self._found):,} exporters with {readings:,} readings of ports; ask for less time, or fewer exporters"
+            )
 
     @property
     def keys(self) -> list[Key]:

@@ -10,7 +10,7 @@ from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError
 from softib.monitor.increase import Interval
 
-__all__ = ["merged_ports", "observations_of", "same_cables"]
+__all__ = ["interval_at", "merged_ports", "observations_of", "same_cables"]
 
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
@@ -32,6 +32,14 @@ def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Obse
         for name, values in one.level.items():
             level[name][i, rows] = values
     return Observations(ports, begin, end, increase, known, level)
+
+
+def interval_at(seen: Observations, k: int) -> Interval:
+    """Interval ``k`` of observations."""
+    return Interval(
+        seen.ports.node_guid, seen.ports.portnum, seen.begin_ns[k], seen.end_ns[k], {n: v[k] for n, v in seen.increase.items()},
+        {n: v[k] for n, v in seen.known.items()}, {n: v[k] for n, v in seen.level.items()},
+    )  # fmt: skip
 
 
 def _rows(ports: ObservedPorts, one: Interval) -> np.ndarray:

@@ -16,9 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "LIBRARIES",
@@ -124,9 +126,18 @@ LIBRARIES = (
 """How each is compiled, and where it stands in the package."""
 
 
+_one_at_a_time = threading.RLock()
+
+
+def _names_of(file: Path) -> dict[str, Any]:
+    """What ``file`` of the package defines, without the package. One at a time: runpy takes ``__main__``'s place in sys.modules."""
+    with _one_at_a_time:
+        return runpy.run_path(str(file))
+
+
 def _link_rates_header() -> str:
     """``link_rates.h``: the rows of :data:`softib.iba.link_speeds.SPEEDS` with the latencies of each generation's devices, and the widths."""
-    table, catalogue = runpy.run_path(str(LINK_SPEEDS)), runpy.run_path(str(CATALOGUE))
+    table, catalogue = _names_of(LINK_SPEEDS), _names_of(CATALOGUE)
     speeds = [
         f"    {{ {s.lane_data_gbps!r}, {s.lane_gbps!r}, {s.speed_bit}, {s.ext_bit}, {s.ext2_bit}, {s.mlnx_bit}, "
         f"{catalogue['SWITCH_OF'][s.name].latency_ns}, {catalogue['ADAPTER_OF'][s.name].pair_latency_ns}, {s.kernel_rate} }}, /* {s.name} */\n"
@@ -146,7 +157,7 @@ def _link_rates_header() -> str:
 
 def _management_header() -> str:
     """``management.h``: what ``libsoftib-umad.so`` takes of :mod:`softib.iba.constants`."""
-    c = runpy.run_path(str(CONSTANTS))
+    c = _names_of(CONSTANTS)
     classes, vendor = c["MgmtClass"], c["VENDOR2_CLASSES"]
     numbers = {
         "RESPONSE_BIT": c["RESPONSE_BIT"], "TRAP_REPRESS": c["Method"].TRAP_REPRESS, "SUBN_ADM": classes.SUBN_ADM,
@@ -163,13 +174,14 @@ def generated_headers() -> dict[str, str]:
 
 def include_flags() -> list[str]:
     """Writes the headers of :data:`GENERATED` where they are not current; the flags by which a compiler finds them."""
-    for name, text in generated_headers().items():
-        file = GENERATED / name
-        if not file.is_file() or file.read_text() != text:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            made = file.with_name(f".{file.name}.{os.getpid()}")
-            made.write_text(text)
-            made.replace(file)
+    with _one_at_a_time:
+        for name, text in generated_headers().items():
+            file = GENERATED / name
+            if not file.is_file() or file.read_text() != text:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                made = file.with_name(f".{file.name}.{os.getpid()}")
+                made.write_text(text)
+                made.replace(file)
     return [f"-I{GENERATED}"]
 
 

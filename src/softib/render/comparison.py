@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -41,13 +42,11 @@ def print_comparison(c: dict[str, Any], console: Console) -> None:
     console.print(text(f"{c['workload']} on {c['fabric'] or c['source']}", "bold"))
     console.print(text(f"{c['layer']} layer, tables: {c['engine']}, seed {c['seed']}; as it is: {c['as_it_is']}"))
     console.print()
-    line = lambda parts: "".join(
-        f"{p:<{w}}" if not k else f"{p:>{w}}" for k, (p, w) in enumerate(zip(parts, WIDTHS, strict=False))
-    )
-    console.print(text(line(HEAD), "bold"))
-    for row in c["networks"]:
-        shown = cells(row)
-        console.print(text(line(shown)))
+    rows = [cells(row) for row in c["networks"]]
+    columns = [k for k in range(len(WIDTHS)) if any(row[k] for row in rows)]
+    _row(console, columns, HEAD, "bold")
+    for shown in rows:
+        _row(console, columns, shown)
         if shown[-1]:
             console.print(text(f"  {shown[-1]}", "yellow"))
     _jobs(c, console)
@@ -57,15 +56,22 @@ def print_comparison(c: dict[str, Any], console: Console) -> None:
         console.print(text(note))
 
 
+def _row(console: Console, columns: Sequence[int], parts: Sequence[str], style: str = "") -> None:
+    console.print(text("".join(f"{parts[k]:{'>' if k else '<'}{WIDTHS[k]}}" for k in columns), style))
+
+
 def _prices(c: dict[str, Any], console: Console) -> None:
-    """The price of each network that has one, and its performance for the price."""
+    """The price of each network that has one, and its performance for the price where the network as it is has one too."""
     priced = [row for row in c["networks"] if row["price"] is not None]
+    compared = any(row["per_price"] is not None for row in priced)
     if priced:
         console.print()
-        console.print(text(f"{'network':<14}{'price':>14}{'from':>12}{'to':>12}{'performance per price':>25}", "bold"))
+        last = f"{'performance per price':>25}" if compared else ""
+        console.print(text(f"{'network':<14}{'price':>14}{'from':>12}{'to':>12}{last}", "bold"))
     for row in priced:
         shown, p = cells(row), row["price"]
-        console.print(text(f"{shown[0]:<14}{shown[7]:>14}{p['low']:>12,.0f}{p['high']:>12,.0f}{shown[8]:>25}"))
+        last = f"{shown[8]:>25}" if compared else ""
+        console.print(text(f"{shown[0]:<14}{shown[7]:>14}{p['low']:>12,.0f}{p['high']:>12,.0f}{last}"))
 
 
 def _jobs(c: dict[str, Any], console: Console) -> None:

@@ -13,7 +13,7 @@ __all__ = ["VERSIONS", "document", "plain", "schema_id"]
 VERSIONS = {
     "report": 1, "check": 1, "route": 1, "path": 1, "diff": 1, "convert": 1, "generate": 1, "status": 1, "fault": 1, "sm": 1, "doctor": 1,
     "simulate": 1, "replay": 1, "compare": 1, "sweep": 1, "accept": 1, "baseline": 1, "sm-run": 1, "sm-explain": 1, "sm-job": 1, "sm-config": 1,
-    "convert-explain": 1,
+    "convert-explain": 1, "down": 1, "listening": 1, "forget": 1, "top": 1, "baseline-record": 1, "compile": 1,
 }  # fmt: skip
 """Document → its version: one more when a key goes or changes its meaning, not when one is added."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -14,8 +15,9 @@ from softib.foreign_text import shown
 from softib.monitor.job_rates import JobRow, job_rows
 from softib.monitor.ranking import ORDERS, PortRow, ranked
 from softib.monitor.watch import Watch
+from softib.render.documents import document
 
-__all__ = ["VIEWS", "top_screen"]
+__all__ = ["VIEWS", "top_figures", "top_screen"]
 
 TITLES = {"busy": "busiest ports", "waiting": "most waiting ports", "errors": "erring ports", "jobs": "jobs"}
 VIEWS = (*ORDERS, "jobs")
@@ -51,6 +53,26 @@ def top_screen(
         Panel(_body(watch, order, max(1, lines - FRAME), width, jobs), title=TITLES[order], padding=(0, 1)),
         _line(f"q quit  {keys}", "dim"),
     )
+
+
+def top_figures(watch: Watch, source: str, order: str, jobs: Sequence[ScheduledJob] | None) -> dict[str, Any]:
+    """The document of ``softib top --json``: every port that did something in the last interval, by ``order``."""
+    one, interval = watch.round, watch.interval
+    assert one is not None
+    rated = interval is not None and len(interval.guid) == len(one.targets.ports)
+    key = order if order in ORDERS else ORDERS[0]
+    ports = ranked(one.targets.ports, interval, key, len(one.targets.ports)) if rated and interval is not None else []
+    rows = job_rows(one.targets.ports, interval, jobs) if jobs is not None and rated and interval is not None else []
+    return document(
+        "top", source=source, order=order, round_s=one.duration_s, mads=one.mads, ports_read=len(one.reading),
+        ports_answered=int(one.reading.answered.sum()), silent=len(one.silent),
+        ports=[{"port": r.name, "peer": r.peer, "sent_gbps": r.sent_gbps, "received_gbps": r.received_gbps, "utilization": r.utilization, "waiting": r.waiting,
+                "errors": dict(r.errors)} for r in ports],
+        jobs=None if jobs is None else [{"job": r.name, "hosts": r.hosts, "seen": r.seen, "sent_gbps": r.sent_gbps, "received_gbps": r.received_gbps,
+                                         "waiting": r.waiting, "errors": r.errors} for r in rows],
+        managers=[{"guid": f"{m.guid:#018x}", "state": m.state, "priority": m.priority, "answers": m.answers, "stalled": m.stalled}
+                  for m in watch.manager.managers.values()],
+    )  # fmt: skip
 
 
 def _line(text: str, style: str = "") -> Text:

@@ -11,7 +11,7 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel
+@kernel(steps=lambda first, peer, use, hops: hops.size + 4 * len(peer) * (len(first) // 64 + 1))
 def all_hops(first, peer, use, hops):
     """``hops[s, t]`` = links on a shortest walk from switch ``s`` to ``t`` over the links with ``use`` set; 255 none.
 
@@ -58,7 +58,7 @@ def all_hops(first, peer, use, hops):
             break
 
 
-@kernel
+@kernel(steps=lambda first, peer, down, order, hops, is_down: len(peer) * len(first) // 8)
 def legal_hops(first, peer, down, order, hops, is_down):
     """Up*/down* distances: first as many links up as it likes, then only down.
 
@@ -86,12 +86,13 @@ def legal_hops(first, peer, down, order, hops, is_down):
                 hops[s, t] = best[t] + 1
 
 
-@kernel
+@kernel(steps=lambda first, peer, sources, rank: len(peer))
 def rank_from(first, peer, sources, rank):
     """``rank`` int32[n] = links to the nearest switch of ``sources`` (int32[k]); -1 where none is reachable."""
     n = first.shape[0] - 1
     queue = np.empty(n, np.int32)
-    rank[:] = -1
+    for s in range(n):
+        rank[s] = -1
     tail = 0
     for i in range(sources.shape[0]):
         if rank[sources[i]] < 0:
@@ -110,7 +111,7 @@ def rank_from(first, peer, sources, rank):
                 tail += 1
 
 
-@kernel
+@kernel(steps=lambda hops, weight, out: hops.size)
 def spines(hops, weight, out):
     """OpenSM's root finder: a switch is a root when one distance holds more than 90 % of all CAs and no other 5 %.
 
@@ -122,7 +123,8 @@ def spines(hops, weight, out):
         total += weight[t]
     bars = np.zeros(256, np.int64)
     for s in range(n):
-        bars[:] = 0
+        for h in range(256):
+            bars[h] = 0
         for t in range(n):
             bars[hops[s, t]] += weight[t]
         high, low = 0, 0
@@ -134,7 +136,7 @@ def spines(hops, weight, out):
         out[s] = high == 1 and low == 1
 
 
-@kernel
+@kernel(steps=lambda hops, weight, out: hops.size)
 def distance_to_cas(hops, weight, out):
     """``out`` int64[n] = sum over all CAs of the hops from each switch (unreachable ones count nothing)."""
     n = hops.shape[0]

@@ -24,6 +24,7 @@ __all__ = [
     "allowed_dependencies",
     "channels_of",
     "credit_dependencies",
+    "depend_on",
     "dependencies_of",
     "find_cycle",
     "has_credit_loop",
@@ -79,7 +80,12 @@ def dependencies_of(
     lids, at = destinations(graph)
     keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
     routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
-    return _depend(graph, _from_all(graph, routes) if switches else routes)[1]
+    return depend_on(graph, _from_all(graph, routes) if switches else routes)
+
+
+def depend_on(graph: SwitchGraph, routes: Any) -> np.ndarray:
+    """:func:`credit_dependencies` of packets from where ``routes.cas`` is not 0."""
+    return _depend(graph, routes)[1]
 
 
 def _from_all(graph: SwitchGraph, routes: Any) -> Any:
@@ -102,13 +108,14 @@ def waiting_channels(
     sl2vl: np.ndarray | None,
     data_vls: int,
     switches: bool = False,
+    answers: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start, targets)``; arguments as of :func:`verify`, and of
     :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
     _, needs, vls = needs_of(
-        graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped, switches
+        graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped, switches, answers
     )
     return lists_of(graph, needs, vls)
 
@@ -116,11 +123,13 @@ def waiting_channels(
 def needs_of(
     graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray,
     path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray, switches: bool = False,
+    answers: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
     """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``: :func:`port_map`; the others as of
     :func:`~softib.routing.verify.verify`. Returns channels in use bool[channels], their dependencies uint64[channels, words], and VLs.
 
-    ``switches``: packets that start on a switch count, too. It answers on the SL of the request, and asks on the SL of its row of ``path_sl``.
+    ``switches``: packets that start on a switch count, too. It answers on the SL of the request, and asks on the SL of its row of ``path_sl``. ``answers``: so do those
+    of a CA on the SL of the other direction, as a connection by the connection manager sends them.
     ``dropped`` int64[2, switches + 2] out counts by hops the pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
     """
     routes = routes_of(graph, lft, lids, ends, at)
@@ -129,7 +138,7 @@ def needs_of(
     table = sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
-    maps = _sources(graph, path_sl, table, switches)
+    maps = _sources(graph, path_sl, table, switches, answers)
     depend_vl(links_of(graph), routes, maps, data_vls, used, needs, dropped)
     return used, needs, data_vls
 
@@ -156,8 +165,8 @@ def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel
     return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
 
 
-def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, switches: bool) -> Any:
-    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs; and ``switches``, which
+def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, switches: bool, answers: bool) -> Any:
+    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs; and ``switches`` and ``answers``, which
     count as no CA."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
@@ -171,17 +180,31 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
     groups, group, count = np.unique(key, axis=1, return_inverse=True, return_counts=True)
     group_of_end = np.full(n_ends, -1, np.int32)
     group_of_end[cas] = group.ravel()
-    if switches:
-        port0 = np.flatnonzero(graph.end_is_switch)
-        at = graph.end_switch[port0].astype(np.int64)
-        asks = np.stack([at, np.zeros_like(at), of_end[port0]])
-        answers = np.stack([at, np.zeros_like(at), rows + np.arange(len(port0))])
-        if path_sl is not None:
-            sls = np.concatenate([sls, sls[:, port0][of_end].T])
-        groups = np.concatenate([groups, asks, answers[:, : len(sls) - rows]], axis=1)
-        count = np.concatenate([count, np.zeros(groups.shape[1] - len(count), count.dtype)])
+    extra = [groups]
+    port0 = np.flatnonzero(graph.end_is_switch & switches)
+    extra.append(np.stack([graph.end_switch[port0], np.zeros_like(port0), of_end[port0]]))
+    if path_sl is not None:
+        senders = np.concatenate([port0, cas if answers and len(cas) and not _both_ways_alike(graph, sls) else cas[:0]])
+        alike, row = np.unique(sls.T[senders], axis=0, return_inverse=True)
+        in_port = graph.end_port[senders].astype(np.int64) * (sl2vl.shape[1] > 1)
+        extra.append(np.unique(np.stack([graph.end_switch[senders], in_port, rows + row.ravel()]), axis=1))
+        sls = np.concatenate([sls, alike[:, of_end]])
+    groups = np.concatenate(extra, axis=1)
+    count = np.concatenate([count, np.zeros(groups.shape[1] - len(count), count.dtype)])
     switch, port, row = groups.astype(np.int32)
     return VlMaps(switch, port, row, count.astype(np.int64), group_of_end, np.ascontiguousarray(sls), sl2vl)
+
+
+def _both_ways_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
+    """Do the packets of both directions between two ends have one SL, by ``sls`` as ``path_sl`` of :func:`needs_of`?"""
+    if len(sls) != graph.n_switches:
+        return bool((sls == (sls[:, :1] if len(sls) == 1 else sls.T)).all())
+    by_switch = np.argsort(graph.end_switch, kind="stable")
+    switch, first = np.unique(graph.end_switch[by_switch], return_index=True)
+    sent = sls[np.ix_(switch, by_switch)]
+    least = np.minimum.reduceat(sent, first, axis=1)
+    off = ~np.eye(len(switch), dtype=np.bool_)  # packets between ends on one switch take no link
+    return bool((least == least.T).all() and (least == np.maximum.reduceat(sent, first, axis=1))[off].all())
 
 
 def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel
+@kernel(steps=lambda needs, base, vls, start, targets: 10 * needs.size)
 def bits_to_lists(needs, base, vls, start, targets):
     """Channel lists of the bit rows of ``needs``: channel c = link * vls + vl waits for ``targets[start[c]:start[c+1]]``.
 
@@ -31,7 +31,7 @@ def bits_to_lists(needs, base, vls, start, targets):
     return total
 
 
-@kernel
+@kernel(steps=lambda start, targets, alive: 4 * len(start) + 2 * len(targets), rows=True)
 def core(start, targets, alive):
     """Nodes that remain when those without a living successor or predecessor are removed again and again.
 
@@ -83,7 +83,7 @@ def core(start, targets, alive):
     return left
 
 
-@kernel
+@kernel(steps=lambda start, targets, alive, cycle: 4 * len(start) + len(targets))
 def any_cycle(start, targets, alive, cycle):
     """Follow first living successors until a node repeats: a cycle, into ``cycle``; returns its length."""
     n = start.shape[0] - 1

@@ -8,7 +8,7 @@ from softib.routing.order_kernels import ADDED, BLOCKED, CYCLE, add_dependency
 from softib.routing.verify_kernels import ARRIVES, load_tile, resolve
 
 
-@kernel
+@kernel(steps=lambda c, vl_state, outward, tree: 100 * len(c.peer))
 def add_dependencies_along(c, vl_state, outward, tree):
     """Let paths along the tree's links (bool[links], both directions of a cable) be possible where they close no cycle, those at the first switches of
     ``outward`` first."""
@@ -21,7 +21,7 @@ def add_dependencies_along(c, vl_state, outward, tree):
                     add_dependency(c, vl_state, c.reverse[back], b)
 
 
-@kernel
+@kernel(steps=lambda links, routes, kept: 2 * len(routes.cas) * len(routes.dest_lid))
 def copy_paths(links, routes, kept):
     """The entries of ``routes.lft`` that packets of CAs meet, into ``kept`` uint8[n, LIDs]."""
     lft, at, cas, peer = routes.lft, routes.at, routes.cas, links.peer
@@ -36,12 +36,15 @@ def copy_paths(links, routes, kept):
                 s = peer[at[s, lft[s, lid]]]
 
 
-@kernel
-def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
+@kernel(
+    steps=lambda c, vl_state, links, routes, out_port, part, *rest: 20 * len(part) * len(routes.dest_lid), rows=True
+)
+def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, whole_paths, left):
     """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their order.
 
     A switch takes a link to one that has an entry where the links wait for each other already, the one with the least ``load`` (int64[links]: LIDs of CAs that
     were so given to a link); where none does, one whose dependency closes no cycle. ``part`` int[n]: switches that cables join have the same number.
+    ``whole_paths``: False where the entries that are there make no dependency that is not in ``vl_state`` yet; True: those on the rest of a path count, too.
     ``left`` int64[2] counts pairs of a switch and a LID that stay without one, and those of them where the switch has CAs; ``whole``: stop
     at the first destination that has one.
     """
@@ -54,6 +57,7 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
         np.empty(n, np.int32),
         np.full(n, -1, np.int32),
     )
+    gap = np.empty(n, np.int32)
     tile = np.empty((64, n), np.uint8)
     begin = settled = 0
     target = -1
@@ -81,6 +85,7 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
                 order[settled] = s
                 settled += 1
             else:
+                gap[missing] = s
                 missing += 1
         begin = settled
         if links.end_is_switch[end]:
@@ -88,34 +93,32 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, load, whole, left):
                 u = past[i]
                 a = before[u]
                 v = peer[a]
-                if u != target and taken[u] < 0 and _waits(c, vl_state, a, v, target, taken):
+                if u != target and taken[u] < 0 and _waits(c, vl_state, a, v, target, taken, whole_paths):
                     settled = _settle(u, a, settled, order, taken)
             if last >= 0 and last != target and taken[last] < 0:
-                a = _least_loaded(c, vl_state, last, target, taken, load)
+                a = _least_loaded(c, vl_state, last, target, taken, load, whole_paths)
                 if a >= 0:
                     settled = _settle(last, a, settled, order, taken)
-        head, tried = 0, 0
-        while settled - begin < missing and tried < settled:
-            spreads = head < settled
-            v = order[head] if spreads else order[tried]
-            for e in range(c.first[v], c.first[v + 1]):
-                u = peer[e]
-                if u == target or taken[u] >= 0:
+        counted = not links.end_is_switch[end]
+        spreads = True
+        while settled - begin < missing:
+            before_pass = settled
+            for i in range(missing):
+                u = gap[i]
+                if taken[u] >= 0:
                     continue
-                a = c.reverse[e]
                 if spreads:
-                    if not _waits(c, vl_state, a, v, target, taken):
-                        continue
-                    a = _least_loaded(c, vl_state, u, target, taken, load)
-                elif add_dependency(c, vl_state, a, taken[v]) == CYCLE:
-                    vl_state.present[c.dep_first[a] + taken[v] - c.first[v]] = BLOCKED
-                    continue
-                settled = _settle(u, a, settled, order, taken)
-                load[a] += not links.end_is_switch[end]
-            if spreads:
-                head += 1
-            else:
-                tried += 1
+                    a = _least_loaded(c, vl_state, u, target, taken, load, whole_paths)
+                else:
+                    a = _first_possible(c, vl_state, u, target, taken, whole_paths)
+                if a >= 0:
+                    settled = _settle(u, a, settled, order, taken)
+                    load[a] += counted
+                    if not spreads:
+                        break
+            if settled == before_pass and not spreads:
+                break
+            spreads = settled > before_pass
         for i in range(begin, settled):
             lft[order[i], lid] = out_port[taken[order[i]]]
         left[0] += missing - (settled - begin)
@@ -133,16 +136,47 @@ def _settle(u, a, settled, order, taken):
 
 
 @kernel
-def _waits(c, vl_state, a, v, target, taken):
-    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there?"""
-    return v == target or (taken[v] >= 0 and vl_state.present[c.dep_first[a] + taken[v] - c.first[v]] == ADDED)
+def _waits(c, vl_state, a, v, target, taken, whole_paths):
+    """Does link ``a`` to switch ``v`` lead on, by a dependency that is there (``whole_paths``: to the target, by such alone)?"""
+    while v != target:
+        b = taken[v]
+        if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
+            return False
+        if not whole_paths:
+            break
+        a, v = b, c.peer[b]
+    return True
 
 
 @kernel
-def _least_loaded(c, vl_state, u, target, taken, load):
+def _first_possible(c, vl_state, u, target, taken, whole_paths):
+    """A link of ``u`` that leads on once another dependency is added, which closes no cycle; -1 where there is none."""
+    for a in range(c.first[u], c.first[u + 1]):
+        v = c.peer[a]
+        if taken[v] < 0:
+            continue
+        if add_dependency(c, vl_state, a, taken[v]) == CYCLE:
+            vl_state.present[c.dep_first[a] + taken[v] - c.first[v]] = BLOCKED
+        elif not whole_paths or _add_rest(c, vl_state, v, target, taken):
+            return a
+    return -1
+
+
+@kernel
+def _add_rest(c, vl_state, v, target, taken):
+    """Add the dependencies of the path from ``v`` on; False where one closes a cycle."""
+    while v != target:
+        a, v = taken[v], c.peer[taken[v]]
+        if v != target and add_dependency(c, vl_state, a, taken[v]) == CYCLE:
+            return False
+    return True
+
+
+@kernel
+def _least_loaded(c, vl_state, u, target, taken, load, whole_paths):
     """The link of ``u`` with the least load that leads on; -1 where none does."""
     best = -1
     for a in range(c.first[u], c.first[u + 1]):
-        if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken):
+        if (best < 0 or load[a] < load[best]) and _waits(c, vl_state, a, c.peer[a], target, taken, whole_paths):
             best = a
     return best

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.credit_loops import allowed_dependencies, dependencies_of, lists_of
+from softib.routing.credit_loops import allowed_dependencies, depend_on, dependencies_of, lists_of
 from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
 from softib.routing.graph import SwitchGraph
 from softib.routing.layers import channels, vl_state
@@ -23,8 +23,9 @@ from softib.routing.parts import components
 from softib.routing.reach import destinations, links_of, routes_of
 from softib.routing.roots import pick_roots, rank_switches
 from softib.routing.tables import Distances, cas_per_switch
+from softib.routing.verify_kernels import Routes
 
-__all__ = ["connect", "fill", "refilled", "without_switch_loops"]
+__all__ = ["connect", "fill", "filled_beside", "refilled", "without_switch_loops"]
 
 ROOTS = 8
 """Trees whose turns are tried first, one after the other, where gaps stay."""
@@ -69,12 +70,14 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
 
 
 def fill(
-    graph: SwitchGraph, lft: np.ndarray, needs: np.ndarray, to: np.ndarray, whole: bool = False, nth: int = 0
-) -> tuple[int, int]:
+    graph: SwitchGraph, lft: np.ndarray, needs: np.ndarray, to: np.ndarray, whole: bool = False, nth: int = 0,
+    whole_paths: bool = False,
+) -> tuple[int, int]:  # fmt: skip
     """Give the switches that have no entry one to the ends ``to`` (bool[ends]), in place, that closes no cycle with the dependencies ``needs``
     (as of :func:`~softib.routing.credit_loops.credit_dependencies`), which have none.
 
-    Returns (pairs of a switch and a LID that are left, those of them from switches with CAs); ``whole``: stop at the first.
+    Returns (pairs of a switch and a LID that are left, those of them from switches with CAs); ``whole``: stop at the first. ``whole_paths``: entries that are there
+    make dependencies that are not among ``needs``.
     """
     start, waited_for = lists_of(graph, needs)
     order = np.empty(len(graph.peer), np.int32)
@@ -95,7 +98,8 @@ def fill(
     ]  # CAs first, then switches of a plane together
     routes = routes_of(graph, lft, lids[rows], ends[rows])
     left = np.zeros(2, np.int64)
-    fill_gaps(c, state, links_of(graph), routes, graph.out_port, part, np.zeros(len(graph.peer), np.int64), whole, left)
+    load = np.zeros(len(graph.peer), np.int64)
+    fill_gaps(c, state, links_of(graph), routes, graph.out_port, part, load, whole, whole_paths, left)
     return int(left[0]), int(left[1])
 
 
@@ -140,6 +144,24 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
     mine = to[at]
     full[graph.end_switch[at[mine]], lids[mine]] = graph.end_port[at[mine]]
     return None if fill(graph, full, needs, to, whole=True)[0] else full
+
+
+def filled_beside(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
+    """``lft`` with other entries where no packet between CAs meets them, so that the packets from and to switches without CAs make no cycle on a VL of their own.
+    None where that leaves a gap, or the entries that stay have a cycle."""
+    cas = cas_per_switch(graph)
+    lids, at = destinations(graph)
+    inner = graph.end_is_switch[at] & (cas[graph.end_switch[at]] == 0)
+    routes = routes_of(graph, lft, lids[~inner], at[~inner])
+    full = np.full_like(lft, LFT_NO_ROUTE)
+    copy_paths(links_of(graph), routes, full)
+    full[graph.end_switch[at], lids] = graph.end_port[at]
+    from_switches = Routes(full, routes.at, lids[~inner], at[~inner], (cas == 0).astype(np.int64))
+    needs = depend_on(graph, from_switches)
+    everywhere = np.ones(len(graph.end_lid), np.bool_)
+    if _loops(graph, needs) or fill(graph, full, needs, everywhere, whole=True, whole_paths=True)[0]:
+        return None
+    return full
 
 
 def _loops(graph: SwitchGraph, needs: np.ndarray) -> bool:

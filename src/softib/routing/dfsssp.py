@@ -1,10 +1,8 @@
 """``dfsssp``: the tables of sssp, free of credit loops by virtual lanes (J. Domke, T. Hoefler, W. Nagel, "Deadlock-Free
 Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
 
-Paths between CAs are laid on as few VLs as it takes: each on the first without a cycle, or, where that takes more than there are, all on VL 0,
-from where those over the weakest dependency of each cycle move to the next VL (:mod:`softib.routing.layers`). SL = VL. A request from a CA to a switch's own LID
-and the answer (GMPs of management) take the first of these VLs where both close no cycle: OpenSM does not order them at all. Where one VL carries all paths
-between CAs, the entries that only packets to and from switches meet are chosen so that it carries these, too; where that leaves a gap, they may have a second VL.
+The paths between two switches, those of both directions, take the first VL without a cycle (:mod:`softib.routing.lanes`); where that needs more VLs than there are,
+each path the first where it makes none, as OpenSM's take VLs by direction. SL = VL.
 Where one VL is
 enough (trees), ``path_sl`` is None. An SL belongs to a pair of ports, so where several VLs are needed all LIDs of a port (LMC)
 share its paths.
@@ -12,13 +10,11 @@ share its paths.
 
 from __future__ import annotations
 
-import numpy as np
-
 from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import NO_LAYER, place_paths, placed
+from softib.routing.lanes import by_direction, lanes_of, one_way, routing_on
 from softib.routing.sssp import tables
 from softib.routing.tables import share_paths
 
@@ -35,11 +31,11 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if graph.end_lmc.any():
         notes.append("all LIDs of a port share its paths, since an SL belongs to a pair of ports")
         share_paths(graph, lft)
-    cas = np.flatnonzero(~graph.end_is_switch)
-    found = place_paths(graph, lft, cas, options.data_vls)
-    if found.used > options.data_vls:
-        why = f"paths need more than the {options.data_vls} data VL(s) there are"
-        return by_minhop(graph, options, "dfsssp", why)
-    path_sl = np.zeros((graph.n_switches, len(graph.end_lid)), np.uint8)
-    path_sl[np.ix_(found.source, cas)] = np.where(found.layer == NO_LAYER, 0, found.layer)
-    return placed(graph, Routing("dfsssp", lft, path_sl, vls=found.used, notes=notes), options.data_vls)
+    lanes = lanes_of(graph, lft, options.data_vls)
+    if lanes is None:
+        path_sl = one_way(graph, lft, options.data_vls)
+        if path_sl is None:
+            why = f"paths need more than the {options.data_vls} data VL(s) there are"
+            return by_minhop(graph, options, "dfsssp", why)
+        lanes = by_direction(graph, lft, path_sl, options.data_vls)
+    return routing_on(lanes, "dfsssp", notes)

@@ -16,14 +16,18 @@ if TYPE_CHECKING:
     from softib.routing.chain_policy import ChainPolicy, PortGroup
     from softib.routing.proven_tables import ProvenTables
 
-__all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "RouteOptions", "Routing", "chain", "engine", "route"]
+__all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "WITHOUT_LANES", "RouteOptions", "Routing", "chain", "engine", "route"]
 
 
-DEFAULT_ENGINE = "ftree,updn"
-"""What every verb and every manager routes with where nobody names an engine: the engine for trees, and where the fabric is
-none, one that cannot deadlock (docs/decisions/0007)."""
+DEFAULT_ENGINE = "ftree,updn,dfsssp,lash"
+"""What every verb and every manager routes with where nobody names an engine: the engine for trees; where the fabric is none, one that cannot deadlock; and where it has no
+top either, one that takes virtual lanes if that pays (docs/decisions/0007)."""
+WITHOUT_LANES = "ftree,updn"
+"""The same for a site that uses SLs or adaptive routing itself."""
 
 USUAL_DATA_VLS = 8
+BY_MINHOP = "; routed by minhop, as OpenSM does"
+"""How the note of an engine that does not fit ends."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,8 @@ class Routing:
 
     ``tree`` bool[links] of a spanning tree whose turns close no cycle with the paths on any VL (nue's way out).
 
+    ``one_sl``: both directions of a path have the same SL, so that answers on the SL of the request make no loop.
+
     ``notes`` are lines for people: what the engine found (ranks, roots), what it fell back to.
     """
 
@@ -88,6 +94,7 @@ class Routing:
     end_sl2vl: np.ndarray | None = None
     vls: int = 1
     tree: np.ndarray | None = None
+    one_sl: bool = True
 
     def sl(self, switch: int, end: int) -> int:
         """SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the graph); 0 without :attr:`path_sl`."""
@@ -137,7 +144,8 @@ def chain(name: str) -> list[str]:
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
     """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not another's, which reach
-    every pair that has a path at all.
+    every pair that has a path at all. ``updn`` and ``dnup`` make way for ``dfsssp`` or ``lash`` behind them where VLs pay
+    (:mod:`softib.routing.lane_choice`).
 
     Where none does, it is the one that leaves the fewest pairs without a route, the earlier of equal ones. ``notes`` say what
     was rejected, and why.
@@ -158,14 +166,15 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
             # A list of one, and the last where nothing else stands to choose from, need no judge.
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
+                if n in ("updn", "dnup") and is_native and n != names[-1]:
+                    from softib.routing.lane_choice import with_lanes
+
+                    routing = with_lanes(graph, routing, names[names.index(n) + 1 :], options)
                 return _noted(routing, notes)
             partial.append((lost, routing))
             notes.append(f"{n} leaves {lost:,} pairs without a route; tried the next engine")
         else:
-            notes += [
-                *(f"{note}; not taken" for note in routing.notes),
-                f"{n} does not fit this fabric; tried the next engine",
-            ]
+            notes += _rejected(n, routing)
     lost, routing = min(partial, key=lambda p: p[0])
     return _noted(routing, [*notes, f"no engine of the list reaches every pair; took {routing.engine}"])
 
@@ -174,6 +183,16 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
     from softib.routing.reach import lost_pairs
 
     return lost_pairs(graph, routing.lft) if proven is None else proven.lost_pairs(graph, routing.lft)
+
+
+BY_MINHOP = "; routed by minhop, as OpenSM does"
+"""End of the note of an engine that gave up."""
+
+
+def _rejected(name: str, routing: Routing) -> list[str]:
+    """Notes of an engine of a list that gave up: its reason, and nothing of minhop's tables, which no one uses."""
+    reasons = [note.removesuffix(BY_MINHOP) for note in routing.notes if note.endswith(BY_MINHOP)]
+    return [f"{why}; tried the next engine" for why in reasons or [f"{name} does not fit this fabric"]]
 
 
 def _noted(routing: Routing, notes: list[str]) -> Routing:

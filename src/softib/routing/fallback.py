@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softib.routing import minhop
-from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engine import BY_MINHOP, RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["DoesNotFit", "by_minhop"]
@@ -16,5 +16,5 @@ class DoesNotFit(Exception):
 def by_minhop(graph: SwitchGraph, options: RouteOptions, engine: str, why: object) -> Routing:
     """minhop's tables, with the reason in ``notes``: OpenSM's last resort too."""
     routing = minhop.route(graph, options)
-    routing.notes.append(f"{engine}: {why}; routed by minhop, as OpenSM does")
+    routing.notes.append(f"{engine}: {why}{BY_MINHOP}")
     return routing

@@ -31,7 +31,7 @@ from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing import minhop, updn
 from softib.routing.credit_loops import has_credit_loop
 from softib.routing.detours import connect
-from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engine import BY_MINHOP, RouteOptions, Routing
 from softib.routing.fat_tree import NotATree, Tree, recognise
 from softib.routing.ftree_kernels import climb, fill_down, fill_up, scatter
 from softib.routing.graph import SwitchGraph
@@ -78,7 +78,7 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
             return routing
         notes.append(f"as a tree the busiest link would carry {worst:,} paths, {other:,} under updn")
     routing = minhop.route(graph, options)
-    routing.notes += [*notes, f"ftree: {reason}; routed by minhop, as OpenSM does"]
+    routing.notes += [*notes, f"ftree: {reason}{BY_MINHOP}"]
     return routing
 
 

@@ -11,7 +11,11 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel
+@kernel(
+    steps=lambda first, peer, reverse, rank, place, leaf, keep, load, chain: (
+        len(leaf) * (len(peer) // len(rank)) ** 2 // 4
+    )
+)
 def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
     """The main path of each destination in turn: from its leaf the least-loaded link up, to the top.
 
@@ -58,7 +62,11 @@ def _least_down(first, peer, reverse, rank, load, s):
     return least
 
 
-@kernel
+@kernel(
+    steps=lambda first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table: (
+        table.size + len(leaf_switch) * len(peer)
+    )
+)
 def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table):
     """Every switch with an all-down path to the destination's leaf goes down: on the main path, else least loaded.
 
@@ -100,7 +108,11 @@ def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain
             dist[queue[k]] = -1
 
 
-@kernel
+@kernel(
+    steps=lambda first, peer, out_port, up, through, dest_first, dests, load, table: (
+        table.size + len(through) * len(peer)
+    )
+)
 def fill_up(first, peer, out_port, up, through, dest_first, dests, load, table):
     """All switches below a main path's switch that have no port yet go up to it, by the least-loaded shortest path.
 
@@ -162,7 +174,7 @@ def _take(found, count, load):
     return best
 
 
-@kernel
+@kernel(steps=lambda table, lids, lft: table.size // 2)
 def scatter(table, lids, lft):
     """``lft[s, lids[d]] = table[d, s]`` in tiles that fit a cache."""
     dests, n = table.shape

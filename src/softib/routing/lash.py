@@ -1,11 +1,11 @@
 """``lash``: layered shortest paths (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area
 Networks", IPDPS 2002; OpenSM's engine).
 
-One shortest path a pair of switches, and each pair on a VL whose paths make no cycle of waiting channels
-(:mod:`softib.routing.layers`); parallel cables between two switches count as one channel and share the destinations. The
-algorithm leaves open which shortest path is taken: the balanced ones (weights as in sssp) and those over the lowest ports
-(dimension order, where the cables are plugged so) are both tried, and those that need fewer VLs win; where both need as many, those
-whose worst link carries fewer flows in random bisections. SL = VL.
+One shortest path a pair of switches, and the paths of both directions between two on a VL where they make no cycle of waiting channels
+(:mod:`softib.routing.lanes`), as OpenSM's; parallel cables between two switches count as one channel and share the destinations. The
+algorithm leaves open which shortest path is taken: the balanced ones (weights as in sssp), those over the lowest ports
+(dimension order, where the cables are plugged so) and paths that are the same in both directions are tried, and those that need the fewest VLs win; where several need as many, those
+whose worst link carries the fewest flows in random bisections. SL = VL.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from softib.routing.dor import first_links
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import NO_LAYER, Layers, merged, place_paths, placed
+from softib.routing.lanes import Lanes, lanes_of, routing_on
+from softib.routing.layers import merged
 from softib.routing.quality import most_flows_of_bisections
 from softib.routing.sssp_kernels import NOT_TAKEN, spread_paths
+from softib.routing.switch_path_kernels import lightest_neighbours
 from softib.routing.switch_paths import links_table, tables
 from softib.routing.tables import cas_per_switch, destinations_table, min_hops
 
@@ -32,32 +34,31 @@ BISECTIONS = 200
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too few."""
     ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
-    first = ends[cas[graph.end_switch[ends]] > 0]
     canon = merged(graph)
-    tried: list[tuple[Layers, np.ndarray]] = []
-    for paths in (_balanced, _by_port):
+    tried: list[Lanes] = []
+    for paths in (_balanced, _by_port, _there_and_back):
         lft = tables(graph, paths(graph, ends, cas))
-        tried.append((place_paths(graph, lft, first, options.data_vls, canon, both=True), lft))
-        if tried[-1][0].used == 1:
+        lanes = lanes_of(graph, lft, options.data_vls, canon)
+        if lanes is None:
+            continue
+        if lanes.between == 1 and (free := without_switch_loops(graph, lft)) is not None:
+            return Routing("lash", free, notes=["1 VL"])
+        tried.append(lanes)
+        if lanes.between == 1:
             break
-    found, lft = _better(graph, tried)
-    if found.used > options.data_vls:
+    if not tried:
         why = f"paths need more than the {options.data_vls} data VL(s) there are"
         return by_minhop(graph, options, "lash", why)
-    if found.used == 1 and (free := without_switch_loops(graph, lft)) is not None:
-        return Routing("lash", free, notes=["1 VL"])
-    by_switch = np.zeros((graph.n_switches, graph.n_switches), np.uint8)
-    by_switch[np.ix_(found.source, graph.end_switch[first])] = np.where(found.layer == NO_LAYER, 0, found.layer)
-    return placed(graph, Routing("lash", lft, by_switch[:, graph.end_switch], vls=found.used), options.data_vls)
+    return routing_on(_better(graph, tried), "lash", [])
 
 
-def _better(graph: SwitchGraph, tried: list[tuple[Layers, np.ndarray]]) -> tuple[Layers, np.ndarray]:
+def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
     """The tables that need fewer VLs; of those that need as many, those whose worst link carries fewer flows."""
-    least = min(found.used for found, _ in tried)
-    left = [t for t in tried if t[0].used == least]
+    need = [(lanes.left > 0, lanes.used, lanes.between) for lanes in tried]
+    left = [lanes for lanes, n in zip(tried, need, strict=True) if n == min(need)]
     if len(left) == 1:
         return left[0]
-    return min(left, key=lambda t: int(most_flows_of_bisections(graph, t[1], BISECTIONS).sum()))
+    return min(left, key=lambda lanes: int(most_flows_of_bisections(graph, lanes.lft, BISECTIONS).sum()))
 
 
 def _one_end_a_switch(graph: SwitchGraph) -> np.ndarray:
@@ -82,3 +83,14 @@ def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarr
 
 def _by_port(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
     return first_links(graph, min_hops(graph).hops)
+
+
+def _there_and_back(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
+    """Paths that are the same in both directions: those of the least sum of weights, drawn once for the cables between two switches."""
+    owner = graph.link_switch
+    pair = np.minimum(owner, graph.peer).astype(np.int64) * graph.n_switches + np.maximum(owner, graph.peer)
+    _, which = np.unique(pair, return_inverse=True)
+    weight = np.random.default_rng(0).integers(1 << 40, size=which.max(initial=-1) + 1)[which]
+    via = np.empty((graph.n_switches, graph.n_switches), np.int32)
+    lightest_neighbours(graph.first, graph.peer, min_hops(graph).hops, weight, via)
+    return via

@@ -66,7 +66,7 @@ def candidate_list(t, base, n_masks, masks, last, out_port, found, ports, count)
     return count
 
 
-@kernel
+@kernel(steps=lambda legal, dests, resume, lft: 5 * len(lft) * len(dests.lid), rows=True)
 def least_loaded(legal, dests, resume, lft):
     """Tables for LMC 0: each LID in turn takes the port that carries the fewest LIDs so far, ties to the lowest.
 

@@ -13,6 +13,7 @@ between CAs need a way out. What that leaves out is filled as :mod:`softib.routi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from softib.routing.credit_loops import dependencies_of
 from softib.routing.detours import fill, refilled
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import channels, place_switches, unplaced, vl_state
+from softib.routing.lanes import by_direction, lanes_of, routing_on
+from softib.routing.layers import channels, vl_state
 from softib.routing.nue_kernels import Tree, add_tree, route_part
 from softib.routing.parts import components
 from softib.routing.roots import rank_switches
@@ -38,14 +40,14 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     cas = cas_per_switch(graph)
     depth, outward, tree = _spanning_tree(graph, cas)
     shares = _shares(graph, cas, outward, vls)
-    routing, lost = _routed(graph, cas, outward, shares, _pruned(graph, tree, depth, cas))
+    routing, lost = _routed(graph, cas, outward, shares, _pruned(graph, tree, depth, cas), vls)
     if lost:
-        routing, lost = _routed(graph, cas, outward, shares, tree)
+        routing, lost = _routed(graph, cas, outward, shares, tree, vls)
     return routing
 
 
 def _routed(
-    graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, shares: list[np.ndarray], tree: np.ndarray
+    graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, shares: list[np.ndarray], tree: np.ndarray, most: int
 ) -> tuple[Routing, int]:
     """Tables with ``tree`` (bool[links]) as the way out, and the destinations that some CA then cannot reach."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
@@ -74,11 +76,11 @@ def _routed(
             lft = lft if full is None else full
     shared, numbers = np.unique(sls, return_inverse=True)  # a share may have no destination
     used, sls = len(shared), numbers.reshape(sls.shape).astype(np.uint8)
-    notes = [f"{used} VL(s); {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"]
+    notes = [f"{used} share(s) of destinations; {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"]
     if used <= 1:
         return Routing("nue", lft, notes=notes, tree=tree), lost
-    path_sl, left = place_switches(graph, lft, sls, used)
-    return Routing("nue", lft, path_sl, vls=used, notes=[*notes, *unplaced(left)], tree=tree), lost
+    lanes = lanes_of(graph, lft, most, tree=tree) or by_direction(graph, lft, sls, most, tree)
+    return replace(routing_on(lanes, "nue", notes), tree=tree), lost
 
 
 def _tree_state(graph: SwitchGraph) -> Any:

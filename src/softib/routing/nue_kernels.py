@@ -12,7 +12,7 @@ settled, ``dist`` int64[n] paths over the links of each path so far; ``stamp`` i
 ``fresh`` int64[n]: dependencies that were added."""
 
 
-@kernel
+@kernel(steps=lambda c, vl_state, tree: len(vl_state.present))
 def add_tree(c, vl_state, tree):
     """Let all paths along the tree (tree bool[links], both directions of a cable) be possible on this VL."""
     for a in range(tree.shape[0]):
@@ -103,7 +103,7 @@ def search(c, vl_state, target, weight, settled, t):
     return settled, added
 
 
-@kernel
+@kernel(steps=lambda c, vl_state, t, links, dests, needs, cas, weight, lft: 3 * len(dests) * len(c.peer) // 2)
 def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
     """Entries for the end ports of one VL. Returns (destinations that had to take the tree, those that some CA cannot reach).
 
@@ -127,13 +127,14 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
         target, lid = dests[d, 0], dests[d, 1] + offset
         dist[target] = 0
         order[0] = target
-        taken[:] = -1
+        for s in range(n):
+            taken[s] = -1
         settled, added = search(c, vl_state, target, weight, 1, t)
         if _sources(order, settled, cas) < sources[d]:
             for i in range(added):
                 take_number(c, vl_state, fresh[i])
-            taken[:] = -1
-            stamp[:] = -1
+            for s in range(n):
+                taken[s], stamp[s] = -1, -1
             settled = along_tree(c, tree, weight, target, taken, order, dist)
             settled, added = search(c, vl_state, target, weight, settled, t)
             by_tree += 1

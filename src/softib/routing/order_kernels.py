@@ -223,7 +223,7 @@ def add_from_the_end(c, vl_state, path, length, fresh):
     return -1
 
 
-@kernel
+@kernel(steps=lambda start, targets, order: len(targets))
 def topological_order(start, targets, order):
     """Channels into ``order`` int32[channels] so that each comes before those it waits for; how many: fewer where there is a cycle.
 
@@ -251,7 +251,7 @@ def topological_order(start, targets, order):
     return tail
 
 
-@kernel
+@kernel(steps=lambda c, vl_state, start, targets: 6 * len(targets))
 def put_all(c, vl_state, start, targets):
     """Let every channel wait for its ``targets``, which the order of ``vl_state`` agrees with."""
     for a in range(start.shape[0] - 1):

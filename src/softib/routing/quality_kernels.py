@@ -7,7 +7,7 @@ from softib.jit import kernel
 from softib.routing.verify_kernels import load_tile
 
 
-@kernel
+@kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 2 * len(cas) * len(dest_lid), rows=True)
 def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
     """``load[e]`` int64[links] += paths over link e: from every CA to each destination LID (CA ends) but its own.
 
@@ -33,7 +33,7 @@ def count_paths(at, peer, lft, dest_lid, dest_end, end_switch, cas, load):
                     s = peer[e]
 
 
-@kernel
+@kernel(steps=lambda at, lft, dest_lid, load: len(lft) * len(dest_lid) // 2)
 def count_destinations(at, lft, dest_lid, load):
     """``load[e]`` int64[links] += destination LIDs that the link's switch sends out through it."""
     for s in range(lft.shape[0]):

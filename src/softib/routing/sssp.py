@@ -56,4 +56,4 @@ def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     is_first[1:] = (switch[1:] != switch[:-1]) | graph.end_is_switch[ends[1:]]
     begins = np.flatnonzero(is_first)
     first = np.append(begins, len(ends)).astype(np.int32)
-    return switch[begins], first, ends, ~graph.end_is_switch[ends[begins]]
+    return switch[begins], first, ends, (~graph.end_is_switch[ends[begins]]).astype(np.int64)

@@ -59,7 +59,10 @@ def _choose(order, reached, link_first, links, links_of, row, dist, weight, rece
     return changed
 
 
-@kernel
+@kernel(
+    steps=lambda links_of, dests, cas, repeated, window, weight, recent, taken: len(dests.lid) * len(links_of.peer),
+    rows=True,
+)
 def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     """Shortest paths of least weight to each destination; the paths made add to the weights. Returns how many entries are not as before.
 
@@ -133,7 +136,7 @@ def _lift(order, reached, links_of, row, times, cas, flow, weight):
         flow[links_of.peer[e]] += flow[s]
 
 
-@kernel
+@kernel(steps=lambda links_of, taken, lft: 2 * taken.size // 5)
 def to_ports(links_of, taken, lft):
     """Forwarding tables ``lft`` uint8[n, LIDs] from ``taken`` of :func:`spread_paths`, in tiles; entries that are not taken stay."""
     for lid in range(0, taken.shape[0], 64):

@@ -6,15 +6,16 @@ import numpy as np
 from softib.jit import kernel
 
 
-@kernel
+@kernel(steps=lambda first, peer, hops, out: len(peer) * len(first) // 3)
 def lowest_neighbour(first, peer, hops, out):
     """``out[s, t]`` int32: the link of ``s`` with the lowest port that is nearer to ``t``, -1 where there is none.
 
     hops uint8[n, n], 255 = not connected.
     """
     n = first.shape[0] - 1
-    out[:, :] = -1
     for s in range(n):
+        for t in range(n):
+            out[s, t] = -1
         for e in range(first[s + 1] - 1, first[s] - 1, -1):
             p = peer[e]
             for t in range(n):
@@ -22,7 +23,27 @@ def lowest_neighbour(first, peer, hops, out):
                     out[s, t] = e
 
 
-@kernel
+@kernel(steps=lambda first, peer, hops, weight, via: len(peer) * len(first) // 2, rows=True)
+def lightest_neighbours(first, peer, hops, weight, via):
+    """``via[s, t]`` int32: the link of ``s`` on the path to ``t`` with the least sum of ``weight`` (int64[links], both directions of a cable alike) among the shortest,
+    -1 where there is none."""
+    n = first.shape[0] - 1
+    total = np.empty(n, np.int64)
+    via[:, :] = -1
+    for t in range(n):
+        by_hops = np.argsort(hops[:, t], kind="mergesort")
+        total[t] = 0
+        for s in by_hops:
+            if hops[s, t] == 255 or s == t:
+                continue
+            for e in range(first[s], first[s + 1]):
+                p = peer[e]
+                if hops[p, t] + 1 == hops[s, t] and (via[s, t] < 0 or total[p] + weight[e] < total[s]):
+                    total[s] = total[p] + weight[e]
+                    via[s, t] = e
+
+
+@kernel(steps=lambda links, via, end_switch, end_lid, end_lmc, end_port, cable, lft: 2 * len(lft) * len(end_lid))
 def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
     """Entries of all LIDs: on switch ``s`` towards the switch that link ``via[s, t]`` leads to, over its cables in turn.
 

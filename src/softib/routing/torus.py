@@ -21,7 +21,6 @@ import numpy as np
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import DoesNotFit, by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import place_switches, unplaced
 from softib.routing.switch_paths import cables_of_ends, tables
 from softib.routing.tables import cas_per_switch
 from softib.routing.torus_config import Seed, TorusConfig, parse
@@ -32,7 +31,6 @@ from softib.routing.verify import verify
 __all__ = ["Torus", "end_map", "recognise", "route", "vl_map"]
 
 DATA_VLS = 8
-DATELINE_SLS = 8
 
 
 @dataclass(frozen=True)
@@ -79,12 +77,8 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     lft = tables(graph, via, _cables_by_order(graph, torus.config))
     routing = Routing("torus-2QoS", lft, sl[:, graph.end_switch], vl_map(graph, torus), end_sl2vl=end_map(),
                       vls=4 if torus.strange or (torus.at < 0).any() else 2)  # fmt: skip
-    routing.path_sl, left = place_switches(
-        graph, lft, sl[:, graph.end_switch], routing.vls, routing.sl2vl, DATELINE_SLS
-    )
     shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
     routing.notes.append(f"torus {shape}; {np.count_nonzero(torus.at < 0)} position(s) without a switch")
-    routing.notes += unplaced(left)
     if torus.strange:
         routing.notes.append(f"{torus.strange // 2} cable(s) join no neighbours of it; not used")
     whole = (
@@ -101,6 +95,8 @@ def _prove(graph: SwitchGraph, routing: Routing) -> None:
         raise DoesNotFit(f"rings in pieces or missing switches leave {proof.ca_ca.lost} pairs of CAs without a path")
     if proof.credit_loop is not None:
         raise DoesNotFit(f"the missing switches make a credit loop of {len(proof.credit_loop)} channels")
+    if proof.answer_loop is not None or proof.switch_loop is not None:
+        routing.notes.append("answers on the SL of the request can make a credit loop beside the missing switches")
     if proof.unreachable:
         routing.notes.append(f"{proof.unreachable} pairs of a CA and a switch without CAs have no path")
 

@@ -54,16 +54,25 @@ def reach(radix, wraps, at, position, link, clear):
 
 
 @kernel
-def steps_between(a, b, radix, wraps):
-    """Signed steps from coordinate ``a`` to ``b`` on a whole ring, the shorter way; half round: up from an odd ``a``, else down."""
-    up = b - a
-    if not wraps:
-        return up
-    up = up % radix
-    down = radix - up
-    if up < down or (up == down and a % 2 == 1):
-        return up
-    return -down
+def steps_between(from_, to, axis, radix, wraps):
+    """Signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a whole ring, the shorter way; half round so that both ways carry alike.
+
+    Both directions of a path take the same cables of the ring, and so need the same SL. Half round, up from an odd coordinate and down from an even one does that where half a
+    ring is odd. On a ring of four it does not, but only paths half round wait for a link there, and these close no cycle on one VL. Else over the dateline
+    where the lower coordinate and those of both positions in later dimensions have an even sum.
+    """
+    a, b, half = from_[axis], to[axis], radix[axis] >> 1
+    if not wraps[axis] or 2 * abs(b - a) < radix[axis]:
+        return b - a
+    around = b - a - radix[axis] if b > a else b - a + radix[axis]
+    if 2 * abs(b - a) > radix[axis]:
+        return around
+    if half & 1 or half == 2:
+        return half if a & 1 else -half
+    over = min(a, b) & 1 ^ 1
+    for later in range(axis + 1, 3):
+        over ^= (from_[later] + to[later]) & 1
+    return around if over else b - a
 
 
 @kernel
@@ -83,7 +92,7 @@ def next_links(radix, wraps, at, position, link, clear, via):
                 a, b = position[s, axis], position[t, axis]
                 if a == b:
                     continue
-                up = steps_between(a, b, radix[axis], wraps[axis])
+                up = steps_between(position[s], position[t], axis, radix, wraps)
                 size = abs(up)
                 direction = 1 if up > 0 else 0
                 if clear[s, axis, direction] >= size:
@@ -119,7 +128,7 @@ def _corner_is_missing(at, position, s, t, axis):
 
 @kernel
 def dateline_sls(radix, wraps, position, sl):
-    """``sl`` uint8[n, n]: bit d is set where the path on a whole torus crosses the dateline of dimension d."""
+    """``sl`` uint8[n, n]: bit d is set where the path on a whole torus crosses the dateline of dimension d (on a ring of four: where it has to)."""
     n = position.shape[0]
     for s in range(n):
         for t in range(n):
@@ -127,6 +136,6 @@ def dateline_sls(radix, wraps, position, sl):
             for axis in range(3):
                 if position[s, 0] >= 0 and position[t, 0] >= 0:
                     a, b = position[s, axis], position[t, axis]
-                    up = steps_between(a, b, radix[axis], wraps[axis])
-                    bits |= (a + up != b) << axis
+                    up = steps_between(position[s], position[t], axis, radix, wraps)
+                    bits |= (a + up != b and not (radix[axis] == 4 and abs(up) == 2)) << axis
             sl[s, t] = bits

@@ -37,9 +37,13 @@ from softib.routing.roots import (
     rank_switches,
     top_down,
 )
-from softib.routing.tables import beyond_max_hops, min_hops, ordered_hops, tables
+from softib.routing.tables import beyond_max_hops, cas_per_switch, min_hops, ordered_hops, tables
 
 __all__ = ["route", "route_dnup"]
+
+MOST_LOST = 1 / 4
+"""Share of the pairs of a switch with CAs and a switch that may have no legal way by ranks that are worth completing."""
+UNREACHED = 255
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -83,27 +87,44 @@ def _best(
 ) -> Routing:
     """The first guess at the ranks that gives every CA a legal way to everything; else, of the guesses (completed by detours) and one leaf as root, the least paths
     on the worst link."""
+    leaf: list[str] = []
+    one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []
     for what, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))
         lines: list[str] = []
+        lost = lost_pairs(graph, d, hops)
+        if lost > MOST_LOST * np.count_nonzero(hops[cas_per_switch(graph) > 0] != UNREACHED):
+            notes.append(
+                f"ranks from {what}: {lost:,} (CA switch, switch) pairs have no legal way in the tree; too many for detours"
+            )
+            continue
         lft = tables(graph, d)
+        if lost:
+            one_leaf = one_leaf or _one_leaf(graph, leaf)
+            if (most := balance(graph, lft).most) > one_leaf[0]:  # detours add paths
+                notes.append(f"ranks from {what}: {most:,} paths on the worst link, {one_leaf[0]:,} by one leaf")
+                continue
         if connect(graph, d, lft, lines, whole=True):
-            if not lost_pairs(graph, d, hops):
+            if not lost:
                 return _routing(graph, engine, ranks, lft, notes)
             options.append((balance(graph, lft).most, what, ranks, lft))
         notes += [f"ranks from {what}: {line}" for line in lines]
-    leaf: list[str] = []
-    ranks = _complete(graph, np.empty(0, np.int32), leaf)
-    lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
-    options.append((balance(graph, lft).most, "one leaf", ranks, lft))
+    options.append(one_leaf or _one_leaf(graph, leaf))
     _, what, ranks, lft = min(options, key=lambda o: o[0])
     if len(options) > 1:
-        notes.append(f"took ranks from {what}; paths on the worst link by ranks from "
-                     + ", ".join(f"{o[1]} {o[0]:,}" for o in options))  # fmt: skip
+        notes.append(f"took ranks from {what}; paths on the worst link: "
+                     + ", ".join(f"{o[0]:,} by {o[1]}" for o in options))  # fmt: skip
     if what == "one leaf":
         notes += leaf
     return _routing(graph, engine, ranks, lft, notes)
+
+
+def _one_leaf(graph: SwitchGraph, notes: list[str]) -> tuple[int, str, np.ndarray, np.ndarray]:
+    """Tables with the switch with most CAs as the only root: paths on the worst link, what it is, ranks, tables."""
+    ranks = _complete(graph, np.empty(0, np.int32), notes)
+    lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
+    return balance(graph, lft).most, "one leaf", ranks, lft
 
 
 def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.ndarray:
@@ -113,7 +134,7 @@ def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.nda
     if bare.any():
         extra = pick_roots(graph, bare)
         parts = f"{len(extra)} part(s) of the fabric hold no root: " if len(roots) else ""
-        notes.append(f"{parts}took {names(graph, extra)} as root, the switch with most CAs")
+        notes.append(f"{parts}root {names(graph, extra)}, the switch with the most CAs")
         ranks = rank_switches(graph, np.union1d(roots, extra).astype(np.int32))
     return ranks
 

@@ -58,7 +58,8 @@ class Proof:
     ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA ones alone. Hops are
     egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
     CA to its own switch. ``credit_loop`` is None or a cycle of channels, each waiting for the next and the last for
-    the first. ``switch_loop`` is one that takes packets that switches send, where those of CAs make none; where paths have several SLs, also packets to
+    the first. ``answer_loop`` is one that takes answers on the SL of the request, where each direction on its own SL makes none: a connection by the connection
+    manager has one SL for both. ``switch_loop`` is one that takes packets that switches send, where those of CAs make none; where paths have several SLs, also packets to
     switches' own LIDs: engines that spread paths over VLs order those between CAs first. A switch answers on the SL of the request, and asks on its row of SLs.
     ``among_switches``: it takes packets between two switches, which only a subnet manager on a switch sends or receives.
     ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are). ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
@@ -78,6 +79,7 @@ class Proof:
     failures: list[Failure] = field(default_factory=list)
     switch_loop: list[Channel] | None = None
     assumed: str = ""
+    answer_loop: list[Channel] | None = None
     among_switches: bool = False
     cut_off: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
 
@@ -93,7 +95,7 @@ class Proof:
 
     @property
     def deadlock_free(self) -> bool:
-        """No cycle of waiting channels, :attr:`switch_loop` aside."""
+        """No cycle of waiting channels, :attr:`answer_loop` and :attr:`switch_loop` aside."""
         return self.credit_loop is None
 
     @property
@@ -125,31 +127,32 @@ def verify(
     counts, hist, failures, cut_off = _walk(graph, at, lft, lids, ends)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
 
-    def needs(of: np.ndarray, switches: bool) -> tuple[np.ndarray, np.ndarray, int]:
-        return needs_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost, switches)
+    def needs(of: np.ndarray, switches: bool, answers: bool) -> tuple[np.ndarray, np.ndarray, int]:
+        return needs_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost, switches, answers)
 
     everywhere, to_cas, lost = np.ones(len(lids), np.bool_), ~graph.end_is_switch[ends], dropped
-    used, waits, vls = needs(everywhere, True)
+    used, waits, vls = needs(everywhere, True, True)
     start, targets = lists_of(graph, waits, vls)
-    loop = switch_loop = None
+    loop = answer_loop = switch_loop = None
     among_switches = False
     if (cycle := find_cycle(start, targets)) is not None:
         lost = np.zeros_like(dropped)
-        of_cas = needs(everywhere, False)[1]
-        ordered = needs(to_cas, False)[1] if _orders_by_sl(path_sl) else of_cas
-        between = find_cycle(*lists_of(graph, ordered, vls))
-        if between is None:
-            polled = find_cycle(*lists_of(graph, of_cas | needs(to_cas, True)[1], vls))
+        of_cas = needs(everywhere, False, False)[1]
+        ordered = needs(to_cas, False, False)[1] if _orders_by_sl(path_sl) else of_cas
+        if (between := find_cycle(*lists_of(graph, ordered, vls))) is not None:
+            loop = channels_of(graph, between, vls)
+        elif (both := find_cycle(*lists_of(graph, needs(to_cas, False, True)[1], vls))) is not None:
+            answer_loop = channels_of(graph, both, vls)
+        else:
+            polled = find_cycle(*lists_of(graph, of_cas | needs(to_cas, True, True)[1], vls))
             switch_loop = channels_of(graph, cycle if polled is None else polled, vls)
             among_switches = polled is None
-        else:
-            loop = channels_of(graph, between, vls)
     hist[:2] -= dropped
     lost = dropped.sum(axis=1)
     return Proof(
         _pairs(counts[0], int(lost[0])), _pairs(counts[1], int(lost[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
         _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
-        int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop, among_switches=among_switches, cut_off=cut_off,
+        int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop, answer_loop=answer_loop, among_switches=among_switches, cut_off=cut_off,
     )  # fmt: skip
 
 

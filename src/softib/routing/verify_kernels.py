@@ -64,7 +64,9 @@ def resolve(s, ports, at, peer, end, state, dist, stack):
         dist[stack[depth]] = hops
 
 
-@kernel
+@kernel(
+    steps=lambda links, routes, counts, hist, failures, cut_off: 5 * len(routes.cas) * len(routes.dest_lid), rows=True
+)
 def walk_all(links, routes, counts, hist, failures, cut_off):
     """Every source to every destination LID. Returns the number of rows of ``failures`` in use.
 
@@ -114,7 +116,7 @@ def walk_all(links, routes, counts, hist, failures, cut_off):
     return used
 
 
-@kernel
+@kernel(steps=lambda links, routes, arrived: 2 * len(arrived) * len(routes.cas), rows=True)
 def arrivals(links, routes, arrived):
     """``arrived`` int64[destinations] out: CAs whose packets arrive at each destination LID; nobody sends to itself."""
     peer, end_switch, end_is_switch = links.peer, links.end_switch, links.end_is_switch
@@ -151,7 +153,7 @@ def _note(failures, used, kind, switch, end, lid, what):
     return used + 1
 
 
-@kernel
+@kernel(steps=lambda links, routes, used, needs: 3 * len(routes.cas) * len(routes.dest_lid), rows=True)
 def depend(links, routes, used, needs):
     """Dependencies between links on the path of any CA to any destination, all on one VL.
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from softib.agents.plane import AgentPlane
 from softib.fabric.model import Fabric
-from softib.mad.transactor import NEVER_PS
 from softib.routing.engine import DEFAULT_ENGINE
 from softib.routing.parts import components
 from softib.scenario.bring_up import bring_up
+from softib.scenario.clock import RunClock
 from softib.scenario.faults_in_time import FaultRecord, FaultSchedule, TimedFault
 from softib.scenario.management import ManagementPlane, Milestones, Station
 from softib.scenario.multicast_groups import joined_groups
@@ -30,7 +30,6 @@ from softib.sim.packet import constants
 from softib.sim.packet.engine import outcome_of, service_levels
 from softib.sim.packet.options import PacketOptions, Progress
 from softib.sim.packet.stepping import PacketSteps, ProcessorTimes
-from softib.sim.samples import Sampler
 from softib.sm.config import SmConfig
 
 __all__ = ["FailureRun", "ManagerSettings", "run_failures"]
@@ -82,22 +81,49 @@ def run_failures(
     :class:`UnknownName` for a fault that cannot be.
     """
     options, settings = options or PacketOptions(), settings or ManagerSettings()
-    schedule = FaultSchedule(fabric, faults)
-    plane = AgentPlane(fabric)
-    schedule.check(plane)
+    plane, clock = AgentPlane(fabric), RunClock()
+    schedule = FaultSchedule(fabric, faults, plane, clock)
+    station, messages = _station(fabric, plane, clock, settings, messages)
+    management = ManagementPlane(clock, plane, station, settings.times.agent_ps)
     sl, notes = service_levels(messages, path_sl)
-    station, messages = _station(fabric, plane, settings, messages)
-    steps = PacketSteps(fabric, messages, sl, options, settings.times)
-    run = _Run(steps, schedule, ManagementPlane(steps, plane, station, settings.times.agent_ps), messages)
-    run.go(options.until_ps, progress)
-    return run.result(messages, notes, station)
+    clock.start(PacketSteps(fabric, messages, sl, options, settings.times))
+    before = fabric.counters.copy()
+    paths = _paths(fabric, clock.steps, messages)
+    schedule.happened = lambda number: paths.faults_happened(number, clock.now_ps)
+    management.written = lambda: paths.tables_changed(clock.now_ps)
+    clock.run(schedule, management, options.until_ps, progress)
+    plane.faults.settle(plane.faults.marked(), clock.device_ps)
+    outcome = _outcome(clock, schedule, management, messages, notes, before)
+    s = clock.steps.state
+    dead = np.unique(paths.end[paths.dead()])
+    mads = {
+        "sent": int(s.mads.sent),
+        "lost": int(s.mads.lost),
+        "answered": management.answered,
+        "vl15_dropped": int(s.smi["dropped"].sum()),
+        "traps_sent": management.traps.counts.sent,
+    }
+    return FailureRun(
+        outcome,
+        schedule.records,
+        management.milestones,
+        resent=s.resent[: len(messages)].copy(),
+        broken=paths.broken,
+        paths_back_ps=paths.back_ps,
+        unreachable=dead[_cut_off(fabric, clock.steps, dead)],
+        mads=mads,
+        engine=station.sm.routing.engine if station and station.sm.routing else "",
+        manager_port=station.port if station else -1,
+        discarded=int(s.port["inactive"].sum()),
+        lost_on_wire=int(s.smi["cut"].sum()),
+    )
 
 
 def _station(
-    fabric: Fabric, plane: AgentPlane, settings: ManagerSettings, messages: Messages
+    fabric: Fabric, plane: AgentPlane, clock: RunClock, settings: ManagerSettings, messages: Messages
 ) -> tuple[Station | None, Messages]:
-    """The manager, which has swept the fabric; from now on its window is that of its configuration. It has made the multicast groups
-    of ``messages`` anew, which come back with their MLIDs."""
+    """Return the manager after its first sweep, with the window of its configuration, and ``messages`` with the MLIDs of their
+    multicast groups, which it has created again. Sets the devices' time of ``clock``."""
     if settings.config is None:
         return None, messages
     config = settings.config
@@ -107,114 +133,51 @@ def _station(
     messages = replace(messages, groups=joined_groups(up, end_ports(fabric), messages))
     up.sm.config = config
     up.sm.transactor.resize(config.window)
-    return Station(up.sm, up.port, up.now_ps, settings.manager_ps), messages
+    clock.base_ps = up.now_ps
+    return Station(up.sm, up.port, settings.manager_ps), messages
 
 
-class _Run:
-    def __init__(self, steps: PacketSteps, schedule: FaultSchedule, management: ManagementPlane, messages: Messages):
-        self.steps, self.schedule, self.management = steps, schedule, management
-        self.before = management.fabric.counters.copy()
-        single = np.flatnonzero(messages.group == 0)  # a group's tree is not a path
-        q = steps.state.qp[steps.state.message["qp"][single]]
-        lid = steps.state.message["lid"][single]
-        self.paths = PathsInUse(management.fabric, steps.net, q["src"], q["dst"], lid)
-        self.broken: list[np.ndarray] = []
-        self.first_broken: list[int] = []
-        self.paths_back: list[int] = []
-        self.now_ps = 0
-        management.written = self._written
-        self.sampler = Sampler(steps.options.sample_ps) if steps.options.sample_ps else None
+def _paths(fabric: Fabric, steps: PacketSteps, messages: Messages) -> PathsInUse:
+    """The paths of the messages that go to one host; a multicast group has a tree, not a path."""
+    single = np.flatnonzero(messages.group == 0)
+    q = steps.state.qp[steps.state.message["qp"][single]]
+    return PathsInUse(fabric, steps.net, q["src"], q["dst"], steps.state.message["lid"][single])
 
-    def go(self, until_ps: int, progress: Progress | None) -> None:
-        """Until everything is done, or can never be."""
-        steps, management = self.steps, self.management
-        while True:
-            next_ps = min(self.schedule.next_ps(), management.next_ps(), until_ps + 1)
-            if self._sampled_until(next_ps, progress):
-                management.take(steps.now_ps)
-                continue
-            stands_still = steps.status == constants.STUCK
-            if management.idle and steps.in_network == 0 and (steps.left <= 0 or stands_still):
-                break
-            if stands_still and management.idle and not self.schedule.waits:
-                break
-            if next_ps > until_ps or next_ps >= NEVER_PS:
-                break
-            self._at(next_ps)
-        management.plane.faults.settle(management.plane.faults.marked(), management.base_ps + self.steps.now_ps)
 
-    def _sampled_until(self, next_ps: int, progress: Progress | None) -> bool:
-        """:meth:`PacketSteps.run_until`, with the samples that are due before ``next_ps`` while messages are under way."""
-        steps = self.steps
-        while self.sampler is not None and steps.left > 0 and self.sampler.next_ps < next_ps - 1:
-            if steps.run_until(self.sampler.next_ps + 1, progress):
-                return True
-            if steps.status != constants.TIME_OVER or steps.left <= 0:
-                break
-            self.sampler.take(steps.state.port["xmit_octets"], steps.state.vl["queued"])
-        return steps.run_until(next_ps, progress)
+def _cut_off(fabric: Fabric, steps: PacketSteps, ends: np.ndarray) -> np.ndarray:
+    """bool: end ports that no live link joins to the largest part of the fabric."""
+    peer = steps.net.port["peer"].astype(np.int64)
+    ports = np.flatnonzero(peer >= 0)
+    part = components(fabric.sizes.nodes, fabric.port_node[ports], fabric.port_node[peer[ports]])
+    apart: np.ndarray = part[fabric.port_node[ends]] != np.bincount(part).argmax()
+    return apart
 
-    def _at(self, now_ps: int) -> None:
-        """What happens between two events at ``now_ps``: faults first."""
-        self.now_ps = now_ps
-        management = self.management
-        known = [r.happened for r in self.schedule.records]
-        if self.schedule.due(now_ps, management.base_ps, management.plane, self.steps):
-            new = sum(r.happened for r in self.schedule.records) - sum(known)
-            broken = self.paths.broken()
-            for _ in range(new):
-                already = np.concatenate([*self.broken, np.zeros(0, np.int64)])
-                self.broken.append(np.setdiff1d(broken, already))
-                self.first_broken.append(len(self.broken[-1]))
-                self.paths_back.append(-1 if len(self.broken[-1]) else now_ps)
-            self._written(now_ps)
-        management.due(now_ps)
 
-    def _written(self, now_ps: int) -> None:
-        """Tables or links have changed: which broken paths lead again?"""
-        for i, rows in enumerate(self.broken):
-            if len(rows):
-                self.broken[i] = rows = self.paths.broken(rows)
-                if not len(rows):
-                    self.paths_back[i] = now_ps
-
-    def _cut_off(self, ends: np.ndarray) -> np.ndarray:
-        """bool: end ports that no live link joins to the largest part of the fabric."""
-        f = self.management.fabric
-        peer = self.steps.net.port["peer"].astype(np.int64)
-        ports = np.flatnonzero(peer >= 0)
-        part = components(f.sizes.nodes, f.port_node[ports], f.port_node[peer[ports]])
-        apart: np.ndarray = part[f.port_node[ends]] != np.bincount(part).argmax()
-        return apart
-
-    def result(self, messages: Messages, notes: tuple[str, ...], station: Station | None) -> FailureRun:
-        """What the run has come to."""
-        steps, fabric = self.steps, self.management.fabric
-        s = steps.state
-        behind = [r.fault for r in self.schedule.records if not r.happened]
-        if behind:
-            notes = (
-                *notes,
-                f"{len(behind)} faults lie behind the end of the run, such as {behind[0].kind} of {behind[0].where}",
-            )
-        status = constants.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
-        status = constants.TIME_OVER if status == constants.MANAGED else status
-        outcome = outcome_of(steps.net, s, messages, status, notes)
-        outcome.log = steps.log()
-        if self.sampler is not None:
-            vls = int(steps.net.opt.vls)
-            outcome.samples = self.sampler.finish(outcome.end_ps, s.port["xmit_octets"], s.vl["queued"], vls)
-        for name in fabric.counters.dtype.names or ():
-            outcome.counters[name] += fabric.counters[name] - np.minimum(self.before[name], fabric.counters[name])
-        outcome.counters["vl15_dropped"] += s.smi["dropped"].astype(np.uint64)
-        ends = np.unique(self.paths.end[self.paths.broken()])
-        mads = {
-            "sent": int(s.mads.sent), "lost": int(s.mads.lost), "answered": self.management.answered,
-            "vl15_dropped": int(s.smi["dropped"].sum()), "traps_sent": self.management.traps.counts.sent,
-        }  # fmt: skip
-        engine = station.sm.routing.engine if station and station.sm.routing else ""
-        return FailureRun(
-            outcome, self.schedule.records, self.management.milestones, s.resent[: len(messages)].copy(),
-            self.first_broken, self.paths_back, ends[self._cut_off(ends)], mads, engine, station.port if station else -1,
-            int(s.port["inactive"].sum()), int(s.smi["cut"].sum()),
-        )  # fmt: skip
+def _outcome(
+    clock: RunClock,
+    schedule: FaultSchedule,
+    management: ManagementPlane,
+    messages: Messages,
+    notes: tuple[str, ...],
+    before: np.ndarray,
+) -> Outcome:
+    """The outcome of the packets; ``before``: the fabric's counters when the run began."""
+    steps, fabric = clock.steps, management.fabric
+    s = steps.state
+    late = [r.fault for r in schedule.records if not r.happened]
+    if late:
+        notes = (
+            *notes,
+            f"{len(late)} faults lie behind the end of the run, such as {late[0].kind} of {late[0].where}",
+        )
+    status = constants.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
+    status = constants.TIME_OVER if status == constants.MANAGED else status
+    outcome = outcome_of(steps.net, s, messages, status, notes)
+    outcome.log = steps.log()
+    if clock.samples is not None:
+        vls = int(steps.net.opt.vls)
+        outcome.samples = clock.samples.finish(outcome.end_ps, s.port["xmit_octets"], s.vl["queued"], vls)
+    for name in fabric.counters.dtype.names or ():
+        outcome.counters[name] += fabric.counters[name] - np.minimum(before[name], fabric.counters[name])
+    outcome.counters["vl15_dropped"] += s.smi["dropped"].astype(np.uint64)
+    return outcome

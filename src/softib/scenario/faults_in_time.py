@@ -7,9 +7,9 @@ Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkF
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.mad.transactor import NEVER_PS
-from softib.sim.packet.stepping import PacketSteps
+
+if TYPE_CHECKING:
+    from softib.scenario.clock import RunClock
 
 __all__ = ["OF_NODE", "FaultRecord", "FaultSchedule", "TimedFault"]
 
@@ -52,11 +54,13 @@ class FaultRecord:
 
 
 class FaultSchedule:
-    """The faults of a run in the order of their times, each once. Raises :class:`UnknownName` and :class:`InputError` for places and
-    values that the fabric does not have."""
+    """The faults of a run in the order of their times, each once. ``happened(number)`` is called after faults that were due, with the number
+    of new ones. Raises :class:`UnknownName` and :class:`InputError` for places that the fabric does not have, and for a
+    link that cannot train so."""
 
-    def __init__(self, fabric: Fabric, faults: Sequence[TimedFault]):
-        self.fabric = fabric
+    def __init__(self, fabric: Fabric, faults: Sequence[TimedFault], plane: AgentPlane, clock: RunClock):
+        self.fabric, self.plane, self.clock = fabric, plane, clock
+        self.happened: Callable[[int], None] = lambda number: None
         order = sorted(range(len(faults)), key=lambda i: (faults[i].at_ps, i))
         self.records = [FaultRecord(faults[i], _row(fabric, faults[i])) for i in order]
         self._queue: list[tuple[int, int, str, FaultRecord]] = [
@@ -64,39 +68,37 @@ class FaultSchedule:
         ]
         heapq.heapify(self._queue)
         self._order = len(self.records)
-
-    def check(self, plane: AgentPlane) -> None:
-        """Raise :class:`InputError` for a link that cannot train so."""
         for r in self.records:
             if r.fault.kind == "downgrade":
                 plane.faults.check_limit(r.row, *_limit(r.fault))
+
+    @property
+    def idle(self) -> bool:
+        """Has every fault happened?"""
+        return not self._queue
 
     def next_ps(self) -> int:
         """When the next one happens."""
         return self._queue[0][0] if self._queue else NEVER_PS
 
-    @property
-    def waits(self) -> bool:
-        """Does one wait for its time?"""
-        return bool(self._queue)
-
-    def due(self, now_ps: int, base_ps: int, plane: AgentPlane, steps: PacketSteps) -> bool:
-        """Let happen what is due; ``base_ps``: the devices' clock when the run began. False: nothing was."""
-        did = False
-        while self._queue and self._queue[0][0] <= now_ps:
+    def act(self) -> None:
+        """Let the faults happen that are due."""
+        due = new = 0
+        while self._queue and self._queue[0][0] <= self.clock.now_ps:
             _, _, kind, record = heapq.heappop(self._queue)
-            record.happened = did = True
-            before = _lost(steps)
-            self._apply(kind, record, now_ps, base_ps, plane, steps)
-            lost = _lost(steps)
+            due, new = due + 1, new + (not record.happened)
+            record.happened = True
+            before = self._lost()
+            self._apply(kind, record)
+            lost = self._lost()
             record.lost_on_wire += lost[0] - before[0]
             record.discarded += lost[1] - before[1]
-        return did
+        if due:
+            self.happened(new)
 
-    def _apply(
-        self, kind: str, r: FaultRecord, now_ps: int, base_ps: int, plane: AgentPlane, steps: PacketSteps
-    ) -> None:
-        faults, options, at = plane.faults, r.fault.options, base_ps + now_ps
+    def _apply(self, kind: str, r: FaultRecord) -> None:
+        faults, options, steps = self.plane.faults, r.fault.options, self.clock.steps
+        now_ps, at = self.clock.now_ps, self.clock.device_ps
         dead: np.ndarray | None = None
         if kind == "link-down":
             faults.cut(r.row, at)
@@ -130,9 +132,9 @@ class FaultSchedule:
         peers = f.port_peer[ports]
         return np.concatenate([ports, peers[peers >= 0]])
 
-
-def _lost(steps: PacketSteps) -> tuple[int, int]:
-    return int(steps.state.smi["cut"].sum()), int(steps.state.port["inactive"].sum())
+    def _lost(self) -> tuple[int, int]:
+        state = self.clock.steps.state
+        return int(state.smi["cut"].sum()), int(state.port["inactive"].sum())
 
 
 def _limit(fault: TimedFault) -> tuple[int | None, int | None]:

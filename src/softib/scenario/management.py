@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,8 +24,11 @@ from softib.iba.notice import Notice
 from softib.iba.smp import MadHeader, PortInfo
 from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS
-from softib.sim.packet.stepping import Arrived, PacketSteps
+from softib.sim.packet.stepping import Arrived
 from softib.sm.subnet_manager import SubnetManager
+
+if TYPE_CHECKING:
+    from softib.scenario.clock import RunClock
 
 __all__ = ["ManagementPlane", "Milestones", "Station"]
 
@@ -45,24 +49,22 @@ class Milestones:
 
 @dataclass
 class Station:
-    """The manager and the end port that it sits at. ``base_ps``: its clock when the run began."""
+    """The manager and the end port that it sits at. ``manager_ps``: from the arrival of a MAD to what it sends then."""
 
     sm: SubnetManager
     port: int
-    base_ps: int = 0
     manager_ps: int = 5_000_000
 
 
 class ManagementPlane:
-    """Agents of ``steps.fabric`` behind the wires of ``steps``; ``station`` is None where nobody manages. ``written(now_ps)`` is called
-    when tables or port states have changed."""
+    """Agents of the fabric behind the wires of ``clock.steps``; ``station`` is None without a manager. ``written()`` is called when tables or
+    port states have changed."""
 
-    def __init__(self, steps: PacketSteps, plane: AgentPlane, station: Station | None, agent_ps: int):
-        self.steps, self.plane, self.station, self.agent_ps = steps, plane, station, agent_ps
+    def __init__(self, clock: RunClock, plane: AgentPlane, station: Station | None, agent_ps: int):
+        self.clock, self.plane, self.station, self.agent_ps = clock, plane, station, agent_ps
         self.fabric: Fabric = plane.fabric
-        self.base_ps = station.base_ps if station else 0
         self.milestones = Milestones()
-        self.written: Callable[[int], None] = lambda now_ps: None
+        self.written: Callable[[], None] = lambda: None
         self.answered = 0
         plane.take_notices()
         self.traps = TrapQueue(plane)
@@ -76,13 +78,13 @@ class ManagementPlane:
     # -- time --
 
     def next_ps(self) -> int:
-        """When :meth:`due` has something to do (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
+        """When :meth:`act` has something to do (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
         at = [self._wake_ps]
         if self._later:
             at.append(self._later[0][0])
         trap = self.traps.next_ps()
         if trap is not None:
-            at.append(trap - self.base_ps)
+            at.append(trap - self.clock.base_ps)
         return min(at)
 
     @property
@@ -90,49 +92,49 @@ class ManagementPlane:
         """Nothing is under way: no trap waits to leave, the manager has settled and awaits no answer."""
         return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
 
-    def due(self, now_ps: int) -> None:
-        """Do what is due at ``now_ps``."""
-        while self._later and self._later[0][0] <= now_ps:
+    def act(self) -> None:
+        """Send the MADs whose time has come, and step the manager where it wants to be."""
+        while self._later and self._later[0][0] <= self.clock.now_ps:
             _, _, port, mad, lid = heapq.heappop(self._later)
-            self._post(port, mad, lid, now_ps)
-        self.send_traps(now_ps)
-        if self._wake_ps <= now_ps:
-            self._step(now_ps)
+            self._post(port, mad, lid)
+        self._send_traps()
+        if self._wake_ps <= self.clock.now_ps:
+            self._step()
 
-    def send_traps(self, now_ps: int) -> None:
+    def _send_traps(self) -> None:
         """Traps that devices raised, or must repeat: each leaves when the processor has made it."""
-        self.traps.collect(self.base_ps + now_ps)
-        while (made := self.traps.take(self.base_ps + now_ps)) is not None:
-            batch, port = made
+        self.traps.collect(self.clock.device_ps)
+        while (trap := self.traps.take(self.clock.device_ps)) is not None:
+            batch, port = trap
             self._order += 1
-            heapq.heappush(
-                self._later, (now_ps + self.agent_ps, self._order, port, batch.mad[0].copy(), int(batch.dlid[0]))
-            )
+            leaves_ps = self.clock.now_ps + self.agent_ps
+            heapq.heappush(self._later, (leaves_ps, self._order, port, batch.mad[0].copy(), int(batch.dlid[0])))
 
     # -- MADs that arrived --
 
-    def take(self, now_ps: int) -> None:
-        """Answer what has arrived."""
-        for a in self.steps.arrived():
-            self._arrived(a, now_ps)
+    def take(self) -> None:
+        """Answer the MADs that have arrived."""
+        for a in self.clock.steps.arrived():
+            self._arrived(a)
 
-    def _arrived(self, a: Arrived, now_ps: int) -> None:
+    def _arrived(self, a: Arrived) -> None:
         method, attr = int(a.mad[METHOD_AT]), int(MadHeader.attr_id.get(a.mad))
         is_smp = int(a.mad[CLASS_AT]) in SMPS
         lid = self._lid(a.source)
-        fate = self.plane.answer(a.mad, a.ingress, lid, self.base_ps + now_ps)
+        fate = self.plane.answer(a.mad, a.ingress, lid, self.clock.device_ps)
         if fate == ANSWERED:
             self.answered += 1
-            self._post(a.end, a.mad, lid, now_ps, a.level, a.source == a.end)
+            self._post(a.end, a.mad, lid, a.level, a.source == a.end)
             if method == Method.SET and is_smp:
-                self._was_set(a, attr, now_ps)
+                self._was_set(a, attr)
         elif fate == FOR_CLIENT:
-            self._for_client(a, method, now_ps)
-        self.send_traps(now_ps)
+            self._for_client(a, method)
+        self._send_traps()
 
-    def _for_client(self, a: Arrived, method: int, now_ps: int) -> None:
+    def _for_client(self, a: Arrived, method: int) -> None:
+        now_ps = self.clock.now_ps
         if method == Method.TRAP_REPRESS:
-            self.traps.repressed(a.end, int(MadHeader.tid.get(a.mad)), self.base_ps + now_ps)
+            self.traps.repressed(a.end, int(MadHeader.tid.get(a.mad)), self.clock.device_ps)
             return
         if self.station is None or a.end != self.station.port:
             return
@@ -144,56 +146,56 @@ class ManagementPlane:
         self._inbox.append(a)
         self._wake_ps = min(self._wake_ps, max(now_ps, self._free_ps) + self.station.manager_ps)
 
-    def _was_set(self, a: Arrived, attr: int, now_ps: int) -> None:
+    def _was_set(self, a: Arrived, attr: int) -> None:
         """What a Set of an SMP changes for packets, beside the tables that both share."""
-        f, node = self.fabric, int(self.fabric.port_node[a.end])
+        f, node, now_ps = self.fabric, int(self.fabric.port_node[a.end]), self.clock.now_ps
         if attr == SmpAttr.LFT:
             self.milestones.tables.append(now_ps)
         if attr in (SmpAttr.PORT_INFO, SmpAttr.SWITCH_INFO, SmpAttr.VL_ARB):
             ports = np.array(list(f.ports_of(node)), np.int64)
             peers = f.port_peer[ports]
-            self.steps.links_changed(np.concatenate([ports, peers[peers >= 0]]), now_ps)
+            self.clock.steps.links_changed(np.concatenate([ports, peers[peers >= 0]]), now_ps)
         if attr in (SmpAttr.LFT, SmpAttr.PORT_INFO):
-            self.written(now_ps)
+            self.written()
 
     # -- MADs that leave --
 
     def _lid(self, port: int) -> int:
         return int(PortInfo.lid.get(self.fabric.port_info[port]))
 
-    def _post(self, port: int, mad: np.ndarray, lid: int, now_ps: int, level: int = 0, to_self: bool = False) -> None:
+    def _post(self, port: int, mad: np.ndarray, lid: int, level: int = 0, to_self: bool = False) -> None:
         directed = mad[CLASS_AT] == MgmtClass.SUBN_DR
         vl = 15
         if to_self and not directed:
             vl = -1
         elif int(mad[CLASS_AT]) not in SMPS:
-            vl = self.steps.vl_of(port, level)
-        self.steps.post(port, mad, LID_PERMISSIVE if directed else lid, now_ps, level, vl)
+            vl = self.clock.steps.vl_of(port, level)
+        self.clock.steps.post(port, mad, LID_PERMISSIVE if directed else lid, self.clock.now_ps, level, vl)
 
     # -- the manager --
 
-    def _step(self, now_ps: int) -> None:
-        station = self.station
+    def _step(self) -> None:
+        station, now_ps = self.station, self.clock.now_ps
         assert station is not None
         inbox, self._inbox = self._batch(self._inbox), []
         self._wake_ps, self._free_ps = NEVER_PS, now_ps
         for _ in range(STEPS_AT_ONCE):
             was_busy = bool(station.sm.phase)
-            outbox, deadline_ps = station.sm.step(self.base_ps + now_ps, inbox)
+            outbox, deadline_ps = station.sm.step(self.clock.device_ps, inbox)
             inbox, home = None, self._lid(station.port)
-            self._milestones(was_busy, now_ps)
+            self._note_sweeps(was_busy)
             for row in range(len(outbox)):
                 lid = int(outbox.dlid[row])
                 to_self = lid == home
-                self._post(station.port, outbox.mad[row], lid, now_ps, int(outbox.sl[row]), to_self)
-            if deadline_ps > self.base_ps + now_ps:
+                self._post(station.port, outbox.mad[row], lid, int(outbox.sl[row]), to_self)
+            if deadline_ps > self.clock.device_ps:
                 break
         if deadline_ps < NEVER_PS:
-            self._wake_ps = max(deadline_ps - self.base_ps, now_ps + 1)
+            self._wake_ps = max(deadline_ps - self.clock.base_ps, now_ps + 1)
 
-    def _milestones(self, was_busy: bool, now_ps: int) -> None:
+    def _note_sweeps(self, was_busy: bool) -> None:
         assert self.station is not None
-        sm, sweeps = self.station.sm, self.milestones.sweeps
+        sm, sweeps, now_ps = self.station.sm, self.milestones.sweeps, self.clock.now_ps
         if sm.sweeps > self._sweeps:
             self._sweeps = sm.sweeps
             sweeps.append([now_ps, -1])

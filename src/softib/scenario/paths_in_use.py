@@ -1,4 +1,4 @@
-"""Which paths of a run lead to their destination, by the tables and links of now."""
+"""The paths that a run's messages take: which lead to their destination now, and when the others led there again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ __all__ = ["PathsInUse"]
 
 
 class PathsInUse:
-    """The paths of messages in both directions (acknowledgements take the second): ``port``, the end port that sends, and ``lid``.
+    """Paths of messages in both directions (acknowledgements take the second): end ports ``port`` and ``end`` (rows of ports) and
+    ``lid``, a row each. ``net``: the tables of the packet layer, which change during the run.
 
-    ``peer`` int32[ports] is ``Net.port``'s column, ``lft`` the tables; both change while the run goes on.
+    By fault, in the order in which faults happen: ``broken``, how many paths it broke, and ``back_ps``, when all of these led to their destination again (-1: not yet).
     """
 
     def __init__(self, fabric: Fabric, net: object, src: np.ndarray, dst: np.ndarray, lid: np.ndarray):
@@ -23,9 +24,30 @@ class PathsInUse:
         )
         pairs = np.unique(pairs, axis=0)
         self.port, self.end, self.lid = pairs[:, 0], pairs[:, 1], pairs[:, 2]
+        self.broken: list[int] = []
+        self.back_ps: list[int] = []
+        self._down: list[np.ndarray] = []
 
-    def broken(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Rows (of ``rows``, or of all paths) of paths that end before their destination."""
+    def faults_happened(self, number: int, now_ps: int) -> None:
+        """Record the paths that ``number`` new faults broke; 0: one trained a link again."""
+        dead = self.dead()
+        for _ in range(number):
+            rows = np.setdiff1d(dead, np.concatenate([*self._down, np.zeros(0, np.int64)]))
+            self._down.append(rows)
+            self.broken.append(len(rows))
+            self.back_ps.append(-1 if len(rows) else now_ps)
+        self.tables_changed(now_ps)
+
+    def tables_changed(self, now_ps: int) -> None:
+        """Record which broken paths lead to their destination again, after tables or links have changed."""
+        for i, rows in enumerate(self._down):
+            if len(rows):
+                self._down[i] = rows = self.dead(rows)
+                if not len(rows):
+                    self.back_ps[i] = now_ps
+
+    def dead(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """Return the rows (of ``rows``, or of all paths) whose path ends before its destination."""
         f, net = self.fabric, self._net
         peer, lft = net.port["peer"], net.lft  # type: ignore[attr-defined]
         rows = np.arange(len(self.port)) if rows is None else rows

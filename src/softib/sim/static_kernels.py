@@ -131,7 +131,7 @@ def shift_shares(net, order, shifts, loads, rate, full, mean):
         mean[k] = total / n_hosts
 
 
-@kernel
+@kernel(steps=lambda net, hosts_at, hosts_of_at, loads: 2 * len(net.host_lid) * len(hosts_at))
 def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
     """One flow from every host to every other. ``hosts_at`` are the switches with hosts, ``hosts_of_at`` how many.
 

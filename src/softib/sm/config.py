@@ -9,7 +9,7 @@ from typing import Any
 from softib.errors import InputError
 from softib.iba.constants import DEFAULT_GID_PREFIX
 from softib.mad.transactor import RETRIES, TIMEOUT_PS, WINDOW
-from softib.routing.engine import DEFAULT_ENGINE, RouteOptions, chain
+from softib.routing.engine import DEFAULT_ENGINE, WITHOUT_LANES, RouteOptions, chain
 from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, AggregationConfig, aggregation_config
 from softib.sm.options.ar import AR_OPTIONS, ArConfig, ar_config
 from softib.sm.options.change import CHANGE_OPTIONS, ChangeConfig, change_config
@@ -103,6 +103,13 @@ class SmConfig:
     def known_partitions(self) -> tuple[Partition, ...]:
         """The partitions there are: those of the file, or the default one."""
         return tuple(DEFAULT_PARTITIONS) if self.partitions is None else self.partitions
+
+    @property
+    def engines(self) -> str:
+        """:attr:`engine`; by default no engine that needs the SLs that partitions or QoS use, nor one that adaptive routing cannot go beside."""
+        site_sls = any(p.sl or any(g.sl for g in p.groups) for p in self.known_partitions)
+        taken = site_sls or self.qos is not None or self.qos_policy is not None or self.ar is not None
+        return WITHOUT_LANES if taken and self.engine == DEFAULT_ENGINE else self.engine
 
     def __post_init__(self) -> None:
         chain(self.engine)

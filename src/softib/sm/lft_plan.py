@@ -68,7 +68,9 @@ def _plan(
     if (~known & (top > 0)).any():
         return LftPlan(state="unknown-tables")
     if by_sl and not sls.known:
-        return LftPlan(state="unknown-sls", note="tables are taken over: nobody knows which SLs the paths in use have")
+        return LftPlan(
+            state="unknown-sls", note="took over the switches' tables; the SLs of paths that are in use are unknown"
+        )
     if not same_map:
         return LftPlan(
             state="sl2vl-changes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,10 +18,12 @@ from softib import __version__
 from softib.analysis import columns
 from softib.errors import SoftibError, broken_rule
 from softib.web.access import policy_of
+from softib.web.events import Kind
 from softib.web.jobs_on_map import colour_of
 from softib.web.map_json import By, down_document, map_document, values_document
-from softib.web.rows import MOST, counters_of, page, page_of
-from softib.web.served import Now, Served
+from softib.web.now import Now
+from softib.web.rows import MOST, arranged, counters_of, page, page_of
+from softib.web.served import Served
 from softib.web.times import LAST, all_times, port_history, thinned
 
 __all__ = ["STATIC", "VENDOR", "app_of"]
@@ -33,6 +35,8 @@ VENDOR = STATIC / "vendor"
 Offset = Annotated[int, Query(ge=0, description="rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="rows of the answer")]
 Clock = Annotated[float, Query(ge=0, le=LAST, description="clock time, seconds since 1970")]
+Search = Annotated[str, Query(max_length=200, description="rows of which a text contains this")]
+Sort = Annotated[str, Query(max_length=40, description="column to sort by; -NAME: the largest first")]
 NodeName = Annotated[str, Query(description="name or GUID of a node; NODE:PORT for a port")]
 
 
@@ -45,6 +49,7 @@ def app_of(served: Served) -> FastAPI:
     )  # fmt: skip
     app.exception_handler(RequestValidationError)(_one_line)
     _tables(app, served)
+    _sorted_tables(app, served)
     _answers(app, served)
     _pages(app, served)
     return app
@@ -76,7 +81,7 @@ def _fabric_document(served: Served) -> dict[str, Any]:
         "age_s": round(served.age_s, 3), "stale": served.stale, "drawn": now.drawn, "problem": now.problem, "rates": columns.rate_counts(f),
         "findings": len(now.findings), "down": len(now.seen.down) + len(now.seen.removed), "jobs": None if now.jobs is None else len(now.jobs.table),
         "managers": managers, "manager": None if watch is None else watch.manager.reported.get("sm"), "running": served.collector is not None,
-        "paths": served.knows_paths,
+        "paths": served.knows_paths, "events": served.events.number, "timed": served.collector is not None or served.past is not None,
     }  # fmt: skip
 
 
@@ -139,6 +144,41 @@ def _tables(app: FastAPI, served: Served) -> None:
         """Links that two jobs or more may use, those of most jobs first."""
         found = then(at).jobs
         return page_of([] if found is None else found.shared(), offset, limit)
+
+
+def _sorted_tables(app: FastAPI, served: Served) -> None:
+    def sorted_page(columns: Mapping[str, Any], q: str, sort: str, offset: int, limit: int) -> dict[str, Any]:
+        try:
+            return page(columns, arranged(columns, q, sort), offset, limit)
+        except SoftibError as error:
+            raise HTTPException(422, str(error)) from None
+
+    @app.get("/api/v1/port-errors")
+    def port_errors(
+        q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
+    ) -> dict[str, Any]:
+        """Ports with a cable by their errors, the worst first: what error counters rose by in the last twenty minutes and read in all, and bit error ratios; null where unknown."""
+        return sorted_page(_or_404(lambda: served.then(at)).errors, q, sort, offset, limit)
+
+    @app.get("/api/v1/modules")
+    def modules(
+        q: Search = "", sort: Sort = "", at: Clock | None = None, offset: Offset = 0, limit: Limit = 100
+    ) -> dict[str, Any]:
+        """Modules and cables: vendor, part and serial number, length, temperature, optical power, where devices or the file tell them."""
+        return sorted_page(_or_404(lambda: served.then(at)).modules, q, sort, offset, limit)
+
+    @app.get("/api/v1/events")
+    def events(
+        kind: Kind | None = None, severity: Literal["info", "warning", "error"] | None = None, since: Clock = 0.0, until: Clock = LAST, q: Search = "",
+        sort: Sort = "", offset: Offset = 0, limit: Limit = 100,
+    ) -> dict[str, Any]:  # fmt: skip
+        """What happened while the server watched, the newest first: ports that went down or came up, nodes, traps, sweeps, managers, findings that appeared or went, and the source itself."""
+        rows = [
+            e.to_json() for e in served.events.all()
+            if kind in (None, e.kind) and severity in (None, e.severity) and since <= e.time_s <= until
+        ]  # fmt: skip
+        columns = {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+        return sorted_page(columns, q, sort, offset, limit)
 
 
 def _answers(app: FastAPI, served: Served) -> None:

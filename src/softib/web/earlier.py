@@ -16,10 +16,12 @@ from softib.web.jobs_on_map import JobsOnMap
 from softib.web.map_layout import Map
 from softib.web.over_time import counter_findings
 from softib.web.past_maps import PastMap
+from softib.web.ports_seen import PortsSeen
 from softib.web.remembered import Snapshot, cables_of
 
 if TYPE_CHECKING:
-    from softib.web.served import Now, Served
+    from softib.web.now import Now
+    from softib.web.served import Served
 
 __all__ = ["Earlier"]
 
@@ -83,7 +85,7 @@ class Earlier:
             return now
         return replace(
             now, seen=one.seen, map=one.map, drawn=one.drawn, time_s=at_s, checks=one.checks, rules=one.rules, jobs=one.jobs,
-            reading=None,
+            reading=None, stated=lambda: None,
         )  # fmt: skip
 
     def _before(self, at_s: float, then: PastMap, now: Now) -> Now:
@@ -102,7 +104,7 @@ class Earlier:
             checks = tuple(checked(self.served.name, copy).findings)
             self._judged[key] = replace(
                 now, fabric=then.fabric, seen=then.seen, map=then.map, drawn=then.drawn, time_s=at_s, checks=checks, rules=rules, jobs=jobs,
-                problem=problem or now.problem, reading=None,
+                problem=problem or now.problem, reading=None, stated=lambda: None if seen is None else PortsSeen(seen.ports, None, seen),
             )  # fmt: skip
         self._judged.move_to_end(key)
         while len(self._judged) > JUDGED:

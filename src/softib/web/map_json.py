@@ -11,8 +11,8 @@ from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.web.map_groups import Groups, groups_of
+from softib.web.now import Now
 from softib.web.rates import Sample, port_rows
-from softib.web.served import Now
 
 __all__ = ["By", "down_document", "map_document", "values_document"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import UnreadableFile
 from softib.monitor.history import History
-from softib.monitor.increase import Interval
+from softib.monitor.series import interval_at
 from softib.web.collector import JUDGED_S, ROWS
 from softib.web.past_maps import PastMaps
 from softib.web.rates import Sample, sample_of
@@ -51,11 +51,7 @@ class Past:
                 self._seen.move_to_end(when)
                 return self._seen[when]
         seen = self.history.observations(when, when)
-        one = Interval(
-            seen.ports.node_guid, seen.ports.portnum, seen.begin_ns[0], seen.end_ns[0], {n: v[0] for n, v in seen.increase.items()},
-            {n: v[0] for n, v in seen.known.items()}, {n: v[0] for n, v in seen.level.items()},
-        )  # fmt: skip
-        sample = sample_of(one)
+        sample = sample_of(interval_at(seen, 0))
         with self._lock:
             self._seen[when] = sample
             while len(self._seen) > KEPT:

@@ -32,6 +32,7 @@ KNOWN_S = 30.0
 ALIVE = "count({__name__=~'infiniband_(switch|hca)_port_transmit_data_bytes_total'})"
 SENT = "rate(infiniband_KIND_port_transmit_data_bytes_total[300s])"
 DATA = {"switch": "infiniband_switch_port_rate_bytes_per_second", "hca": "infiniband_hca_rate_bytes_per_second"}
+MOST_LOAD = 16.0
 WAIT = "softib_port_transmit_wait_ratio"
 
 
@@ -69,7 +70,7 @@ class PastServer:
 
     def _alive(self, since_s: float, until_s: float) -> list[float]:
         step = max(LEAST_STEP_S, (until_s - since_s) / POINTS)
-        return sorted({t for one in ask_range(self.url, ALIVE, since_s, until_s, step) for t, _ in one["values"]})
+        return sorted({t for one in ask_range(self.url, ALIVE, since_s, until_s, step) for t, _ in one.samples})
 
     def at(self, time_s: float) -> Sample | None:
         """What ports did in the five minutes before the time that is nearest."""
@@ -84,7 +85,7 @@ class PastServer:
             for key, value in sent.items():
                 full = of_port.get(key) or of_port.get((key[0], 0))
                 if full:
-                    load[key] = value / full
+                    load[key] = min(max(value / full, 0.0), MOST_LOAD)
         errors = self._errors(when)
         keys = sorted({*load, *wait, *errors})
         whose = self._whose()
@@ -97,19 +98,18 @@ class PastServer:
     def _values(self, query: str, when: float) -> dict[Key, float]:
         found = {}
         for one in ask(self.url, query, when):
-            labels = one["metric"]
-            key = key_of({"guid": labels.get("guid", ""), "port": labels.get("port", "0")})
-            if key is not None:
-                found[key] = float(one["value"][1])
+            key = key_of({"guid": one.labels.get("guid", ""), "port": one.labels.get("port", "0")})
+            if key is not None and one.last is not None:
+                found[key] = one.last
         return found
 
     def _errors(self, when: float) -> dict[Key, int]:
         """What error counters that stand above 0 rose by, from the first to the last time in which they do. One that fell was cleared: nothing is known of it."""
         rose: dict[Target, dict[Key, int]] = {}
         for one in ask(self.url, f"({error_metrics()} > 0)[{RATE_S}s:15s]", when):
-            values, key = [float(v) for _, v in one["values"]], key_of(one["metric"])
-            if key is not None and values[-1] > values[0]:
-                of = rose.setdefault(target_of(one["metric"]), {})
+            values, key = [v for _, v in one.samples], key_of(one.labels)
+            if key is not None and values and values[-1] > values[0]:
+                of = rose.setdefault(target_of(one.labels), {})
                 of[key] = of.get(key, 0) + int(values[-1] - values[0])
         most: dict[Key, int] = {}
         for of in rose.values():  # two exporters of one port tell the same twice
@@ -128,18 +128,18 @@ class PastServer:
         for kind, rate in DATA.items():
             of_link = "" if kind == "hca" else f",port='{portnum}'"
             full = {
-                float(t): float(v)
+                t: v
                 for one in ask_range(self.url, f"{rate}{{{which}{of_link}}}", times[0], times[-1], step)
-                for t, v in one["values"]
+                for t, v in one.samples
             }
             sent = f"rate(infiniband_{kind}_port_transmit_data_bytes_total{{{which},port='{portnum}'}}[{RATE_S}s])"
             for one in ask_range(self.url, sent, times[0], times[-1], step):
-                for t, v in one["values"]:
-                    if full.get(float(t)):
-                        found[float(t)] = [float(v) / full[float(t)], np.nan]
+                for t, v in one.samples:
+                    if full.get(t):
+                        found[t] = [min(max(v / full[t], 0.0), MOST_LOAD), np.nan]
         for one in ask_range(self.url, f"{WAIT}{{{which},port='{portnum}'}}", times[0], times[-1], step):
-            for t, v in one["values"]:
-                found.setdefault(float(t), [np.nan, np.nan])[1] = float(v)
+            for t, v in one.samples:
+                found.setdefault(t, [np.nan, np.nan])[1] = v
         return [(t, load, wait, 0) for t, (load, wait) in sorted(found.items())]
 
     def observations(self, time_s: float) -> Observations | None:

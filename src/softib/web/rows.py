@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from softib.errors import UnknownName
 from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
+from softib.fabric.natural_order import natural_key
 from softib.monitor.reading import Reading
 from softib.web.rates import port_rows
 
-__all__ = ["MOST", "counters_of", "page", "page_of"]
+__all__ = ["MOST", "arranged", "counters_of", "page", "page_of"]
 
 MOST = 1000
 """Rows of one page at most."""
@@ -23,6 +25,29 @@ def page(columns: Mapping[str, Any], rows: np.ndarray, offset: int, limit: int) 
     names = list(columns)
     lists = [c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values()]
     return page_of(rows.tolist(), offset, limit, lambda i: dict(zip(names, (c[i] for c in lists), strict=True)))
+
+
+def arranged(columns: Mapping[str, Sequence[Any]], q: str, sort: str) -> np.ndarray:
+    """Rows in which a text contains ``q``, in the order of the column ``sort`` (``-NAME``: the largest first; what is unknown last), or as they are ("").
+
+    Raises :class:`UnknownName` for a column that does not exist, or has no order.
+    """
+    n = len(next(iter(columns.values()), ()))
+    rows = list(range(n))
+    if q:
+        wanted = q.casefold()
+        texts = [c for c in columns.values() if any(isinstance(v, str) for v in c)]
+        rows = [i for i in rows if any(isinstance(c[i], str) and wanted in c[i].casefold() for c in texts)]
+    if sort and n:
+        name = sort.removeprefix("-")
+        ordered = [k for k, c in columns.items() if not isinstance(c[0], Mapping)]
+        if name not in ordered:
+            raise UnknownName("column to sort by", name, ordered)
+        column = columns[name]
+        known = [i for i in rows if column[i] is not None]
+        known.sort(key=lambda i: natural_key(column[i]) if isinstance(column[i], str) else column[i], reverse=sort[0] == "-")  # fmt: skip
+        rows = [*known, *(i for i in rows if column[i] is None)]
+    return np.array(rows, np.int64)
 
 
 def page_of(

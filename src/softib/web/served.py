@@ -8,34 +8,33 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cache
 
 import numpy as np
 
-from softib.analysis import columns
 from softib.analysis.pipeline import checked
-from softib.diags.finding import Finding
+from softib.diags.observations import Observations
 from softib.errors import InputError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
-from softib.fabric.node_finder import NodeFinder
 from softib.iba.constants import PhysState
 from softib.monitor.increase import Interval
-from softib.monitor.reading import Reading
 from softib.monitor.steady_clock import SteadyClock
 from softib.web.collector import Collector
 from softib.web.earlier import Earlier
+from softib.web.events import Events
 from softib.web.fabric_marks import cables_mark, tables_mark
 from softib.web.jobs_on_map import JobsOnMap
-from softib.web.map_layout import Map, map_of
+from softib.web.map_layout import map_of
+from softib.web.now import Now
 from softib.web.over_time import counter_findings
 from softib.web.past import Past
 from softib.web.past_server import PastServer
+from softib.web.ports_seen import PortsSeen
 from softib.web.rates import Recent, Sample, sample_of
-from softib.web.remembered import Remembered, Snapshot
+from softib.web.remembered import Remembered
 
-__all__ = ["Now", "Served"]
+__all__ = ["Served"]
 
 KEEP, KEEP_OCTETS = 300, 200 << 20
 """Samples that are kept: ten minutes at the default of two seconds, less where a fabric is so large that they would take more memory."""
@@ -45,59 +44,11 @@ JUDGE_S = 10.0
 """The rules over counters are asked at most so often."""
 
 
-@dataclass(frozen=True)
-class Now:
-    """What is known now. ``fabric``: cables and tables as they were read last; ``seen``: all that was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
-    changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a file. ``reading``: that round's counters (None: those of the file)."""
-
-    fabric: Fabric
-    seen: Snapshot
-    map: Map
-    version: int
-    drawn: int
-    time_s: float
-    checks: tuple[Finding, ...] = ()
-    rules: tuple[Finding, ...] = ()
-    problem: str = ""
-    reading: Reading | None = None
-    jobs: JobsOnMap | None = None
-
-    @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """Of cables and tables, and of counters over time; worst first."""
-        return tuple(sorted((*self.rules, *self.checks), key=lambda f: -f.severity))
-
-    @cached_property
-    def nodes(self) -> dict[str, Any]:
-        """The table of nodes; this and the others are made once a reading, however many pages of them are asked for."""
-        return columns.nodes(self.fabric)
-
-    @cached_property
-    def ports(self) -> dict[str, Any]:
-        """The table of ports."""
-        return columns.ports(self.fabric)
-
-    @cached_property
-    def links(self) -> dict[str, Any]:
-        """The table of links."""
-        return columns.links(self.fabric)
-
-    @cached_property
-    def names(self) -> list[str]:
-        """Of the map's nodes."""
-        return self.seen.fabric.node_names()
-
-    @cached_property
-    def finder(self) -> NodeFinder:
-        """Its nodes by name."""
-        return NodeFinder(self.fabric)
-
-
 @dataclass
 class Served:
     """``read`` reads a source that does not change; ``collector`` one that does (one of both is there). :meth:`refresh` is for one thread; everything else for any.
 
-    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none). ``laboratory``: a fabric that ``softib up`` runs, whose only subnet manager
+    ``name`` is for people; ``explain`` answers which way packets take, and why; ``jobs``: a file of jobs; ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none); ``stated`` takes from a file what it says of ports. ``laboratory``: a fabric that ``softib up`` runs, whose only subnet manager
     is meant to be alone. ``steps`` wraps each phase of the first reading, which takes a while of a large fabric.
     """
 
@@ -109,17 +60,20 @@ class Served:
     jobs: str | None = None
     past: Past | PastServer | None = None
     report: Callable[[], str] | None = None
+    stated: Callable[[ReadResult], PortsSeen] | None = None
     keep: int = KEEP
     laboratory: bool = False
     clock: Callable[[], float] = field(default_factory=lambda: SteadyClock().seconds)
     steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
     recent: Recent = field(init=False)
+    events: Events = field(default_factory=Events, init=False)
     _earlier: Earlier = field(init=False)
     _now: Now | None = field(default=None, init=False)
     _remembered: Remembered = field(default_factory=Remembered, init=False)
     _marks: tuple[bytes, bytes] = field(default=(b"", b""), init=False)
     _checked_s: float = field(default=float("-inf"), init=False)
     _judged_s: float = field(default=float("-inf"), init=False)
+    _over: Observations | None = field(default=None, init=False)
     _jobs_of: tuple[int, float] = field(default=(-1, -1.0), init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -181,6 +135,7 @@ class Served:
 
     def refresh(self) -> Now:
         """One round, or one reading. Raises what the reader raises at the first time; later what was known stays, with the reason."""
+        before = self._now
         try:
             if self.collector is None:
                 assert self.read is not None
@@ -194,8 +149,19 @@ class Served:
                 raise
             self._now = replace(self._now, problem=str(error))
         assert self._now is not None
+        self._happened(before, self._now)
         self._earlier.remember(self._now)
         return self._now
+
+    def _happened(self, before: Now | None, now: Now) -> None:
+        """The events between two refreshes."""
+        if before is None or self.collector is None:
+            return
+        at = self.clock()
+        if before.problem != now.problem:
+            self.events.source(now.problem, at)
+        self.events.nodes(before.seen, now.seen, at)
+        self.events.findings(before.findings, now.findings, at)
 
     def _step(self, phase: str) -> AbstractContextManager[None]:
         return self.steps(phase) if self._now is None else nullcontext()
@@ -218,14 +184,25 @@ class Served:
                 self.recent.samples.extend(old.samples)
             self.recent.add(replace(sample, time_s=at))
             self._down(one, at)
-        self._now = replace(
-            self._now, time_s=at, reading=reading, problem="", seen=self._remembered.now or self._now.seen
-        )
+            self.events.ports(one, self._name, at)
+        self.events.manager(collector.watch.manager, at)
         if at - self._judged_s > JUDGE_S and (seen := collector.observations) is not None:
-            self._judged_s = at
-            rules = tuple(counter_findings(self._now.fabric, seen, self._now.jobs))
+            self._judged_s, self._over = at, seen
+        stated = PortsSeen(collector.watch.ports, reading, self._over)
+        self._now = replace(
+            self._now, time_s=at, reading=reading, problem="", seen=self._remembered.now or self._now.seen,
+            stated=lambda: stated,
+        )  # fmt: skip
+        if self._judged_s == at and self._over is not None:
+            rules = tuple(counter_findings(self._now.fabric, self._over, self._now.jobs))
             if rules != self._now.rules:
                 self._now = replace(self._now, rules=rules, version=self._now.version + 1)
+
+    def _name(self, guid: int) -> str:
+        """Of a node by its NodeGUID, as the map shows it."""
+        assert self._now is not None
+        row = np.flatnonzero(self._now.seen.fabric.node_guid == np.uint64(guid))
+        return self._now.names[int(row[0])] if len(row) else f"{guid:#018x}"
 
     def _down(self, one: Interval, at_s: float) -> None:
         """Ports of which the round says that their links are down."""
@@ -249,10 +226,13 @@ class Served:
         drawn_map = map_of(seen.fabric) if last is None or redraw else last.map
         changed = last is None or marks != self._marks
         self._marks = marks
-        now = Now(fabric, seen, drawn_map, version + changed, drawn + (last is None or redraw), at)
+        stated = self._stated_of(result)
+        now = Now(fabric, seen, drawn_map, version + changed, drawn + (last is None or redraw), at, stated=stated)
         if last is not None:
             jobs = last.jobs if last.jobs is None or not redraw else last.jobs.on(seen.fabric, drawn_map)
-            now = replace(now, checks=last.checks, rules=last.rules, reading=last.reading, jobs=jobs)
+            now = replace(
+                now, checks=last.checks, rules=last.rules, reading=last.reading, jobs=jobs, stated=last.stated
+            )
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # whoever checks it brings it up where nobody did
@@ -264,6 +244,13 @@ class Served:
             if checks != now.checks:
                 now = replace(now, checks=checks, version=now.version + 1)
         self._now, self._result = now, result
+
+    def _stated_of(self, result: ReadResult) -> Callable[[], PortsSeen | None]:
+        """What a file says of ports, taken when it is asked for, once."""
+        stated = self.stated
+        if stated is None:
+            return lambda: None
+        return cache(lambda: stated(result))
 
     def _with_jobs(self) -> None:
         """The jobs again where the fabric or the file changed. A file that cannot be read is the problem of this round; the jobs of before stay."""

@@ -8,12 +8,15 @@ jobs:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError, UnknownName
 from softib.workloads.workload import Workload, message_of
+
+if TYPE_CHECKING:
+    from softib.workloads.pattern import Pattern
 
 __all__ = ["read_file", "workload_in", "workload_schema"]
 
@@ -36,17 +39,17 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
     message begins with ``place``."""
     from pydantic import ValidationError
 
-    from softib.workloads.jobs import PATTERNS, Matrix, Trace, WorkloadFile
+    from softib.workloads.registry import patterns, workload_file
 
     try:
-        spec = WorkloadFile.model_validate(data)
+        spec = workload_file().model_validate(data)
     except ValidationError as invalid:
         error = min(invalid.errors(), key=lambda e: (order(_path(e)), e["type"] == "missing"))
-        raise InputError(f"{place(_path(error))}: {_message(error, PATTERNS)}") from None
+        raise InputError(f"{place(_path(error))}: {_message(error, patterns())}") from None
     jobs = []
     for job in spec.jobs:
-        if isinstance(job, Matrix | Trace):
-            job = job.model_copy(update={"file": str(folder / Path(job.file).expanduser())})
+        if job.first_word == "file":
+            job = job.model_copy(update={"file": str(folder / Path(getattr(job, job.first_word)).expanduser())})
         jobs.append(job)
     for number, job in enumerate(jobs):
         if job.fabric is not None and job.fabric not in spec.fabrics:
@@ -62,10 +65,11 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
 
 
 def workload_schema() -> dict[str, Any]:
-    """The JSON Schema of a workload file, draft 2020-12, from the models that check one."""
-    from softib.workloads.jobs import WorkloadFile
+    """Return the JSON Schema (draft 2020-12) of a workload file with softib's own patterns."""
+    from softib.workloads.patterns import PATTERNS
+    from softib.workloads.registry import workload_file
 
-    return {"$schema": DIALECT, **WorkloadFile.model_json_schema(), "title": "softib workload.yaml"}
+    return {"$schema": DIALECT, **workload_file(PATTERNS).model_json_schema(), "title": "softib workload.yaml"}
 
 
 def _path(error: Any) -> tuple[str | int, ...]:
@@ -74,7 +78,7 @@ def _path(error: Any) -> tuple[str | int, ...]:
     return (*path[:2], *path[3:]) if len(path) > 2 and path[0] in ("jobs", "faults") else path
 
 
-def _message(error: Any, patterns: dict[str, Any]) -> str:
+def _message(error: Any, known: Mapping[str, Pattern]) -> str:
     from softib.workloads.faults import message_of_fault, message_of_management
 
     loc = error["loc"]
@@ -83,11 +87,12 @@ def _message(error: Any, patterns: dict[str, Any]) -> str:
     if loc[0] == "management" and len(loc) > 1:
         return message_of_management(error)
     if error["type"] == "union_tag_invalid":
-        return str(UnknownName("workload pattern", str(error["ctx"]["tag"]), patterns))
+        return str(UnknownName("workload pattern", str(error["ctx"]["tag"]), known))
     if error["type"] == "union_tag_not_found":
-        return f"a job needs its pattern: {', '.join(patterns)}"
+        return f"a job needs its pattern: {', '.join(known)}"
     if error["type"] == "extra_forbidden" and len(loc) == 1:
         return str(
             UnknownName("key of a workload file", str(loc[0]), ("name", "jobs", "fabrics", "faults", "management"))
         )
-    return message_of(error, patterns.get(str(loc[2])) if len(loc) > 2 else None)
+    kind = known.get(str(loc[2])) if len(loc) > 2 else None
+    return message_of(error, kind.job if kind else None)

@@ -12,16 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = ["gpu_figures", "notes_of_jobs"]
 
-PARTS = {"hot-spot": 2}
-"""Rows of results that a job of a pattern has; all others have one."""
-
 
 def gpu_figures(workload: Workload, hosts: Hosts, ended_us: list[float | None]) -> list[dict[str, Any]]:
     """For each row of the jobs' results the figures of its collective or step, empty where it is none or did not end."""
     found: list[dict[str, Any]] = []
     for job in workload.jobs:
-        pattern = str(getattr(job, "pattern", ""))
-        rows = PARTS.get(pattern, 1)
+        pattern, rows = job.pattern_name, job.result_rows
         if not (pattern.startswith("nccl-") or pattern == "training-step"):
             found += [{}] * rows
             continue
@@ -34,7 +30,7 @@ def notes_of_jobs(workload: Workload, hosts: Hosts) -> list[str]:
     """What the result has to say of what training steps take for granted."""
     from softib.workloads.training.job import notes_of
 
-    steps = [job for job in workload.jobs if getattr(job, "pattern", "") == "training-step"]
+    steps = [job for job in workload.jobs if job.pattern_name == "training-step"]
     named = len(workload.jobs) > 1
     return [
         f"{job.name}: {note}" if named and job.name else note

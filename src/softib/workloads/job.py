@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -45,6 +45,29 @@ class Job(BaseModel):
         description="receives that a destination keeps posted on a queue pair (sends, packet layer); 0: always enough",
     )
     repost: Time = Field(0, description="how long after a send arrived its receive is posted again")
+
+    first_word: ClassVar[str] = "size"
+    """Option that the word behind ``pattern:`` gives."""
+
+    @property
+    def pattern_name(self) -> str:
+        """Name of the job's pattern."""
+        return str(getattr(self, "pattern", ""))
+
+    @property
+    def fewest_hosts(self) -> int:
+        """Hosts that the pattern takes at least."""
+        return 2
+
+    @property
+    def reduces(self) -> bool:
+        """Do switches reduce (aggregation nodes)?"""
+        return False
+
+    @property
+    def result_rows(self) -> int:
+        """Rows of results that the job has."""
+        return 1
 
     def key(self) -> dict[str, Any]:
         """All of it as plain values: equal where two jobs are."""

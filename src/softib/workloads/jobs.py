@@ -1,43 +1,38 @@
-"""The jobs of a workload by pattern, checked by pydantic: one class a pattern, its fields are its options.
+"""Jobs of softib's patterns, checked by pydantic: a class for each pattern, whose fields are its options; and workload files.
 
 Imported only where a workload is read (pydantic takes 0.1 s).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from softib.workloads.faults import AnyFault, Management
 from softib.workloads.job import HostName, Job, Number, Repeated, ShownName, Yes
-from softib.workloads.mpi_jobs import (
-    MPI,
-    MpiAllgather,
-    MpiAllreduce,
-    MpiAlltoall,
-    MpiBandwidth,
-    MpiBarrier,
-    MpiBcast,
-    MpiGather,
-    MpiLatency,
-    MpiReduce,
-    MpiReduceScatter,
-    MpiScatter,
-)
-from softib.workloads.nccl_jobs import (
-    NcclAllGather,
-    NcclAllReduce,
-    NcclAllToAll,
-    NcclBroadcast,
-    NcclReduceScatter,
-    NcclSendRecv,
-    TrainingStep,
-)
 from softib.workloads.quantities import MAX_SIZE, Size, Time
-from softib.workloads.storage.jobs import Checkpoint, Storage
 
-__all__ = ["PATTERNS", "Job", "WorkloadFile", "doc_of"]
+__all__ = [
+    "Aggregation",
+    "AllToAll",
+    "Bandwidth",
+    "Bisection",
+    "HotSpot",
+    "Incast",
+    "Latency",
+    "Matrix",
+    "MessageRate",
+    "Multicast",
+    "OtherFabric",
+    "Pair",
+    "ParkingLot",
+    "Permutation",
+    "RandomPairs",
+    "Shift",
+    "Trace",
+    "WorkloadFile",
+]
 
 
 class Permutation(Repeated):
@@ -102,6 +97,11 @@ class HotSpot(Repeated):
         None, description="service level of the victims; default: as the others"
     )
 
+    @property
+    def result_rows(self) -> int:
+        """The incast, and the victims."""
+        return 2
+
 
 class Pair(Job):
     """Patterns between two hosts."""
@@ -133,6 +133,11 @@ class Aggregation(Job):
         "latency", description="small operations, many at a time, or a stream of packets"
     )
 
+    @property
+    def reduces(self) -> bool:
+        """Always: it is what the pattern is for."""
+        return True
+
 
 class Latency(Pair):
     """ping-pong as ib_write_lat: the answer to each message is the next"""
@@ -163,6 +168,7 @@ class Matrix(Job):
     """a traffic matrix from a file: who sends how many bytes to whom, all at once"""
 
     pattern: Literal["matrix"] = "matrix"
+    first_word: ClassVar[str] = "file"
     file: str = Field(description="CSV of source,destination,bytes, or names along both sides")
     size: Size = Field(MAX_SIZE, description="entries with more bytes become several messages of at most this size")
     _data: Any = PrivateAttr(None)  # a TrafficData in place of the file
@@ -172,6 +178,7 @@ class Trace(Job):
     """a program that was recorded or generated: a GOAL schedule or Chakra traces; what each rank sends, receives and computes"""
 
     pattern: Literal["trace"] = "trace"
+    first_word: ClassVar[str] = "file"
     file: str = Field(description="the schedule, or the trace of one rank: those of the others stand beside it")
     ranks: Number | None = Field(
         None, description="of a Chakra trace of one rank alone: ranks that run it; default: as many as the hosts take"
@@ -189,22 +196,6 @@ class Trace(Job):
     _data: Any = PrivateAttr(None)  # nodes of Chakra by rank in place of the file
 
 
-AnyJob = Annotated[
-    Permutation | Shift | AllToAll | RandomPairs | Bisection | Incast | ParkingLot | HotSpot | Multicast | Aggregation | Latency | Bandwidth | MessageRate | Matrix | Trace
-    | NcclAllReduce | NcclAllGather | NcclReduceScatter | NcclBroadcast | NcclAllToAll | NcclSendRecv | TrainingStep | Storage | Checkpoint
-    | MpiAllreduce | MpiReduce | MpiBcast | MpiReduceScatter | MpiAllgather | MpiAlltoall | MpiGather | MpiScatter | MpiBarrier | MpiLatency | MpiBandwidth,
-    Field(discriminator="pattern"),
-]  # fmt: skip
-
-PATTERNS: dict[str, type[Job]] = {
-    str(c.model_fields["pattern"].default): c
-    for c in (Permutation, Shift, AllToAll, RandomPairs, Bisection, Incast, ParkingLot, HotSpot, Multicast, Aggregation, Latency, Bandwidth, MessageRate,
-              Matrix, Trace, NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllToAll, NcclSendRecv, TrainingStep,
-              Storage, Checkpoint, *MPI)
-}  # fmt: skip
-"""Class of each pattern by its name."""
-
-
 class OtherFabric(BaseModel):
     """A fabric beside SOURCE that jobs of the file run on."""
 
@@ -219,12 +210,7 @@ class WorkloadFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     name: ShownName | None = Field(None, description="the workload's name; default: the file's")
-    jobs: Annotated[list[AnyJob], Field(min_length=1)]
+    jobs: Annotated[list[Job], Field(min_length=1)]
     fabrics: dict[str, OtherFabric] = Field({}, description="other fabrics that jobs run on, by name")
     faults: list[AnyFault] = Field([], description="what fails at which time (packet layer)")
     management: Management | None = Field(None, description="the subnet manager and the agents while faults happen")
-
-
-def doc_of(pattern: str) -> str:
-    """One line on a pattern."""
-    return " ".join((PATTERNS[pattern].__doc__ or "").split())

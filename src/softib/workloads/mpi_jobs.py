@@ -42,6 +42,11 @@ class Mpi(Job):
     machine: str = Field("default", description="whose costs: a section openmpi-NAME of the parameters")
     iterations: Number = Field(1, description="how often, one after another")
 
+    @property
+    def reduces(self) -> bool:
+        """Do switches reduce?"""
+        return self.algorithm == "sharp"
+
 
 class MpiAllreduce(Mpi):
     """MPI_Allreduce of a vector of floats of this size"""

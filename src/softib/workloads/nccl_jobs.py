@@ -10,6 +10,7 @@ from softib.workloads.job import Job, Number, Yes
 from softib.workloads.quantities import Count, Volume
 
 __all__ = [
+    "NCCL",
     "Gpus",
     "Nccl",
     "NcclAllGather",
@@ -61,6 +62,11 @@ class Nccl(Gpus):
         "auto", description="one flow a connection (auto, flows), or every chunk as a message"
     )
 
+    @property
+    def reduces(self) -> bool:
+        """Do switches reduce?"""
+        return self.sharp
+
 
 class NcclAllReduce(Nccl):
     """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL takes them"""
@@ -96,6 +102,10 @@ class NcclSendRecv(Nccl):
     """every GPU sends to the next one, as sendrecv_perf of nccl-tests"""
 
     pattern: Literal["nccl-send-recv"] = "nccl-send-recv"
+
+
+NCCL = (NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllToAll, NcclSendRecv)
+"""All collectives, in the order of the JSON Schema."""
 
 
 class TrainingStep(Gpus):

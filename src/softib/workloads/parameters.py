@@ -35,15 +35,6 @@ class Section:
             raise InputError(f"{self.name} has no parameter {name}; there are {', '.join(sorted(self.rows))}")
         return self.rows[name].value
 
-    def with_values(self, **values: float) -> Section:
-        """The same with other values, as a fit tries them. Raises :class:`InputError` for a name that is not there."""
-        rows = dict(self.rows)
-        for name, value in values.items():
-            self[name]
-            old = rows[name]
-            rows[name] = Parameter(float(value), old.unit, old.source, old.fitted_to)
-        return Section(self.name, MappingProxyType(rows))
-
 
 @cache
 def _read() -> Mapping[str, Section]:

@@ -15,7 +15,7 @@ from softib.errors import InputError, LimitError, UnknownName, wrong_value
 from softib.input_files import head
 from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.workloads.hosts import Hosts
-from softib.workloads.patterns import MAX_MESSAGES, Part, parts_of
+from softib.workloads.pattern import MAX_MESSAGES, JobMessages
 
 if TYPE_CHECKING:
     from softib.workloads.faults import Fault, Management
@@ -25,8 +25,6 @@ __all__ = ["Workload", "parse", "read"]
 
 SUFFIXES = (".yaml", ".yml")
 TRACES = (".goal", ".bin", ".et")
-OF_FILES = ("matrix", "trace")
-"""Patterns whose first word is a file."""
 OF_HOSTS = ("hosts", "targets")
 """Options that are lists of hosts."""
 _WORD = re.compile(r"[a-z][a-z0-9-]*")
@@ -79,12 +77,14 @@ class Workload:
         """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of these).
 
         Raises :class:`InputError` where a job does not fit the hosts, :class:`LimitError` for more messages than
-        :data:`~softib.workloads.patterns.MAX_MESSAGES`.
+        :data:`~softib.workloads.pattern.MAX_MESSAGES`.
         """
-        parts: list[tuple[Job, Part]] = []
+        from softib.workloads.registry import job_messages
+
+        parts: list[tuple[Job, JobMessages]] = []
         for number, job in enumerate(self.jobs):
             try:
-                parts += [(job, part) for part in parts_of(job, hosts, seed)]
+                parts += [(job, part) for part in job_messages(job, hosts, seed)]
             except (InputError, LimitError) as error:
                 if len(self.jobs) == 1:
                     raise
@@ -108,12 +108,7 @@ class Workload:
     @property
     def reduces(self) -> bool:
         """Has it an all-reduce by the switches?"""
-        return any(
-            getattr(job, "pattern", "") == "aggregation"
-            or getattr(job, "algorithm", "") == "sharp"
-            or getattr(job, "sharp", False)
-            for job in self.jobs
-        )
+        return any(job.reduces for job in self.jobs)
 
     @property
     def phased(self) -> Job | None:
@@ -157,25 +152,26 @@ def parse(text: str) -> Workload:
 
     Raises :class:`UnknownName` for a pattern or option that does not exist (with the near ones), :class:`InputError` for a value.
     """
-    from softib.workloads.jobs import PATTERNS
+    from softib.workloads.registry import patterns
 
+    known = patterns()
     pattern, colon, rest = text.partition(":")
     if "," in pattern:  # options alone: mpi-barrier,ranks=4
         pattern, colon, rest = text.partition(",")
     pattern = pattern.strip()
-    if pattern not in PATTERNS:
+    if pattern not in known:
         name, _, options = text.partition(",")
         if Path(name).suffix in TRACES:
             raise InputError(f"{text}: a trace with options is trace:{name},{options}")
         if os.sep in text and Path(text).is_dir():
             raise InputError(f"{text} is a directory; a workload is a pattern, a YAML file of jobs or a trace in it")
         hint = "" if _WORD.fullmatch(pattern) else f" (a file of jobs ends in {' or '.join(SUFFIXES)})"
-        raise InputError(f"{UnknownName('workload pattern', pattern, PATTERNS)}{hint}")
+        raise InputError(f"{UnknownName('workload pattern', pattern, known)}{hint}")
     given: dict[str, Any] = {}
     for number, piece in enumerate(rest.split(",") if rest else []):
         key, equals, value = (s.strip() for s in piece.partition("="))
         if not equals and number == 0 and colon == ":":
-            key, value = "file" if pattern in OF_FILES else "size", key
+            key, value = known[pattern].job.first_word, key
         elif not equals:
             raise InputError(f"{text}: {piece.strip()!r} is no option; write such as {pattern}:2MB,seed=1")
         key = key.replace("-", "_")
@@ -191,9 +187,9 @@ def job_of(pattern: str, given: dict[str, Any], where: str) -> Job:
     """The job of ``pattern`` with these options; errors are one line that begins with ``where``."""
     from pydantic import ValidationError
 
-    from softib.workloads.jobs import PATTERNS
+    from softib.workloads.registry import patterns
 
-    kind = PATTERNS[pattern]
+    kind = patterns()[pattern].job
     try:
         return kind.model_validate(given)
     except ValidationError as invalid:
@@ -211,7 +207,7 @@ def message_of(error: Any, kind: type[Job] | None) -> str:
     return wrong_value(key, error)
 
 
-def _joined(parts: list[tuple[Job, Part]], hosts: Hosts) -> Messages:
+def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
     """All parts as one: queue pairs and dependencies move behind those before them."""
     count = np.array([len(part.src) for _, part in parts])
     begin = np.concatenate([[0], np.cumsum(count)])
@@ -260,10 +256,10 @@ def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
     return qp
 
 
-def _names(parts: list[tuple[Job, Part]]) -> tuple[str, ...]:
+def _names(parts: list[tuple[Job, JobMessages]]) -> tuple[str, ...]:
     """Names of the parts, numbered where several have one."""
     found: list[str] = []
     for job, part in parts:
-        pattern = str(getattr(job, "pattern", ""))
-        found.append(f"{job.name} {part.name}".strip() if job.name and part.name else job.name or part.name or pattern)
+        both = f"{job.name} {part.name}".strip() if job.name and part.name else ""
+        found.append(both or job.name or part.name or job.pattern_name)
     return tuple(f"{n} {found[: i + 1].count(n)}" if found.count(n) > 1 else n for i, n in enumerate(found))

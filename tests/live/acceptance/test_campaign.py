@@ -223,7 +223,7 @@ def on_host(program: list[str]) -> subprocess.Popen[bytes]:
 def test_a_host_keeps_exit_code_and_output_while_connected():
     with on_host(["sh", "-c", "echo word; exit 7"]) as program:
         assert program.stdout.read() == b"word\n"
-        assert program.wait(10) == 7
+        assert program.wait(60) == 7
 
 
 def test_a_program_ends_with_its_connection_however_early():
@@ -233,7 +233,7 @@ def test_a_program_ends_with_its_connection_however_early():
             time.sleep(i * 0.3e-3)
             program.stdin.close()
             program.stdin = None
-            assert program.communicate(timeout=10)[0] is not None
+            assert program.communicate(timeout=60)[0] is not None
 
 
 def test_hosts_come_from_files_and_lists(tmp_path):
@@ -265,7 +265,7 @@ def test_latency_is_measured_while_the_others_send(loadable):
     found = beside([f"node{i}" for i in range(1, 9)], journal=loadable / "run.jsonl")
     assert found.table()["value"].to_list() == [3.5] * 4
     assert [e["loads"] for e in read_journal(loadable / "run.jsonl")[1]] == [[3, 3]] * 4
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while os.listdir(loadable / "log.d") and time.monotonic() < end:
         time.sleep(0.05)
     assert os.listdir(loadable / "log.d") == []

@@ -64,8 +64,8 @@ def test_osmtest_all_flows_but_the_long_ones(softib, stock):
 
 def test_a_higher_opensm_takes_over_and_its_death_brings_us_back(softib, stock):
     softib("up", "net.yaml", "--detach", "--sm-config", "conf", "--priority", "3")
-    master = lambda: (MASTER.search(on(softib, stock("sminfo"), "-t", "200")[1]) or [None])[0]
-    ours = MASTER.search(master())
+    master = lambda timeout_ms="200": (MASTER.search(on(softib, stock("sminfo"), "-t", timeout_ms)[1]) or [None])[0]
+    ours = MASTER.search(master("60000"))
     assert ours[3] == "3"
     env = {**softib.env, "OSM_CACHE_DIR": str(softib.folder), "OSM_TMP_DIR": str(softib.folder)}
     words = softib.words(

@@ -86,7 +86,9 @@ print(time.time())
     killed = time.time()
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
-    assert float(ended(other)) - killed < 10  # milliseconds, where nobody else computes
+    assert (
+        float(ended(other)) - killed < 60
+    )  # milliseconds, where nobody else computes; a CM timeout with its retries takes 68 s
     assert served.cm is not None
     assert wait_for(lambda: not served.cm.ucma.connections.by_peer), "nothing of the dead one is left"
     victim.stdout.close()

@@ -220,7 +220,7 @@ def both_ends(lid: str) -> None:
     assert head["agent"] == served and len(mad) == 256 and mad[40:] == data
     for tid, octets in enumerate((0, 1, 215, 216, 217, 432, 433, 10_000, 3_000_000), 100):
         data = rng.randbytes(octets)
-        client.write(asking, vendor(1, tid, bytes(216)), lid=int(lid), qpn=1, timeout_ms=5000)
+        client.write(asking, vendor(1, tid, bytes(216)), lid=int(lid), qpn=1, timeout_ms=60_000)
         head, mad = server.read()
         back = mad[:3] + bytes((0x81,)) + mad[4:24] + bytes((1, 1, 1, 0)) + bytes(8) + mad[36:40] + data
         server.write(served, back, lid=head["lid"], qpn=1, timeout_ms=0)

@@ -26,7 +26,7 @@ def softib(*words: str) -> subprocess.CompletedProcess:
 
 
 def begin() -> subprocess.Popen:
-    words = ["run", "--node", "host-0002", "--", "env", "-u", "PYTHONPATH", program, "wait"]
+    words = ["run", "--node", "host-0002", "--", "env", "-u", "PYTHONPATH", *program.split()]
     return subprocess.Popen([sys.executable, "-m", "softib.cli.main", *words], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)  # fmt: skip
 
@@ -41,6 +41,29 @@ def leave(octets: int) -> None:
                 return
 
 
+def rings(octets: int | None) -> None:
+    """Its queues exist, and then ``octets`` are left for what comes into them."""
+    running = begin()
+    made = running.stdout.readline()
+    if octets is not None:
+        leave(octets)
+    said = running.communicate("\n", 120)[0]
+    ends.append((running.returncode, made + said))
+    filler.unlink(missing_ok=True)
+
+
+def ranks(pairs: int) -> None:
+    """MPI jobs of two ranks that have connected and wait, all at once."""
+    for at in range(0, pairs, 4):
+        some = [begin() for _ in range(min(4, pairs - at))]
+        jobs.extend((one, one.stdout.readline()) for one in some)
+    held = json.loads(softib("status", "small", "--json").stdout)["fabrics"][0]["verbs"]
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    ends.append((0, json.dumps({"programs": held["programs"], "octets": held["octets"], "free": free})))
+    Path(program.split()[-1]).touch()
+    ends.extend((one.wait(240), first) for one, first in jobs)
+
+
 def one_alone(octets: int | None) -> None:
     if octets is not None:
         leave(octets)
@@ -51,6 +74,7 @@ def one_alone(octets: int | None) -> None:
 
 
 ends: list[tuple[int, str]] = []
+jobs: list[tuple[subprocess.Popen, str]] = []
 up = softib("up", f"{folder}.yaml", "--detach", "--name", "small")
 assert up.returncode == 0, up.stderr
 assert (
@@ -60,6 +84,11 @@ if scene == "many":
     programs = [begin() for _ in range(8)]
     time.sleep(1.5)
     ends = [(p.returncode, said) for p in programs for said in [p.communicate("\n", 240)[0]]]
+elif scene == "rings":
+    for left in (None, 0, 1 << 20, 13 << 19):
+        rings(left)
+elif scene.startswith("ranks "):
+    ranks(int(scene.split()[1]))
 else:
     one_alone(None)
     for pages in json.loads(scene):

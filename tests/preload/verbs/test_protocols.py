@@ -26,7 +26,7 @@ from tests.scratch import scratch
 
 EXPLORED = ("-include", str(HERE / "explore.h"), "-ffunction-sections")
 LIBRARY = (
-    *(f"memory/{name}.c" for name in ("mapping", "reserve", "identity", "heap", "number_table", "key_table", "locks", "hazards", "wake")),
+    *(f"memory/{name}.c" for name in ("mapping", "reserve", "identity", "heap", "ring", "number_table", "key_table", "locks", "hazards", "wake")),
     *(f"peers/{name}.c" for name in ("peer_mappings", "orders", "serve")),
     *(f"engine/{p.name}" for p in sorted((VERBS / "engine").glob("*.c"))),
     "abi/cq.c", "abi/poll.c", "abi/post.c", "abi/srq.c",

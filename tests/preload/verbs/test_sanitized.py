@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from softib.preload import build
 from tests.preload.verbs.applications import A, B
+from tests.preload.verbs.c_programs import program, run
 from tests.preload.verbs.pyverbs_suite import PASSED, PYTHON, RUNNER, suite_in
 
 pytestmark = pytest.mark.stock
@@ -52,9 +54,9 @@ PAIRS = ("ib_write_lat -n 100", "ib_send_bw -c UD -n 200", "ib_read_bw -a -n 20"
 
 
 def pair(apps, sanitized, stock, line: str) -> None:
-    program, *options = line.split()
+    name, *options = line.split()
     port = next(apps.ports)
-    arguments = (stock(program), *options, "-F", "-p", str(port))
+    arguments = (stock(name), *options, "-F", "-p", str(port))
     _, client = apps.pair(sanitized.arguments(*arguments), sanitized.arguments(*arguments, "127.0.0.1"), tcp=port)
     assert "BW average" in client or "t_avg" in client, client
     assert not sanitized.output()
@@ -75,12 +77,10 @@ def test_perftest(apps, sanitized, stock):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", PAIRS[1:])
-@pytest.mark.slow
 def test_perftest_all(apps, sanitized, stock, line):
     pair(apps, sanitized, stock, line)
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_rdma_cm(apps, sanitized, stock):
     ip = apps.address(A)
@@ -92,9 +92,52 @@ def test_rdma_cm(apps, sanitized, stock):
     assert not sanitized.output()
 
 
+UCX = (("rc_v", "tag_bw"), ("ud_v", "stream_lat"), ("rc_v", "ucp_put_bw"), ("ud_v", "ucp_get"), ("rc_v", "ucp_cswap"))
+PROGRAMS = (
+    "batch", "refused", "dereg 5", "buffers", "many 500", "rings", "async_events 20", "reply_order rc 500", "statuses bounds", "reports errors",
+)  # fmt: skip
+"""Of this project, which do what stock programs seldom do: wrong requests, many objects, queues that go round, ends out of order."""
+
+
+def ucx(apps, sanitized, stock, transport: str, test: str) -> None:
+    port = next(apps.ports)
+    words = (stock("ucx_perftest"), "-t", test, "-s", "8", "-n", "200", "-w", "10", "-p", str(port))
+    env = {"UCX_TLS": f"{transport},self", "UCX_NET_DEVICES": "mlx5_0:1"}
+    arguments = sanitized.arguments(*words, **env)
+    _, client = apps.pair(arguments, (*arguments, "127.0.0.1"), tcp=port)
+    assert "Final:" in client, client
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("transport", "test"), UCX)
+def test_ucx(apps, sanitized, stock, transport, test):
+    ucx(apps, sanitized, stock, transport, test)
+    assert not sanitized.output()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", PROGRAMS)
+def test_c_programs(apps, sanitized, line):
+    name, *words = line.split()
+    run(apps, A, *sanitized.arguments("sh", "-c", 'yes "" | "$@"', "sh", program(name), *words))
+    assert not sanitized.output()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_all_at_once(apps, sanitized, stock):
+    """On the same two nodes, three times over: objects of one program come and go between those of others."""
+    tasks = [lambda line=line: pair(apps, sanitized, stock, line) for line in PAIRS]
+    tasks += [lambda words=words: ucx(apps, sanitized, stock, *words) for words in UCX]
+    tasks += [lambda line=line: test_c_programs(apps, sanitized, line) for line in PROGRAMS]
+    with ThreadPoolExecutor(6) as pool:
+        for done in [pool.submit(task) for task in 3 * tasks]:
+            done.result()
+    assert not sanitized.output()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.slow
 def test_the_suite(apps, sanitized, tmp_path):
     """All of rdma-core's own tests."""
     folder = suite_in(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.analysis.simulation.replayed import replayed
+from softib.analysis.simulation.replay import replay
 from softib.sim.fluid import run
 from softib.sim.messages import Opcode
 from softib.sim.paths import Plane
@@ -109,7 +109,7 @@ def test_layers_agree_on_ranks_of_one_host():
     made, ended = on_hosts(s, star(2), [0], 2, **cost)
     fluid = run(Plane(star(2)), made, judge=False).arrived_ps[ended]
     host = np.full(2, hosts_of(star(2)).end[0])
-    assert fluid.tolist() == replayed(Plane(star(2)), s, host, Overheads(**cost)).outcome.ended_ps.tolist()
+    assert fluid.tolist() == replay(Plane(star(2)), s, host, Overheads(**cost)).outcome.ended_ps.tolist()
 
 
 @pytest.mark.parametrize(("octets", "more"), [(28, 0), (29, 70), (92, 70), (93, 70 + 30)])
@@ -124,15 +124,6 @@ def test_only_reductions_take_the_time_of_a_call():
     costs = costs_of("abci-a", 8, 1)
     computes = lambda what: int((program_of(what, 8, 4, costs, version="4.0")[0].schedule("x").compute_ps > 0).sum())
     assert computes("bcast") == computes("barrier") == 0 < computes("allreduce")
-
-
-def test_rows_of_operations_are_those_of_the_schedule():
-    p = Program(3)
-    p.send(np.array([2]), ONE, Data.of(0, 8, 1))
-    p.receive(ONE, np.array([2]), Data.of(0, 8, 1))
-    p.compute(np.array([1, 0]), 5)
-    s = p.schedule("x")
-    assert s.rank[p.schedule_rows()].tolist() == [2, 0, 1, 0]
 
 
 def test_without_costs_a_verbs_program_is_as_it_was():

@@ -7,8 +7,8 @@ from math import ceil, log2
 import numpy as np
 import pytest
 
-from softib.workloads.mpi.allreduce import blocks
 from softib.workloads.mpi.collective import ALGORITHMS
+from softib.workloads.mpi.primitives import blocks
 from softib.workloads.mpi.program import Program
 from tests.workloads.mpi.execute import execute, meets
 

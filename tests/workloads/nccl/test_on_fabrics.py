@@ -225,20 +225,6 @@ def test_gpudirect_is_a_matter_of_the_way_to_the_adapter() -> None:
     assert at("pix", 8) < at("phb", 8) < at("sys", 8) < at("off", 8)
 
 
-@pytest.mark.parametrize("size", [1 << 20, 64 << 20, 1 << 30])
-def test_a_large_ring_s_steady_state_is_that_of_its_messages(size: int) -> None:
-    """32 GPUs of 4 nodes with 8 rails, and the same run message by message in the fluid layer."""
-    from softib.sim.paths import Plane
-    from softib.workloads.hosts import hosts_of
-    from softib.workloads.nccl.large_ring import large_ring
-
-    text = f"nccl-all-reduce:{size},machine=dgx-a100,algorithm=ring,protocol=simple,detail=chunks"
-    arrays = rails(4).arrays
-    hosts = hosts_of(arrays)
-    run = run_of(parse(text).jobs[0], hosts.name, np.arange(len(hosts)))
-    assert large_ring(run, Plane(arrays), hosts.end).took_us == pytest.approx(took(4, text), rel=0.05)
-
-
 def test_adapters_of_a_node_begin_alike() -> None:
     names = ("node-1 mlx5_0", "node-1 mlx5_1", "node-2 mlx5_0", "node-2 mlx5_1", "ufm-1 mlx5_0")
     assert nodes_of(names, np.arange(5), None).tolist() == [[0, 1], [2, 3]]

@@ -11,10 +11,10 @@ from softib.workloads.nccl.algorithms import plan_of
 from softib.workloads.nccl.constants import ALGORITHMS, Algorithm, Collective, Protocol
 from softib.workloads.nccl.machine import GPUS, Machine
 from softib.workloads.nccl.plan import Plan
-from softib.workloads.nccl.symbolic import execute, topological
 from softib.workloads.nccl.trees import ROOT, double_tree
 from softib.workloads.nccl.tuning import Choice
 from softib.workloads.nccl.work import Work
+from tests.workloads.nccl.symbolic import execute, topological
 
 WORK = Work(2, 512, ((4096, 1), (1000, 1)))
 CASES = [

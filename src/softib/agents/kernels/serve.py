@@ -32,6 +32,8 @@ from softib.jit import kernel
 
 PERMISSIVE, RESPONSE_BIT, MAD_SIZE = c.LID_PERMISSIVE, c.RESPONSE_BIT, c.MAD_SIZE
 LID_AT = PortInfo.lid.byte
+SMALL_PORTS = 10_000
+"""About 2,500 hosts: their bring-up takes Python a few seconds."""
 
 
 @inner
@@ -142,7 +144,12 @@ def copy_mad(to, row, of, from_row):
         to[row, i] = of[from_row, i]
 
 
-@kernel(shared=True, _nrt=False)
+def steps_of(t, port, now, mads, *rest):
+    """Steps of Python that :func:`serve` takes (75 us a MAD). One batch tells nothing of those to come: on a large fabric they are many."""
+    return 150 * len(mads) if len(t.port_node) <= SMALL_PORTS else float("inf")
+
+
+@kernel(shared=True, _nrt=False, steps=steps_of, rows=True)
 def serve(t, port, now, mads, q, answers, answers64, a, o):
     """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``, as the first n rows of ``q``
     (:data:`~softib.mad.batch.MadColumns`) address them.

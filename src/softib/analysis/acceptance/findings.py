@@ -44,10 +44,11 @@ class _Case:
 
 
 def judge(
-    measured: Measurements, expectation: Expectation | None, sizes: Mapping[str, int], reference: np.ndarray | None = None
+    measured: Measurements, expectation: Expectation | None, sizes: Mapping[str, int], reference: np.ndarray | None = None,
+    paced: bool = True,
 ) -> Judged:  # fmt: skip
     """What the measurements say. ``sizes``: octets of a message by test. ``reference`` float64[m]: compare with this (a baseline) where it is
-    not NaN, not with the model."""
+    not NaN, not with the model. ``paced``: data takes the time of its links; without, the model is no measure of it."""
     model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
     usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
     cases: dict[tuple[str, int], _Case] = {}
@@ -61,7 +62,9 @@ def judge(
     found = [_slow(measured, expectation, c) for c in _folded(measured, cases)]
     found.sort(key=lambda f: (-f.evidence["loss_percent"], f.message))
     found += [*_unmeasured(measured, expectation)]
-    if reference is None and expectation is not None:
+    if not paced:
+        found.append(_unpaced(measured, model))
+    elif reference is None and expectation is not None:
         found += _below(measured, model)
     return Judged(found, model)
 
@@ -226,6 +229,19 @@ def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
                         {"test": test, "median_share": round(share, 4), "pairs": len(rows)})
             )  # fmt: skip
     return out
+
+
+def _unpaced(measured: Measurements, model: np.ndarray) -> Finding:
+    """What measurements on a fabric without pace are not."""
+    shares = {}
+    for test in measured.tests:
+        rows = np.flatnonzero((measured.test == test) & np.isfinite(model) & (model > 0))
+        if len(rows):
+            shares[test] = round(float(np.median(measured.value[rows] / model[rows])), 4)
+    return finding(
+        codes.UNPACED, [], "rates, latencies and queues of links are not in these measurements: without --pace data moves as fast as this machine copies memory",
+        {"median_share": shares},
+    )  # fmt: skip
 
 
 def summary(measured: Measurements, expected: np.ndarray) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.simulation.flows import Flow, Victims, flows_through, victims_of
-from softib.analysis.simulation.simulated import Simulated
+from softib.analysis.simulation.result import RunResult
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
@@ -63,7 +63,7 @@ class EngineLoad:
     relative: float
 
 
-def busy_ports(run: Simulated, n: int = 5) -> list[BusyPort]:
+def busy_ports(run: RunResult, n: int = 5) -> list[BusyPort]:
     """The ``n`` ports with the largest load, the largest first; of ports with one load those inside the fabric first."""
     f = run.fabric
     inside = (f.switch_of_node[f.port_node] >= 0) & (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0)
@@ -71,7 +71,7 @@ def busy_ports(run: Simulated, n: int = 5) -> list[BusyPort]:
     return [_busy(run, int(p)) for p in order[:n] if run.load[p] > 0]
 
 
-def _busy(run: Simulated, port: int) -> BusyPort:
+def _busy(run: RunResult, port: int) -> BusyPort:
     if run.outcome.network != "infiniband":
         return _hashed(run, port)
     f, m, laid = run.fabric, run.messages, run.plane.lay(run.messages)
@@ -97,7 +97,7 @@ def _busy(run: Simulated, port: int) -> BusyPort:
     )  # fmt: skip
 
 
-def _hashed(run: Simulated, port: int) -> BusyPort:
+def _hashed(run: RunResult, port: int) -> BusyPort:
     """A port of Ethernet: which flows the hash led over it is not kept."""
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
@@ -120,7 +120,7 @@ def _hashed(run: Simulated, port: int) -> BusyPort:
     )  # fmt: skip
 
 
-def _links_to_switches(run: Simulated, port: int) -> np.ndarray:
+def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
     """Ports of the other links to switches of the switch of ``port``."""
     f = run.fabric
     others = f.node_base[f.port_node[port]] + 1 + np.arange(f.node_nports[f.port_node[port]])
@@ -128,13 +128,13 @@ def _links_to_switches(run: Simulated, port: int) -> np.ndarray:
     return others[f.switch_of_node[f.port_node[f.port_peer[others]]] >= 0]
 
 
-def _mean_of_others(run: Simulated, port: int) -> float:
+def _mean_of_others(run: RunResult, port: int) -> float:
     """Their mean load; 0 without any."""
     others = _links_to_switches(run, port)
     return float(run.load[others].mean()) if len(others) else 0.0
 
 
-def _host_links(run: Simulated, messages: np.ndarray) -> float:
+def _host_links(run: RunResult, messages: np.ndarray) -> float:
     """Load of the busier one of the two hosts' own links, of the one of ``messages`` where it is least."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
@@ -143,7 +143,7 @@ def _host_links(run: Simulated, messages: np.ndarray) -> float:
 
 
 def _cause(
-    run: Simulated, port: int, sources: int, targets: int, at_once: float, host_links: float
+    run: RunResult, port: int, sources: int, targets: int, at_once: float, host_links: float
 ) -> tuple[str, str, tuple[str, ...]]:
     """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``host_links``:
     see :func:`_host_links`."""
@@ -201,7 +201,7 @@ def _cause(
     )  # fmt: skip
 
 
-def _hardly_busy(run: Simulated, whose: str) -> tuple[str, str, tuple[str, ...]]:
+def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]:
     """:func:`_cause` where no link is busy for half of the run: latencies, messages that wait for those before them, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     if not repeated:
@@ -218,7 +218,7 @@ def _hardly_busy(run: Simulated, whose: str) -> tuple[str, str, tuple[str, ...]]
     )
 
 
-def engine_loads(run: Simulated) -> list[EngineLoad]:
+def engine_loads(run: RunResult) -> list[EngineLoad]:
     """How busy the busiest link between switches would be under each other engine, the least first; empty where no link between switches
     carries anything. Static loads of the same bytes; engines that do not take this fabric are left out."""
     from softib.errors import SoftibError
@@ -246,7 +246,7 @@ def engine_loads(run: Simulated) -> list[EngineLoad]:
     return sorted(found, key=lambda e: (e.relative, e.engine))
 
 
-def _busiest_bytes(run: Simulated, network: object) -> float:
+def _busiest_bytes(run: RunResult, network: object) -> float:
     """ps that the busiest link between switches needs for the run's bytes (over 8000)."""
     from softib.sim import static
     from softib.sim.static_network import Network

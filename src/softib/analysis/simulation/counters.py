@@ -10,7 +10,7 @@ from softib.iba.perf import PortCounters
 from softib.plain_values import whole_number
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
     from softib.fabric.model import Fabric
 
 __all__ = ["as_perfquery", "named_port", "port_counters"]
@@ -28,7 +28,7 @@ def named_port(fabric: Fabric, place: str) -> int:
     return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
 
 
-def port_counters(run: Simulated, place: str) -> dict[str, int]:
+def port_counters(run: RunResult, place: str) -> dict[str, int]:
     """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value. Raises :class:`InputError` for a port that is not
     there."""
     port = named_port(run.fabric, place)
@@ -39,7 +39,7 @@ def port_counters(run: Simulated, place: str) -> dict[str, int]:
     return {**counted, "port_select": int(run.fabric.port_num[port])}
 
 
-def as_perfquery(run: Simulated, place: str) -> str:
+def as_perfquery(run: RunResult, place: str) -> str:
     """The same as ``perfquery`` prints it (libibmad's ``mad_dump_perfcounters``)."""
     lines = []
     for name, value in port_counters(run, place).items():

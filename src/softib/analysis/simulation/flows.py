@@ -10,7 +10,7 @@ import numpy as np
 from softib.sim.paths import packets_of, wire_octets
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
 
 __all__ = ["Flow", "Victims", "alone_ps", "flows_through", "victims_of"]
 
@@ -46,7 +46,7 @@ class Victims:
     slowdown: float
 
 
-def alone_ps(run: Simulated) -> np.ndarray:
+def alone_ps(run: RunResult) -> np.ndarray:
     """What each message would take without any other (float64): its octets at its slowest link, and the delays of its path."""
     m, laid, plane = run.messages, run.plane.lay(run.messages), run.plane
     timing = plane.timing(m, laid)
@@ -61,7 +61,7 @@ def alone_ps(run: Simulated) -> np.ndarray:
     return np.asarray(timing.request_ps + timing.forth_ps + np.where(np.isfinite(slowest), octets * 8e3 / slowest, 0.0))
 
 
-def flows_through(run: Simulated, port: int, n: int = 5) -> tuple[list[Flow], int]:
+def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], int]:
     """The ``n`` largest flows through ``port``, and how many there are."""
     m, laid = run.messages, run.plane.lay(run.messages)
     entries = np.flatnonzero((laid.port >> 4 == port)[laid.channel])
@@ -83,7 +83,7 @@ def flows_through(run: Simulated, port: int, n: int = 5) -> tuple[list[Flow], in
     return found, len(unique)
 
 
-def victims_of(run: Simulated, port: int) -> Victims | None:
+def victims_of(run: RunResult, port: int) -> Victims | None:
     """Whose messages waited behind those of ``port``; None where nobody's did."""
     m, laid = run.messages, run.plane.lay(run.messages)
     owner = np.repeat(np.arange(len(m)), np.diff(laid.first))

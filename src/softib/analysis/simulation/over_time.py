@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
     from softib.fabric.model import Fabric
     from softib.sim.samples import Samples
 
@@ -26,7 +26,7 @@ class Heat:
     peak: tuple[str, ...]
 
 
-def loads_of_ports(run: Simulated, samples: Samples, n: int = PORTS) -> Heat:
+def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
     """The ``n`` ports that carried the most for their rate, the busiest first."""
     f, load = run.fabric, samples.load(run.gbps)
     can = run.gbps * max(samples.end_ps, 1) / 8e3
@@ -37,7 +37,7 @@ def loads_of_ports(run: Simulated, samples: Samples, n: int = PORTS) -> Heat:
     return Heat(names, load[:, order].T, tuple(f"{v:.0%} of the run" for v in mean[order]))
 
 
-def queues_of_ports(run: Simulated, samples: Samples, n: int = PORTS) -> Heat | None:
+def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | None:
     """The ``n`` port VLs with the longest queues, the longest first, as shares of the longest of all; None without any queue."""
     if samples.queued is None or not samples.queued.any():
         return None
@@ -91,7 +91,7 @@ def _ranks(f: Fabric) -> np.ndarray:
     return np.minimum(rank, 255)
 
 
-def loads_of_tiers(run: Simulated, samples: Samples) -> Heat:
+def loads_of_tiers(run: RunResult, samples: Samples) -> Heat:
     """The mean load of each tier's links that carried anything, over time."""
     row, names = link_tiers(run.fabric)
     load = samples.load(run.gbps)

@@ -10,7 +10,7 @@ from softib.sim.messages import Opcode
 from softib.workloads.parameters import section
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
 
 __all__ = ["ASSUMED", "processor_share"]
 
@@ -20,7 +20,7 @@ ASSUMED = (
 )
 
 
-def processor_share(run: Simulated) -> dict[str, float]:
+def processor_share(run: RunResult) -> dict[str, float]:
     """``cpu_share`` (mean of the hosts that take part), ``cpu_share_most`` (the busiest one) and ``cpu_us`` (of all). Computations of the workload are not in it."""
     m, hosts = run.messages, len(run.plane.ends)
     sent = np.flatnonzero(~m.computes & (run.outcome.began_ps >= 0))

@@ -1,18 +1,20 @@
-"""Runs a workload on a fabric by one of the simulator's layers."""
+"""Run a workload on a fabric by one of the simulator's layers: the way from jobs to the times of their messages.
+
+What a run records beside its outcome is a :class:`Recording`: samples over time, frames of ports, the timeline of a message.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.analysis.simulation.messages import MAX_SL, with_groups, with_reductions, with_stated_sls
-from softib.analysis.simulation.simulated import Simulated
-from softib.analysis.simulation.watched import Ask, on_other_ports, watched
+from softib.analysis.simulation.result import RunResult, names_of
 from softib.errors import InputError, UnknownName
-from softib.sim.paths import WHY, Plane, packets_of, wire_octets
-from softib.sim.socket_reads import without_reads
+from softib.plain_values import whole_number
+from softib.scenario.managed_messages import MAX_SL, managed_messages
+from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
 from softib.workloads.gpu_figures import notes_of_jobs
 from softib.workloads.hosts import hosts_of
 
@@ -20,19 +22,64 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from softib.analysis.routed import Routed
-    from softib.scenario.failures import FailureRun
+    from softib.scenario.failures import FailureRun, ManagerSettings
     from softib.sim.messages import Messages
     from softib.sim.outcome import Outcome
+    from softib.sim.packet import PacketOptions
     from softib.sim.paths import Laid
     from softib.workloads.workload import Workload
 
-__all__ = ["LAYERS", "run_layer", "run_messages", "simulated"]
+    Progress = Callable[[int, int, int], None]
+
+__all__ = ["LAYERS", "Recording", "message_row", "run_layer", "run_messages", "run_workload"]
 
 LAYERS = ("static", "fluid", "packet")
+NOT_RUN: Any = None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a run records beside its outcome.
+
+    ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run). Packet layer: frames of
+    ``ports`` (rows), and the timeline of the message ``trace`` (its row, or ``SOURCE->DESTINATION#n``, the n-th from 1 on).
+    ``jobs_apart``: each job gets a service level of its own, and with it a VL as the fabric's tables map it. ``scale``:
+    latencies and rates of the fabric are multiplied (fluid and static layers).
+    """
+
+    samples: bool = False
+    sample_ps: int = 0
+    ports: tuple[int, ...] = ()
+    trace: str | int | None = None
+    jobs_apart: bool = False
+    scale: Scale | None = None
+
+    def interval_ps(self, plane: Plane, m: Messages, laid: Laid) -> int:
+        """Return the interval of samples, 0 without: by default a hundredth of the time that the busiest link needs at least."""
+        if self.sample_ps or not self.samples:
+            return self.sample_ps
+        octets = np.repeat(wire_octets(m, packets_of(m, laid.mtu)), np.diff(laid.first))
+        load = np.bincount(laid.port[laid.channel] >> 4, octets, minlength=len(plane.gbps))
+        busy_ps = np.divide(load * 8e3, plane.gbps, out=np.zeros(len(load)), where=plane.gbps > 0)
+        return max(int(busy_ps.max(initial=0.0)) // 100, 1000)
+
+    def packet_options(self, of: RunResult, m: Messages, laid: Laid) -> PacketOptions:
+        """Return the options of ``of`` for the packet layer, with what to record of ``m`` on the paths ``laid``."""
+        from softib.sim.packet import PacketOptions
+
+        plane = of.plane
+        ports = _with_peers(plane, self.ports)
+        rows: tuple[int, ...] = ()
+        if self.trace is not None:
+            row = message_row(self.trace, names_of(plane, of.hosts), m)
+            on_path = laid.port[laid.channel[laid.first[row] : laid.first[row + 1]]] >> 4
+            ports, rows = tuple(sorted({*ports, *on_path.tolist()})), (row,)
+        sample_ps = self.interval_ps(plane, m, laid)
+        return PacketOptions(seed=of.seed, sample_ps=sample_ps, watch_ports=ports, watch_messages=rows, **of.options)
 
 
 def run_layer(layer: str) -> Any:
-    """``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the one that has no messages."""
+    """Return ``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the layer that has no messages."""
     import importlib
 
     if layer == "loggops":
@@ -44,110 +91,175 @@ def run_layer(layer: str) -> Any:
     return importlib.import_module(f"softib.sim.{layer}").run
 
 
-def simulated(
-    found: Routed, workload: Workload, layer: str, *, engine: str, seed: int = 0,
-    options: Mapping[str, Any] | None = None, progress: Callable[[int, int, int], None] | None = None,
-    ask: Ask | None = None,
-) -> Simulated:  # fmt: skip
-    """Run ``workload`` on a fabric that has LIDs and tables (``engine`` says whose). ``options``: fields of
-    :class:`~softib.sim.packet.PacketOptions`, for the packet layer. ``ask``: what to write down beside the outcome.
+def run_workload(
+    found: Routed,
+    workload: Workload,
+    layer: str,
+    *,
+    engine: str,
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    recording: Recording | None = None,
+) -> RunResult:
+    """Run ``workload`` on a fabric that has LIDs and tables, which ``engine`` computed. ``options``: fields of
+    :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
 
-    Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination that no path leads to.
+    Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination without a path.
     """
     run_layer(layer)
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
-    fabric, ask = found.fabric, ask or Ask()
-    plane, hosts = Plane(fabric, scale=ask.scale, aggregates=workload.reduces), hosts_of(fabric)
+    fabric, recording = found.fabric, recording or Recording()
+    plane, hosts = Plane(fabric, scale=recording.scale, aggregates=workload.reduces), hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
-    made, jobs = workload.messages(hosts, seed)
-    made.check(len(plane.ends))
-    made = with_reductions(found, plane, made, layer)
-    if (options or {}).get("network") == "tcp":
-        made = without_reads(made)
-    made = with_stated_sls(found, plane, made)
-    made = with_groups(found, plane, made, layer)
-    if ask.jobs_apart:
-        made = replace(made, sl=(made.job % (MAX_SL + 1)).astype(np.int8))
-    frame = Simulated(
-        plane, hosts, workload, made, jobs, _NOTHING, engine, seed, [], dict(options or {}), of_tables=_of_tables(found)
+    messages, jobs = workload.messages(hosts, seed)
+    notes_of_workload = tuple(notes_of_jobs(workload, hosts))
+    messages.check(len(plane.ends))
+    messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
+    if recording.jobs_apart:
+        messages = replace(messages, sl=(messages.job % (MAX_SL + 1)).astype(np.int8))
+    frame = RunResult(
+        plane,
+        hosts,
+        workload,
+        messages,
+        jobs,
+        NOT_RUN,
+        engine,
+        seed,
+        dict(options or {}),
+        of_tables=_notes_of_tables(found),
+        of_workload=notes_of_workload,
     )
     if workload.faults:
-        return _failing(frame, found, made, ask, progress)
-    return run_messages(frame, made, layer, ask, progress)
+        return _run_with_faults(frame, found, recording, progress)
+    return run_messages(frame, messages, layer, recording, progress)
 
 
-def _of_tables(found: Routed) -> tuple[str, ...]:
-    """What a run has to say of its tables."""
+def _notes_of_tables(found: Routed) -> tuple[str, ...]:
+    """Why another engine than the requested one made the tables, and how many ports they do not know."""
     part = found.part
     fallback = part.notes if part.tables not in ("", part.engine) else ()
     absent = part.ports_without_lid
     return (*fallback, *([f"{absent:,} cabled host ports have no LID and take no part"] if absent else []))
 
 
-def _failing(
-    like: Simulated, found: Routed, made: Messages, ask: Ask, progress: Callable[[int, int, int], None] | None
-) -> Simulated:
-    """``made`` while the workload's faults happen."""
-    from softib.analysis.simulation.failing import run_failing
-    from softib.sim.packet import PacketOptions
-
-    shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
-    sample_ps = ask.sample_ps or (_interval_ps(like.plane, made, like.plane.lay(made)) if ask.samples else 0)
-    watch = watched(like.plane, like.hosts, made, like.plane.lay(made), ask)
-    wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, **watch, **like.options)
-    failures = run_failing(found, like.workload, made, wanted, shown)
-    if more := on_other_ports(failures.outcome, wanted):
-        failures = run_failing(found, like.workload, made, more, shown)
-    return _made(like, made, failures.outcome, failures)
-
-
-def _made(like: Simulated, made: Messages, outcome: Outcome, failures: FailureRun | None = None) -> Simulated:
-    """``like`` with what came of ``made``, and with what its tables, its jobs and its layer have to say."""
-    notes = [*like.of_tables, *notes_of_jobs(like.workload, like.hosts), *outcome.notes]
-    return replace(like, messages=made, outcome=outcome, notes=notes, failures=failures)
-
-
-_NOTHING: Any = None
-
-
 def run_messages(
-    like: Simulated, made: Messages, layer: str, ask: Ask, progress: Callable[[int, int, int], None] | None = None
-) -> Simulated:
-    """``made`` on the fabric and with the options of ``like``, by ``layer``. Raises :class:`InputError` where a message has no path."""
-    run, plane, hosts, fabric = run_layer(layer), like.plane, like.hosts, like.fabric
-    laid = plane.lay(made)
+    frame: RunResult, m: Messages, layer: str, recording: Recording, progress: Progress | None = None
+) -> RunResult:
+    """Run ``m`` on the fabric and with the options of ``frame``. Raises :class:`InputError` where a message has no path."""
+    run, plane = run_layer(layer), frame.plane
+    laid = plane.lay(m)
     if laid.why.any():
         row = int(np.argmax(laid.why != 0))
-        a, b = (fabric.node_name(int(fabric.port_node[plane.ends[side[row]]])) for side in (made.src, made.dst))
+        a, b = (frame.fabric.node_name(int(frame.fabric.port_node[plane.ends[side[row]]])) for side in (m.src, m.dst))
         n = int((laid.why != 0).sum())
-        raise InputError(f"{n:,} of {len(made):,} messages have no path, such as {a} to {b}: {WHY[int(laid.why[row])]}")
-    sample_ps = ask.sample_ps or (_interval_ps(plane, made, laid) if ask.samples else 0)
+        raise InputError(f"{n:,} of {len(m):,} messages have no path, such as {a} to {b}: {WHY[int(laid.why[row])]}")
     if layer == "packet":
-        watch = watched(plane, hosts, made, laid, ask)
-        shown = None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
-        from softib.sim.packet import PacketOptions
-
-        wanted = PacketOptions(seed=like.seed, sample_ps=sample_ps, **watch, **like.options)
-        outcome = run(fabric, made, wanted, progress=shown)
-        if more := on_other_ports(outcome, wanted):
-            outcome = run(fabric, made, more, progress=shown)
+        wanted, shown = recording.packet_options(frame, m, laid), _with_time_last(progress)
+        outcome = run(frame.fabric, m, wanted, progress=shown)
+        if more := _with_ports_taken(outcome, wanted):
+            outcome = run(frame.fabric, m, more, progress=shown)
     elif layer == "fluid":
-        outcome = run(plane, made, progress=progress, sample_ps=sample_ps)
+        outcome = run(plane, m, progress=progress, sample_ps=recording.interval_ps(plane, m, laid))
     else:
-        outcome = run(plane, made)
+        outcome = run(plane, m)
         if progress is not None:
-            progress(len(made), len(made), outcome.end_ps)
-    if layer != "packet" and (made.receives > 0).any():
+            progress(len(m), len(m), outcome.end_ps)
+    if layer != "packet" and (m.receives > 0).any():
         outcome.valid = False
         outcome.why_not += ("receives are counted by the packet layer alone: here there is always one",)
-    return _made(like, made, outcome)
+    return _with_outcome(frame, m, outcome)
 
 
-def _interval_ps(plane: Plane, m: Messages, laid: Laid) -> int:
-    """A hundredth of the time that the busiest link needs at least; the run takes as long or longer."""
-    octets = wire_octets(m, packets_of(m, laid.mtu))
-    load = np.bincount(laid.port[laid.channel] >> 4, np.repeat(octets, np.diff(laid.first)), minlength=len(plane.gbps))
-    busy_ps = np.divide(load * 8e3, plane.gbps, out=np.zeros(len(load)), where=plane.gbps > 0)
-    return max(int(busy_ps.max(initial=0.0)) // 100, 1000)
+def _run_with_faults(frame: RunResult, found: Routed, recording: Recording, progress: Progress | None) -> RunResult:
+    """Run the messages of ``frame`` on a copy of the fabric while the workload's faults happen, with its manager on the same clock.
+
+    Raises :class:`InputError` and :class:`UnknownName` for an impossible fault, and where a manager would replace tables of a dump.
+    """
+    from softib.scenario.failures import run_failures
+    from softib.scenario.faults_in_time import TimedFault
+
+    m = frame.messages
+    faults = [
+        TimedFault(f.at, str(getattr(f, "kind", "")), f.where, f.model_dump(exclude={"at", "kind", "where"}))
+        for f in frame.workload.faults
+    ]
+    settings = _manager_settings(found, frame.workload)
+    wanted, shown = recording.packet_options(frame, m, frame.plane.lay(m)), _with_time_last(progress)
+    run = run_failures(found.fabric.copy(), m, faults, wanted, settings, progress=shown)
+    if more := _with_ports_taken(run.outcome, wanted):
+        run = run_failures(found.fabric.copy(), m, faults, more, settings, progress=shown)
+    if settings.config is not None and found.config is None:
+        note = f"the subnet manager brought the fabric up with {run.engine} before the run, and replaced its tables"
+        run.outcome.notes = (*run.outcome.notes, note)
+    return _with_outcome(frame, m, run.outcome, run)
+
+
+def _manager_settings(found: Routed, workload: Workload) -> ManagerSettings:
+    from softib.scenario.failures import ManagerSettings
+    from softib.sim.packet.stepping import ProcessorTimes
+    from softib.sm.config import SmConfig
+    from softib.workloads.faults import Management
+
+    m = workload.management or Management.model_validate({})
+    times = ProcessorTimes(m.agent, m.forward, m.vl15_packets)
+    if m.sm == "off":
+        return ManagerSettings(None, times=times)
+    if found.config is None and found.part.engine == "file":
+        raise InputError("the subnet manager would replace the tables of a dump when something fails; add --sm off")
+    config = replace(found.config or SmConfig(), window=m.window, timeout_ps=max(m.timeout, 1), retries=m.retries)
+    return ManagerSettings(config, m.node or found.manager_node, m.manager, times)
+
+
+def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
+    """``frame`` with the outcome of ``m``."""
+    return replace(frame, messages=m, outcome=outcome, failures=failures)
+
+
+def _with_time_last(progress: Progress | None) -> Progress | None:
+    """``progress`` as the packet layer calls it: time first."""
+    return None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
+
+
+def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions | None:
+    """Options that watch all ports which a traced message's packets took, None where they are watched already. Acknowledgements, adaptive routing and a manager that
+    re-routes take other ports than the path; a second run with these options is the same to the bit."""
+    from softib.sim.packet.timeline import ports_of_message
+
+    more: set[int] = set()
+    for row in wanted.watch_messages:
+        more |= ports_of_message(outcome.log, row) - set(wanted.watch_ports)
+    return replace(wanted, watch_ports=tuple(sorted({*wanted.watch_ports, *more}))) if more else None
+
+
+def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
+    """The row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``. Raises :class:`InputError`, one line."""
+    word = str(text).strip()
+    row = whole_number(word)
+    if row is not None:
+        if row >= len(m):
+            raise InputError(f"there is no message {row:,}: the workload has {len(m):,}, numbered from 0")
+        return row
+    ends, _, number = word.partition("#")
+    source, arrow, target = (part.strip() for part in ends.partition("->"))
+    if not arrow or (number and whole_number(number) is None):
+        raise InputError(
+            f"{word!r} is no message: write its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 for the second one"
+        )
+    for name in (source, target):
+        if not (names == name).any():
+            raise UnknownName("host", name, [str(n) for n in names])
+    rows = np.flatnonzero((names[m.src] == source) & (names[m.dst] == target))
+    nth = int(number or 1)
+    if not 1 <= nth <= len(rows):
+        raise InputError(f"{source} sends {len(rows):,} messages to {target}; there is no number {nth}")
+    return int(rows[nth - 1])
+
+
+def _with_peers(plane: Plane, ports: tuple[int, ...]) -> tuple[int, ...]:
+    """``ports`` and the other ends of their cables, ascending."""
+    peer = plane.fabric.port_peer
+    return tuple(sorted({p for port in ports for p in (port, int(peer[port])) if p >= 0}))

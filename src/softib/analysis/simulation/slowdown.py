@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
 
 __all__ = ["PERCENTILES", "job_percentiles_ps", "jobs_alone", "request_figures"]
 
 PERCENTILES = {"p50": 50, "p99": 99, "p99.9": 99.9}
 
 
-def job_percentiles_ps(run: Simulated, job: int) -> dict[str, float]:
+def job_percentiles_ps(run: RunResult, job: int) -> dict[str, float]:
     """p50, p99 and p99.9 of the latencies of a job's messages that arrived; empty where none did."""
     took = run.took_ps[(run.messages.job == job) & (run.took_ps >= 0)]
     if not len(took):
@@ -23,7 +23,7 @@ def job_percentiles_ps(run: Simulated, job: int) -> dict[str, float]:
     return dict(zip(PERCENTILES, np.percentile(took, list(PERCENTILES.values())).tolist(), strict=True))
 
 
-def request_figures(run: Simulated, job: int) -> dict[str, float]:
+def request_figures(run: RunResult, job: int) -> dict[str, float]:
     """Of a job that asks and is answered: ``requests`` that ended, how many ``per_s`` from the first to the last of them, and percentiles of their times in µs, from the
     command's begin to the arrival of the answer. Empty for other jobs."""
     m, o = run.messages, run.outcome
@@ -42,7 +42,7 @@ def request_figures(run: Simulated, job: int) -> dict[str, float]:
     }
 
 
-def jobs_alone(run: Simulated, alone: Callable[[Simulated, int], Simulated]) -> dict[str, dict[str, float]]:
+def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> dict[str, dict[str, float]]:
     """By job: ``took_us`` alone, ``slowdown`` (its time in the run over that), and the slowdown of each percentile of its latencies; NaN where it did
     not complete. Messages that wait for those of another job begin at their own time."""
     found: dict[str, dict[str, float]] = {}

@@ -35,13 +35,14 @@ LOCAL = "local"
 
 @dataclass(frozen=True)
 class AcceptanceSource:
-    """Where measurements are taken: ``ends``; ``name`` for people; ``result`` and ``expectation`` of the fabric, None where only hosts are known; ``running``: the name of a fabric that runs."""
+    """Where measurements are taken: ``ends``; ``name`` for people; ``result`` and ``expectation`` of the fabric, None where only hosts are known; ``running``: the name of a fabric that runs; ``paced``: what programs send takes the time of links."""
 
     name: str
     ends: Ends
     result: ReadResult | None = None
     expectation: Expectation | None = None
     running: str = ""
+    paced: bool = True
 
 
 class Acceptance(Suggests):
@@ -185,7 +186,7 @@ def judged(place: AcceptanceSource, measured: Measurements, about: Mapping[str, 
     from softib.analysis.acceptance.findings import judge
 
     with steps("tomography"):
-        found = judge(measured, place.expectation, dict(about["sizes"]))
+        found = judge(measured, place.expectation, dict(about["sizes"]), paced=place.paced)
     return Acceptance(place, measured, found.expected, Findings(report_of(place, found.findings)), about)
 
 
@@ -245,13 +246,15 @@ def _on_fabric(fabric: Fabric, hosts: Sequence[str] | None, steps: Steps) -> Acc
     from softib.analysis.acceptance.ends import ends_of_fabric
     from softib.analysis.acceptance.expected_pairs import Expectation
     from softib.analysis.routed import routed
+    from softib.api.running.running import RunningFabric
 
     result = result_of(fabric)
     found = routed(result, None, None, steps)
     ends: FabricEnds = ends_of_fabric(found.fabric, found.graph, hosts)
     running = fabric.source if fabric.format == "running" else ""
     expectation = Expectation(found.fabric, ends.row, None)
-    return AcceptanceSource(fabric.source, ends.ends, result, expectation, running)
+    paced = not running or bool(RunningFabric(running).status()["pace"])
+    return AcceptanceSource(fabric.source, ends.ends, result, expectation, running, paced)
 
 
 def _launcher(

@@ -15,6 +15,7 @@ from softib.api.shown import Suggests
 from softib.api.table import Table
 from softib.errors import InputError, UnreadableFile
 from softib.input_files import FILE_LIMIT, content, head, json_document
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.analysis.acceptance.baseline import BaselineRecord
@@ -37,6 +38,12 @@ class Baseline(Suggests):
     def name(self) -> str:
         """Of what it is a baseline."""
         return self._record.name
+
+    def summary(self) -> dict[str, Any]:
+        """What it holds: ``name``, ``nodes`` of the fabric, and by test the number of ``pairs`` that measured."""
+        r = self._record
+        nodes = 0 if r.fabric is None else r.fabric.sizes.nodes
+        return {"name": r.name, "nodes": nodes, "pairs": {test: len(p) for test, p in r.pairs.items()}}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON. Raises :class:`InputError` where the file cannot be written."""
@@ -88,9 +95,9 @@ class Baseline(Suggests):
         return judge(m, accepted._source.expectation, accepted.about["sizes"], reference).findings
 
     def __repr__(self) -> str:
-        r = self._record
-        measured = ", ".join(f"{len(p)} pairs of {t}" for t, p in r.pairs.items()) or "no measurements"
-        return f"<Baseline of {r.name!r}: {0 if r.fabric is None else r.fabric.sizes.nodes} nodes, {measured}>"
+        s = self.summary()
+        measured = ", ".join(f"{counted(n, 'pair')} of {t}" for t, n in s["pairs"].items()) or "no measurements"
+        return f"<Baseline of {s['name']!r}: {counted(s['nodes'], 'node')}, {measured}>"
 
 
 def baseline(

@@ -6,18 +6,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+from softib.api.manager.config_kinds import PARSERS, TORUS, kind_of
 from softib.api.shown import Suggests
-from softib.errors import SoftibError
+from softib.errors import InputError, SoftibError
 from softib.input_files import read_text
 
 __all__ = ["ConfigCheck", "check_config"]
 
-TORUS_KEYWORDS = ("torus", "mesh", "next_seed", "port_order", "portgroup_max_ports", "max_changes",
-               *(f"{a}{w}" for a in "xyz" for w in ("p_link", "m_link", "_dateline")))  # fmt: skip
-
 
 class ConfigCheck(Suggests):
-    """The answer of :func:`check_config`. ``kind`` is ``opensm.conf`` or ``torus-2QoS.conf``; ``opensm`` are lines on what OpenSM 3.3.23 does not take as it is written (empty: it
+    """The answer of :func:`check_config`. ``kind`` is that of the file (``opensm.conf``, ``partitions.conf``, …); ``opensm`` are lines on what OpenSM 3.3.23 does not take as it is written (empty: it
     takes everything), ``softib`` lines on what softib does otherwise."""
 
     def __init__(self, path: str, kind: str, opensm: list[str], softib: list[str]):
@@ -48,14 +46,25 @@ class ConfigCheck(Suggests):
 
 
 def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
-    """Judge an options file of OpenSM (``opensm -F``) or a torus-2QoS.conf as OpenSM 3.3.23 does. Files that an options file names are read, too.
+    """Judge a configuration file of OpenSM as OpenSM 3.3.23 does: its options file (``opensm -F``; files that it names are read, too), torus-2QoS.conf, partitions.conf,
+    qos-policy.conf, prefix routes, a file of GUIDs or a node-name-map, known by their content.
 
-    Raises :class:`InputError` where ``path`` cannot be read.
+    Raises :class:`InputError` where ``path`` cannot be read or is none of them.
     """
     name = os.fspath(path)
-    text = read_text(name, "options file of OpenSM", errors="replace")
-    keywords = {line.split()[0] for line in text.splitlines() if line.split()}
-    return _torus(name, text) if keywords & set(TORUS_KEYWORDS) else _options(name, text)
+    text = read_text(name, "configuration file of OpenSM", errors="replace")
+    kind = kind_of(name, text)
+    if kind == TORUS:
+        return _torus(name, text)
+    if kind not in PARSERS:
+        return _options(name, text)
+    try:
+        PARSERS[kind](text, name)
+    except InputError as why:
+        return ConfigCheck(
+            name, kind, [str(why)], ["refuses the whole file; OpenSM logs what it cannot read, and goes on without it"]
+        )
+    return ConfigCheck(name, kind, [], [])
 
 
 def _torus(name: str, text: str) -> ConfigCheck:

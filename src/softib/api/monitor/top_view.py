@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from softib.api.shown import Suggests
 from softib.errors import InputError, SoftibError
@@ -90,6 +90,12 @@ class TopView(Suggests):
         out = io.StringIO()
         Console(file=out, width=width, color_system=None).print(self.screen(lines, width))
         return out.getvalue()
+
+    def to_json(self) -> dict[str, Any]:
+        """The last round as ``softib top --json`` prints it (docs/schemas/top.schema.json)."""
+        from softib.render.top import top_figures
+
+        return top_figures(self._watch, self.source, self.order, self._jobs)
 
     @property
     def observations(self) -> Observations:

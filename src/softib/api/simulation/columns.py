@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.api.simulation.trace import trace_of
+from softib.api.simulation.what_if import SENSITIVITY
+
 if TYPE_CHECKING:
     from softib.analysis.simulation.causes import BusyPort
     from softib.analysis.simulation.flows import Victims
-    from softib.analysis.simulation.simulated import Simulated
-    from softib.api.simulation.result import Simulation
+    from softib.analysis.simulation.result import RunResult
+    from softib.api.simulation.runs import Run
     from softib.sim.fluid_phases import Phases
 
-__all__ = ["as_json", "busy_port", "jobs", "messages", "over_time", "phases", "ports"]
+__all__ = ["as_json", "busy_ports", "jobs", "messages", "over_time", "phases", "ports"]
 
 SLOWEST = 10
 
 
-def messages(run: Simulated) -> dict[str, Any]:
+def messages(run: RunResult) -> dict[str, Any]:
     """One row a message; times in µs, NaN where they did not happen."""
     m, o = run.messages, run.outcome
     return {
@@ -29,7 +32,7 @@ def messages(run: Simulated) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def jobs(run: Simulated) -> dict[str, Any]:
+def jobs(run: RunResult) -> dict[str, Any]:
     """One row a job."""
     found = run.job_times()
     return {
@@ -39,7 +42,7 @@ def jobs(run: Simulated) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def ports(run: Simulated) -> dict[str, Any]:
+def ports(run: RunResult) -> dict[str, Any]:
     """One row a port that sent or received; ``load`` is the share of the run in which its link was busy."""
     f, c = run.fabric, run.outcome.counters
     rows = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
@@ -58,7 +61,7 @@ def phases(found: Phases) -> dict[str, Any]:
     return {"shift": found.shifts, "took_us": found.took_ps / 1e6, "most_flows": found.most}
 
 
-def busy_port(run: Simulated, p: BusyPort) -> dict[str, Any]:
+def _busy_port(run: RunResult, p: BusyPort) -> dict[str, Any]:
     """One port as JSON."""
     return {
         "port": p.place, "peer": p.peer, "gbps": p.gbps, "load": p.load, "bytes": p.octets, "vls": list(p.vls), "hop": p.hop,
@@ -68,7 +71,7 @@ def busy_port(run: Simulated, p: BusyPort) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _victims(run: Simulated, found: Victims) -> dict[str, Any]:
+def _victims(run: RunResult, found: Victims) -> dict[str, Any]:
     m = run.messages
     return {
         "messages": found.messages, "jobs": list(found.jobs), "worst": found.worst, "slowdown": found.slowdown,
@@ -77,7 +80,7 @@ def _victims(run: Simulated, found: Victims) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def over_time(run: Simulated) -> dict[str, Any]:
+def over_time(run: RunResult) -> dict[str, Any]:
     """The samples of a run as figures; empty where there are none."""
     from softib.analysis.simulation.over_time import loads_of_ports, loads_of_tiers, queues_of_ports
 
@@ -93,98 +96,142 @@ def over_time(run: Simulated) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def as_json(s: Simulation, main: bool = True) -> dict[str, Any]:
-    """All figures of a simulation; ``main``: it is not a variant of another one."""
-    run, found = s._run, s._phases
-    made: dict[str, Any] = {
-        "source": s.fabric.source, "fabric": s.fabric.name, "workload": s.workload, "layer": s.layer, "engine": s.engine,
-        "seed": s._runs.seed, "simulated_us": s.simulated_us, "wall_s": s.wall_s, "good": s.good, "valid": s.valid,
-        "why_not": list(s.why_not), "notes": list(s.notes),
-    }  # fmt: skip
-    if found is not None:
-        order = np.argsort(-found.took_ps, kind="stable")[:SLOWEST]
-        made |= {
-            "messages": found.flows, "phases": len(found.shifts), "phases_by_message": found.enumerated,
-            "most_flows": int(found.most.max(initial=0)),
-            "slowest": [{"shift": int(found.shifts[i]), "took_us": found.took_ps[i] / 1e6, "most_flows": int(found.most[i])} for i in order],
-        }  # fmt: skip
-    if run is not None:
-        made |= {
-            "messages": int((~run.messages.computes).sum()), "computations": int(run.messages.computes.sum()),
-            "bytes": int(run.messages.size[~run.messages.computes].sum()), "work": dict(run.outcome.work),
-            "deadlock": [[run.fabric.port_name(p), vl] for p, vl in run.outcome.deadlock],
-            "latency_us": s.percentiles_us, "jobs": _jobs(s, run), "slowest": _slowest(run), "ports": s.busy_ports,
-            "other_engines": s.other_engines, "remedies": s.remedies if main else [], **s._failures,
-        }  # fmt: skip
-        if run.outcome.network != "infiniband":
-            made |= {"network": run.outcome.network, "ethernet": _ethernet(run)}
-    if s.over_time:
-        made["over_time"] = s.over_time
-    if main and s._runs.record.trace is not None:
-        made["trace"] = s.trace
-    if main and (found_ratios := _sensitivity(s)):
-        made["sensitivity"] = found_ratios
-    if s.others:
-        made["fabrics"] = [_other(name, other) for name, other in s.others.items()]
-    if s.what_if is not None:
-        made["what_if"] = {"change": s.what_if_text, **as_json(s.what_if, main=False)}
-        made["variants"] = [_variant("as it is", s, s), *(_variant(text, v, s) for text, v in s.variants.items())]
-    return made
+def as_json(run: Run, remedies: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """Return all figures of a run; ``remedies``: those of its busiest ports, None where it is a variant of another run."""
+    s, result, phases = run.settings, run.result, run.phases
+    figures: dict[str, Any] = {
+        "source": run.fabric.source,
+        "fabric": run.fabric.name,
+        "workload": s.work.name,
+        "layer": s.layer,
+        "engine": run.engine,
+        "seed": s.seed,
+        "simulated_us": run.simulated_us,
+        "wall_s": run.wall_s,
+        "good": run.good,
+        "valid": run.valid,
+        "why_not": list(run.why_not),
+        "notes": list(run.notes),
+    }
+    if phases is not None:
+        figures |= _phases(phases)
+    if result is not None:
+        figures |= _messages(run, result, remedies or [])
+        if samples := over_time(result):
+            figures["over_time"] = samples
+    if remedies is not None and s.record.trace is not None:
+        figures["trace"] = trace_of(run.details, s.record.trace)
+    if remedies is not None and (ratios := _sensitivity(run)):
+        figures["sensitivity"] = ratios
+    if run.others:
+        figures["fabrics"] = [
+            {"name": name, "over": other.settings.network, **as_json(other)} for name, other in run.others.items()
+        ]
+    if run.what_if:
+        figures["what_if"] = {"change": run.what_if, **as_json(run.variants[run.what_if])}
+        variants = {"as it is": run, **run.variants}
+        figures["variants"] = [_variant(text, variant, run) for text, variant in variants.items()]
+    return figures
 
 
-def _sensitivity(s: Simulation) -> dict[str, dict[str, float]]:
+def _phases(found: Phases) -> dict[str, Any]:
+    """Figures of an all-to-all with barriers."""
+    order = np.argsort(-found.took_ps, kind="stable")[:SLOWEST]
+    slowest = [
+        {"shift": int(found.shifts[i]), "took_us": found.took_ps[i] / 1e6, "most_flows": int(found.most[i])}
+        for i in order
+    ]
+    return {
+        "messages": found.flows,
+        "phases": len(found.shifts),
+        "phases_by_message": found.enumerated,
+        "most_flows": int(found.most.max(initial=0)),
+        "slowest": slowest,
+    }
+
+
+def _messages(run: Run, result: RunResult, remedies: list[dict[str, Any]]) -> dict[str, Any]:
+    """Figures of a run of messages."""
+    m, outcome = result.messages, result.outcome
+    figures = {
+        "messages": int((~m.computes).sum()),
+        "computations": int(m.computes.sum()),
+        "bytes": int(m.size[~m.computes].sum()),
+        "work": dict(outcome.work),
+        "deadlock": [[result.fabric.port_name(p), vl] for p, vl in outcome.deadlock],
+        "latency_us": run.percentiles_us,
+        "jobs": _jobs(run, result),
+        "slowest": _slowest(result),
+        "ports": busy_ports(run),
+        "other_engines": run.other_engines,
+        "remedies": remedies,
+        **run.failures,
+    }
+    if outcome.network != "infiniband":
+        figures |= {"network": outcome.network, "ethernet": _ethernet(result)}
+    return figures
+
+
+def busy_ports(run: Run) -> list[dict[str, Any]]:
+    """The ports with the largest loads as JSON."""
+    return [_busy_port(run.details, p) for p in run.causes]
+
+
+def _sensitivity(run: Run) -> dict[str, dict[str, float]]:
     """Time with each factor over that without, where all of them were run."""
-    from softib.api.simulation.what_if import SENSITIVITY
-
-    if not s.simulated_us or any(text not in s.variants for text in SENSITIVITY):
+    if not run.simulated_us or any(text not in run.variants for text in SENSITIVITY):
         return {}
-    found: dict[str, dict[str, float]] = {}
+    ratios: dict[str, dict[str, float]] = {}
     for text in SENSITIVITY:
         key, factor = text.split("=")
-        found.setdefault(key, {})["half" if factor == "0.5" else "double"] = (
-            s.variants[text].simulated_us / s.simulated_us
-        )
-    return found
+        half = "half" if factor == "0.5" else "double"
+        ratios.setdefault(key, {})[half] = run.variants[text].simulated_us / run.simulated_us
+    return ratios
 
 
-def _other(name: str, s: Simulation) -> dict[str, Any]:
-    """The run of another fabric of the workload."""
-    return {"name": name, "over": s._runs.network, **as_json(s, main=False)}
-
-
-def _variant(text: str, s: Simulation, base: Simulation) -> dict[str, Any]:
+def _variant(text: str, run: Run, base: Run) -> dict[str, Any]:
     """One column of runs side by side."""
-    run = s._run
+    result = run.result
+    counters = None if result is None else result.outcome.counters
     return {
-        "change": text, "engine": s.engine, "good": s.good, "valid": s.valid, "simulated_us": s.simulated_us, "wall_s": s.wall_s,
-        "ratio": s.simulated_us / base.simulated_us if base.simulated_us else None, "latency_us": s.percentiles_us,
-        "busiest": float(run.load.max(initial=0.0)) if run is not None else None,
-        "waits": int(run.outcome.counters["port_xmit_wait"].sum()) if run is not None else None,
-        "discards": int(run.outcome.counters["port_xmit_discards"].sum()) if run is not None else None,
-        "jobs": [] if run is None else [
-            {"job": j["job"], "took_us": j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")} for j in _jobs(s, run)
+        "change": text,
+        "engine": run.engine,
+        "good": run.good,
+        "valid": run.valid,
+        "simulated_us": run.simulated_us,
+        "wall_s": run.wall_s,
+        "ratio": run.simulated_us / base.simulated_us if base.simulated_us else None,
+        "latency_us": run.percentiles_us,
+        "busiest": None if result is None else float(result.load.max(initial=0.0)),
+        "waits": None if counters is None else int(counters["port_xmit_wait"].sum()),
+        "discards": None if counters is None else int(counters["port_xmit_discards"].sum()),
+        "jobs": []
+        if result is None
+        else [
+            {"job": j["job"], "took_us": j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")}
+            for j in _jobs(run, result)
         ],
-    }  # fmt: skip
+    }
 
 
-def _jobs(s: Simulation, run: Simulated) -> list[dict[str, Any]]:
+def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
     """Jobs with percentiles of their latencies, and what each does alone where that was run."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
     from softib.workloads.gpu_figures import gpu_figures
 
-    found = _rows(jobs(run))
-    of_gpus = gpu_figures(run.workload, run.hosts, [row["ended_us"] for row in found])
+    found = _rows(jobs(result))
+    of_gpus = gpu_figures(result.workload, result.hosts, [row["ended_us"] for row in found])
     for k, row in enumerate(found):
         row |= of_gpus[k] if k < len(of_gpus) else {}
-        row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(run, k).items()}
-        if figures := request_figures(run, k):
+        row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(result, k).items()}
+        if figures := request_figures(result, k):
             row["requests"] = figures
-        if row["job"] in s.jobs_alone:
-            row["alone"] = s.jobs_alone[row["job"]]
+        if row["job"] in run.alone:
+            row["alone"] = run.alone[row["job"]]
     return found
 
 
-def _ethernet(run: Simulated) -> dict[str, Any]:
+def _ethernet(run: RunResult) -> dict[str, Any]:
     """What an Ethernet run counted in all, and its longest queue."""
     found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
     names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
@@ -195,7 +242,7 @@ def _ethernet(run: Simulated) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _slowest(run: Simulated) -> list[dict[str, Any]]:
+def _slowest(run: RunResult) -> list[dict[str, Any]]:
     m, found = run.messages, []
     for i in run.slowest(SLOWEST).tolist():
         found.append({

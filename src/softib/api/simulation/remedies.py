@@ -8,7 +8,7 @@ from softib.api.simulation.what_if import OF_PACKETS
 from softib.errors import SoftibError
 
 if TYPE_CHECKING:
-    from softib.api.simulation.result import Simulation
+    from softib.api.simulation.runs import Run
 
 __all__ = ["CHEAP_ENTRIES", "CHEAP_EVENTS", "CHEAP_PORTS", "remedies"]
 
@@ -18,33 +18,33 @@ BETTER = 0.95
 """An engine is worth trying where its busiest link between switches carries at most this share."""
 
 
-def remedies(found: Simulation) -> list[dict[str, Any]]:
+def remedies(found: Run) -> list[dict[str, Any]]:
     """One for each change that the causes of the busiest ports propose, in their order: ``change``, ``ports`` that it is for, ``verified``, and with it
     ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency) to the run, ``jobs`` (the ratio of each job's p99); ``why``: why it was not tried."""
     wanted: dict[str, list[str]] = {}
-    for port in found.busy_ports:
-        for kind in port["changes"]:
+    for port in found.causes:
+        for kind in port.changes:
             change = _change(found, kind)
             if change and change not in found.variants:
-                wanted.setdefault(change, []).append(port["port"])
+                wanted.setdefault(change, []).append(port.place)
     return [_tried(found, change, ports) for change, ports in wanted.items()]
 
 
-def _change(found: Simulation, kind: str) -> str:
+def _change(found: Run, kind: str) -> str:
     if kind != "engine":
         return {"vl": "vl=jobs"}.get(kind, f"{kind}=on")
     best = min(found.other_engines.items(), key=lambda item: item[1], default=("", 1.0))
     return f"engine={best[0]}" if best[1] <= BETTER else ""
 
 
-def _tried(found: Simulation, change: str, ports: list[str]) -> dict[str, Any]:
+def _tried(found: Run, change: str, ports: list[str]) -> dict[str, Any]:
     made: dict[str, Any] = {
         "change": change, "ports": ports, "verified": False, "why": "", "ratio": None, "mean_ratio": None, "p99_ratio": None, "jobs": {},
     }  # fmt: skip
     key, _, value = change.partition("=")
     why = (
         "only packets know it: try --layer packet --what-if " + change
-        if key in OF_PACKETS and found.layer != "packet"
+        if key in OF_PACKETS and found.settings.layer != "packet"
         else _expensive(found)
     )
     if why:
@@ -62,22 +62,26 @@ def _tried(found: Simulation, change: str, ports: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _by_job(found: Simulation, other: Simulation) -> dict[str, float]:
+def _by_job(found: Run, other: Run) -> dict[str, float]:
     """p99 latency of each job with the change, over that of the run."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps
 
     made: dict[str, float] = {}
-    for k, name in enumerate(found._details.jobs):
-        before, after = job_percentiles_ps(found._details, k), job_percentiles_ps(other._details, k)
+    for k, name in enumerate(found.details.jobs):
+        before, after = job_percentiles_ps(found.details, k), job_percentiles_ps(other.details, k)
         if before and after and before["p99"]:
             made[name] = after["p99"] / before["p99"]
     return made
 
 
-def _expensive(found: Simulation) -> str:
-    run = found._details
+def _expensive(found: Run) -> str:
+    run = found.details
     entries = len(run.plane.lay(run.messages).channel)
-    small = run.outcome.work.get("events", 0) <= CHEAP_EVENTS if found.layer == "packet" else entries <= CHEAP_ENTRIES
+    small = (
+        run.outcome.work.get("events", 0) <= CHEAP_EVENTS
+        if found.settings.layer == "packet"
+        else entries <= CHEAP_ENTRIES
+    )
     if small and run.fabric.sizes.ports <= CHEAP_PORTS:
         return ""
     return "the run is large: try it with --what-if"

@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from softib.api.shown import Suggests
-from softib.api.simulation.runs import Made, Runs, port_row
+from softib.api.simulation.runs import Run, Runs, port_row
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
     from softib.api.graph import Drawing
 
 __all__ = ["Simulation"]
@@ -30,102 +30,112 @@ NOTHING = {
 class Simulation(Suggests):
     """What a workload did on a fabric.
 
-    ``fabric`` has the tables that were taken, ``simulated_us`` is virtual time, ``wall_s`` what the layer took. ``what_if`` is the same workload
-    with something changed, where that was asked for, ``variants`` all such runs by what changed. ``jobs_alone``: what each job does without the
-    others, after :meth:`run_jobs_alone`. ``others``: runs of the jobs that the workload places on other fabrics, by their names.
+    ``fabric`` has the tables that were taken; ``wall_s``: seconds that the layer took.
     """
 
-    def __init__(self, runs: Runs, made: Made):
-        self._runs, self._made, self._run, self._phases = runs, made, made.run, made.phases
-        self.fabric, self.wall_s = made.fabric, made.wall_s
-        self.what_if: Simulation | None = None
-        self.what_if_text = ""
-        self.variants: dict[str, Simulation] = {}
-        self.others: dict[str, Simulation] = {}
-        self.jobs_alone: dict[str, dict[str, float]] = {}
+    def __init__(self, run: Run):
+        self._plain, self._run, self._phases = run, run.result, run.phases
+        self.fabric, self.wall_s = run.fabric, run.wall_s
+        self._shown: dict[int, Simulation] = {}
+
+    @classmethod
+    def of(cls, runs: Runs) -> Simulation:
+        """Run ``runs`` as they are."""
+        return cls(runs.make())
 
     def variant(self, changes: Mapping[str, str]) -> Simulation:
-        """The same once more with ``changes`` (such as ``{"engine": "updn"}``)."""
-        from softib.routing.engine import ENGINES
-
-        engine = self.engine if self._runs.lfts is None and self.engine in ENGINES else None
-        return Simulation(self._runs, self._runs.make(changes, changes.get("engine") or engine))
+        """Run the same again with ``changes`` (for example ``{"engine": "updn"}``)."""
+        return Simulation(self._plain.variant(changes))
 
     def add_variant(self, text: str, changes: Mapping[str, str]) -> Simulation:
         """:meth:`variant`, which ``variants`` has under ``text``."""
-        found = self.variant(changes)
-        self.variants[text] = found
-        if self.what_if is None:
-            self.what_if, self.what_if_text = found, text
-        return found
+        self._plain.variants[text] = run = self._plain.variant(changes)
+        self._plain.what_if = self._plain.what_if or text
+        return self._simulation(run)
+
+    def _simulation(self, run: Run) -> Simulation:
+        """The one object that shows ``run`` beside this."""
+        return self._shown.setdefault(id(run), Simulation(run))
+
+    @property
+    def variants(self) -> dict[str, Simulation]:
+        """The same workload with something changed, by what changed."""
+        return {text: self._simulation(run) for text, run in self._plain.variants.items()}
+
+    @property
+    def what_if(self) -> Simulation | None:
+        """The first of ``variants``; None without one."""
+        return self.variants.get(self._plain.what_if)
+
+    @property
+    def what_if_text(self) -> str:
+        """What changed in ``what_if``."""
+        return self._plain.what_if
+
+    @property
+    def others(self) -> dict[str, Simulation]:
+        """Runs of the jobs that the workload places on other fabrics, by their names."""
+        return {name: self._simulation(run) for name, run in self._plain.others.items()}
+
+    @property
+    def jobs_alone(self) -> dict[str, dict[str, float]]:
+        """What each job does without the others, after :meth:`run_jobs_alone`."""
+        return self._plain.alone
 
     @property
     def workload(self) -> str:
         """The workload's name."""
-        return self._runs.work.name
+        return self._plain.settings.work.name
 
     @property
     def layer(self) -> str:
         """``static``, ``fluid`` or ``packet``."""
-        return self._runs.layer
+        return self._plain.settings.layer
 
     @property
     def engine(self) -> str:
         """Whose forwarding tables the run took."""
-        return self._made.engine
+        return self._plain.engine
 
     @property
     def good(self) -> bool:
         """Did every message complete, on the other fabrics too?"""
-        return (self._run is None or self._run.ok) and all(other.good for other in self.others.values())
+        return self._plain.good
 
     @property
     def valid(self) -> bool:
         """Does the layer's model hold for this traffic? ``why_not`` says what is against it."""
-        return self._run is None or self._run.outcome.valid
+        return self._plain.valid
 
     @property
     def why_not(self) -> tuple[str, ...]:
         """Why the layer's answer may be off."""
-        return () if self._run is None else self._run.outcome.why_not
+        return self._plain.why_not
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What else to know of the run."""
-        if self._run is None:
-            return ()
-        others = ((text, v._run) for text, v in self.variants.items())
-        return (
-            *self._run.notes,
-            *(f"what if {text}: {note}" for text, run in others if run is not None for note in run.of_tables),
-        )
+        return self._plain.notes
 
     @property
     def simulated_us(self) -> float:
         """Virtual time of the end, in microseconds."""
-        return (self._phases.end_ps if self._phases is not None else self._details.outcome.end_ps) / 1e6
+        return self._plain.simulated_us
 
     @property
     def faults(self) -> list[dict[str, Any]]:
         """What failed and when, what it cost at once, and when the manager had dealt with it."""
-        return list(self._failures.get("faults", ()))
+        return list(self._plain.failures.get("faults", ()))
 
     @property
     def management(self) -> dict[str, Any]:
         """The manager and its MADs while things failed: where it ran, MADs sent, lost and answered, traps, sweeps; empty without faults."""
-        return dict(self._failures.get("management", {}))
+        return dict(self._plain.failures.get("management", {}))
 
     @property
     def unreachable(self) -> list[str]:
         """Ports with traffic that no link joined to the rest at the end."""
-        return list(self._failures.get("unreachable", ()))
-
-    @cached_property
-    def _failures(self) -> dict[str, Any]:
-        from softib.analysis.simulation.failing import figures
-
-        run = self._run
-        return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
+        return list(self._plain.failures.get("unreachable", ()))
 
     @property
     def messages(self) -> Table:
@@ -154,32 +164,29 @@ class Simulation(Suggests):
             return Table(columns.phases(self._phases))
         return Table(getattr(columns, kind)(self._details))
 
-    @cached_property
+    @property
     def percentiles_us(self) -> dict[str, float]:
         """Latency of messages, from begin to arrival: min, p50, p90, p99, p99.9, max, mean."""
-        return {} if self._run is None else {k: v / 1e6 for k, v in self._run.percentiles_ps().items()}
+        return self._plain.percentiles_us
 
     @cached_property
     def busy_ports(self) -> list[dict[str, Any]]:
         """The ports with the largest loads, each with its cause and what would help."""
-        from softib.analysis.simulation.causes import busy_ports
-        from softib.api.simulation.columns import busy_port
+        from softib.api.simulation.columns import busy_ports
 
-        return [] if self._run is None else [busy_port(self._run, p) for p in busy_ports(self._run)]
+        return busy_ports(self._plain)
 
-    @cached_property
+    @property
     def other_engines(self) -> dict[str, float]:
         """Other routing engines: the busiest link between switches under their tables, over this run's (less is better)."""
-        from softib.analysis.simulation.causes import engine_loads
-
-        return {} if self._run is None else {e.engine: e.relative for e in engine_loads(self._run)}
+        return self._plain.other_engines
 
     def to_json(self) -> dict[str, Any]:
         """As ``softib simulate --json`` prints it."""
         from softib.api.simulation.columns import as_json
         from softib.render.documents import document
 
-        return document("simulate", **as_json(self))
+        return document("simulate", **as_json(self._plain, self.remedies))
 
     def print(self) -> None:
         """As ``softib simulate`` prints it."""
@@ -191,13 +198,7 @@ class Simulation(Suggests):
     def run_jobs_alone(self) -> dict[str, dict[str, float]]:
         """Run each job without the others, by the same layer on the same tables: by job its time, its slowdown in the run (time together over time alone)
         and that of its p50, p99 and p99.9 latencies."""
-        from softib.analysis.simulation.slowdown import jobs_alone
-
-        several = len(self._run.jobs) > 1 if self._run is not None else False
-        if self._run is not None and (several or self.others or self._runs.whole) and not self.jobs_alone:
-            self.jobs_alone = jobs_alone(self._run, self._runs.alone)
-        for other in self.others.values():
-            other.run_jobs_alone()
+        self._plain.run_jobs_alone()
         return self.jobs_alone
 
     @cached_property
@@ -206,7 +207,7 @@ class Simulation(Suggests):
         its time and of its p99 latency to this run's."""
         from softib.api.simulation.remedies import remedies
 
-        return [] if self._run is None else remedies(self)
+        return [] if self._run is None else remedies(self._plain)
 
     def counters(self, place: str) -> dict[str, int]:
         """What the run added to the counters of ``leaf-1[3]``, as PortCounters has them: each stops at its largest value (IBA 16.1.3.5)."""
@@ -225,7 +226,7 @@ class Simulation(Suggests):
         """The timeline of the message that was to be traced. Raises :class:`InputError` where none was."""
         from softib.api.simulation.trace import trace_of
 
-        return trace_of(self._details, self._runs.record)
+        return trace_of(self._details, self._plain.settings.record.trace)
 
     @cached_property
     def over_time(self) -> dict[str, Any]:
@@ -238,7 +239,7 @@ class Simulation(Suggests):
         """Write the frames of the ports of ``record`` as a capture (pcapng, time 0 being 1970); returns how many. Raises :class:`InputError`."""
         from softib.sim.packet.frames import write_capture
 
-        names = self._runs.record.ports
+        names = self._plain.settings.record.ports
         log = self._details.outcome.log
         if not names or log is None:
             raise InputError(
@@ -289,10 +290,8 @@ class Simulation(Suggests):
         return Drawing(styled(svg))
 
     @property
-    def _details(self) -> Simulated:
-        if self._run is None:
-            raise InputError("phases with barriers have no messages of their own; run the workload without barrier")
-        return self._run
+    def _details(self) -> RunResult:
+        return self._plain.details
 
     def _latencies(self) -> list[tuple[str, Any]]:
         """Latencies in µs, ascending, by job; of barriers the times of phases."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from softib.api.arguments import check_fields
@@ -14,13 +15,14 @@ from softib.errors import InputError
 
 if TYPE_CHECKING:
     from softib.analysis.routed import Routed
-    from softib.analysis.simulation.simulated import Simulated
-    from softib.analysis.simulation.watched import Ask
+    from softib.analysis.simulation.causes import BusyPort
+    from softib.analysis.simulation.result import RunResult
+    from softib.analysis.simulation.run import Recording
     from softib.sim.fluid_phases import Phases
     from softib.sim.paths import Scale
     from softib.workloads.workload import Workload
 
-__all__ = ["Made", "Progress", "Record", "Runs"]
+__all__ = ["Progress", "Record", "Run", "Runs", "port_row"]
 
 Progress = Callable[[int, int, int], None]
 """Called with messages (of the packet layer: packets; of barriers: phases) that are done, all of them, and the virtual time in ps."""
@@ -46,15 +48,104 @@ class Record:
         check_fields(self)
 
 
-@dataclass(frozen=True)
-class Made:
-    """One run: ``run`` or ``phases``, the fabric that it took, seconds of the layer, who made the tables."""
+@dataclass
+class Run:
+    """One run, and what follows from it. It has ``result``, or ``phases`` (an all-to-all with barriers).
 
-    run: Simulated | None
+    ``settings``: what it is a run of; ``fabric`` has the tables that it took, which ``engine`` computed; ``wall_s``: seconds of
+    the layer. Beside it: ``variants`` with something changed, by what changed, and ``what_if``, the first of these;
+    ``others``: jobs on other fabrics, by their names; ``alone``: figures of each job without the others.
+    """
+
+    settings: Runs
+    result: RunResult | None
     phases: Phases | None
     fabric: Fabric
     wall_s: float
     engine: str
+    what_if: str = ""
+    variants: dict[str, Run] = field(default_factory=dict)
+    others: dict[str, Run] = field(default_factory=dict)
+    alone: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def variant(self, changes: Mapping[str, str]) -> Run:
+        """Run it again with ``changes`` (for example ``{"engine": "updn"}``)."""
+        from softib.routing.engine import ENGINES
+
+        engine = self.engine if self.settings.lfts is None and self.engine in ENGINES else None
+        return self.settings.make(changes, changes.get("engine") or engine)
+
+    @property
+    def details(self) -> RunResult:
+        """``result``. Raises :class:`InputError` for phases, which have no messages."""
+        if self.result is None:
+            raise InputError("phases with barriers have no messages of their own; run the workload without barrier")
+        return self.result
+
+    @property
+    def good(self) -> bool:
+        """Did every message complete, on the other fabrics too?"""
+        return (self.result is None or self.result.ok) and all(other.good for other in self.others.values())
+
+    @property
+    def valid(self) -> bool:
+        """Does the layer's model hold for this traffic?"""
+        return self.result is None or self.result.outcome.valid
+
+    @property
+    def why_not(self) -> tuple[str, ...]:
+        """Why the layer's answer may be off."""
+        return () if self.result is None else self.result.outcome.why_not
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What else to know of the run."""
+        if self.result is None:
+            return ()
+        tables = ((text, v.result.of_tables) for text, v in self.variants.items() if v.result is not None)
+        return (*self.result.notes, *(f"what if {text}: {note}" for text, notes in tables for note in notes))
+
+    @property
+    def simulated_us(self) -> float:
+        """Virtual time of the end, in microseconds."""
+        return (self.phases.end_ps if self.phases is not None else self.details.outcome.end_ps) / 1e6
+
+    @cached_property
+    def percentiles_us(self) -> dict[str, float]:
+        """Latency of messages: min, p50, p90, p99, p99.9, max, mean."""
+        return {} if self.result is None else {k: v / 1e6 for k, v in self.result.percentiles_ps().items()}
+
+    @cached_property
+    def failures(self) -> dict[str, Any]:
+        """What failed, what that cost, and what the manager did; empty without faults."""
+        from softib.analysis.simulation.failures import figures
+
+        run = self.result
+        return {} if run is None or run.failures is None else figures(run.failures, run.fabric)
+
+    @cached_property
+    def other_engines(self) -> dict[str, float]:
+        """Other routing engines: the busiest link between switches under their tables, over this run's (less is better)."""
+        from softib.analysis.simulation.causes import engine_loads
+
+        return {} if self.result is None else {e.engine: e.relative for e in engine_loads(self.result)}
+
+    @cached_property
+    def causes(self) -> list[BusyPort]:
+        """The ports with the largest loads, each with its cause."""
+        from softib.analysis.simulation.causes import busy_ports
+
+        return [] if self.result is None else busy_ports(self.result)
+
+    def run_jobs_alone(self) -> None:
+        """Fill ``alone``, of the runs on other fabrics too."""
+        from softib.analysis.simulation.slowdown import jobs_alone
+
+        run = self.result
+        if run is not None and (len(run.jobs) > 1 or self.others or self.settings.whole) and not self.alone:
+            self.alone = jobs_alone(run, self.settings.alone)
+        for other in self.others.values():
+            other.run_jobs_alone()
 
 
 @dataclass(frozen=True)
@@ -71,14 +162,14 @@ class Runs:
     record: Record
     whole: Workload | None = None
 
-    def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Made:
+    def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
         """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""
         import time
         from contextlib import nullcontext
         from dataclasses import replace
 
         from softib.analysis.routed import routed
-        from softib.analysis.simulation.run import simulated
+        from softib.analysis.simulation.run import run_workload
         from softib.fabric.generation import at_generation
         from softib.sim.packet.ethernet_options import network_of
 
@@ -108,29 +199,35 @@ class Runs:
         began = time.perf_counter()
         if self.work.phased is not None:
             phases = self._phases(found, scale_of(changed))
-            return Made(None, phases, shown, time.perf_counter() - began, named)
+            return Run(self, None, phases, shown, time.perf_counter() - began, named)
         work = self.whole if changed.get("fabrics") == "one" and self.whole is not None else self.work
-        run = simulated(
-            found, work, self.layer, engine=named, seed=self.seed, options=options, progress=self.record.progress,
-            ask=replace(self._ask(found.fabric, changes is None, changed.get("vl") == "jobs"), scale=scale_of(changed)),
-        )  # fmt: skip
+        recording = self._recording(found.fabric, changes is None, changed.get("vl") == "jobs")
+        run = run_workload(
+            found,
+            work,
+            self.layer,
+            engine=named,
+            seed=self.seed,
+            options=options,
+            progress=self.record.progress,
+            recording=replace(recording, scale=scale_of(changed)),
+        )
         run.outcome.wall_s = time.perf_counter() - began
-        return Made(run, None, shown, run.outcome.wall_s, named)
+        return Run(self, run, None, shown, run.outcome.wall_s, named)
 
-    def alone(self, run: Simulated, job: int) -> Simulated:
+    def alone(self, run: RunResult, job: int) -> RunResult:
         """One job of ``run`` without the others, on the same tables."""
-        from softib.analysis.simulation.run import run_messages
-        from softib.analysis.simulation.watched import Ask
+        from softib.analysis.simulation.run import Recording, run_messages
 
         made = run.messages.only(run.messages.job == job)
-        return run_messages(run, made, self.layer, Ask(), self.record.progress)
+        return run_messages(run, made, self.layer, Recording(), self.record.progress)
 
-    def _ask(self, fabric: Any, recorded: bool, apart: bool) -> Ask:
+    def _recording(self, fabric: Any, recorded: bool, apart: bool) -> Recording:
         from softib.analysis.simulation.counters import named_port
-        from softib.analysis.simulation.watched import Ask
+        from softib.analysis.simulation.run import Recording
 
         if not recorded:
-            return Ask(jobs_apart=apart)
+            return Recording(jobs_apart=apart)
         r = self.record
         for name in r.counters:
             named_port(fabric, name)
@@ -142,11 +239,11 @@ class Runs:
             raise InputError("the static layer has no clock, so nothing changes over time; take layer fluid or packet")
         interval = _picoseconds(r.samples) if isinstance(r.samples, str) else 0
         ports = tuple(port_row(fabric, name) for name in r.ports)
-        return Ask(bool(r.samples), interval, ports, r.trace, apart)
+        return Recording(bool(r.samples), interval, ports, r.trace, apart)
 
     def _phases(self, found: Routed, scale: Scale) -> Phases:
         """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
-        from softib.analysis.simulation.phased import phased
+        from softib.analysis.simulation.phases import phases_of
 
         job = self.work.phased
         assert job is not None
@@ -164,7 +261,7 @@ class Runs:
             raise InputError(
                 f"{self.work.name}: only the packet layer knows faults at a time, and it no barriers; leave faults out"
             )
-        return phased(found, job.size, scale, self.record.progress)
+        return phases_of(found, job.size, scale, self.record.progress)
 
 
 def port_row(fabric: Any, place: str) -> int:

@@ -33,7 +33,7 @@ def scaling(
     [32, 128]
     """
     from softib.api.operations import bring_up
-    from softib.api.simulation.simulating import simulate
+    from softib.api.simulation.simulate import simulate
     from softib.workloads.hosts import hosts_of
     from softib.workloads.nccl_jobs import TrainingStep
     from softib.workloads.training.job import figures_of, nodes_of_job

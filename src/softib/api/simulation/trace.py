@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from softib.analysis.simulation.watched import message_row
+from softib.analysis.simulation.run import message_row
 from softib.errors import InputError
 from softib.sim.packet.timeline import timeline
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
-    from softib.api.simulation.runs import Record
+    from softib.analysis.simulation.result import RunResult
     from softib.sim.packet.log import PacketLog
     from softib.sim.packet.timeline import Flight, Hop
 
 __all__ = ["trace_of"]
 
 
-def trace_of(run: Simulated, record: Record) -> dict[str, Any]:
-    """The message of ``record.trace``: its times in µs, its packets hop by hop, and the parts of the packet with which it arrived. Raises
+def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
+    """The ``message`` that was to be traced: its times in µs, its packets hop by hop, and the parts of the packet with which it arrived. Raises
     :class:`InputError` where none was to be traced."""
-    if record.trace is None or run.outcome.log is None:
+    if message is None or run.outcome.log is None:
         raise InputError(
             "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
         )
-    row, log, m = message_row(record.trace, run.names, run.messages), run.outcome.log, run.messages
+    row, log, m = message_row(message, run.names, run.messages), run.outcome.log, run.messages
     found = timeline(log, row)
     last = found.flights[found.last] if found.last >= 0 else None
     return {
@@ -40,7 +39,7 @@ def _us(ps: int) -> float | None:
     return None if ps < 0 else int(ps) / 1e6
 
 
-def _flight(run: Simulated, log: PacketLog, f: Flight) -> dict[str, Any]:
+def _flight(run: RunResult, log: PacketLog, f: Flight) -> dict[str, Any]:
     return {
         "kind": f.kind, "psn": f.psn, "octets": f.octets, "backward": f.backward, "hops": [_hop(run, h) for h in f.hops],
         "received_us": _us(f.received_ps), "written_us": _us(f.written_ps), "lost_us": _us(f.lost_ps),
@@ -48,7 +47,7 @@ def _flight(run: Simulated, log: PacketLog, f: Flight) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _hop(run: Simulated, h: Hop) -> dict[str, Any]:
+def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
     m, names = run.messages, run.names
     behind = [
         {"message": k, "source": names[m.src[k]], "destination": names[m.dst[k]], "took_us": _us(ps)}

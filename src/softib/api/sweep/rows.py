@@ -24,9 +24,8 @@ LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
 def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None) -> dict[str, Any]:
     """The row of one run: what it gave, or ``error`` where it could not be. Nothing in it depends on the machine's clock."""
-    from softib.api.simulation.result import Simulation
     from softib.api.simulation.runs import Record, Runs
-    from softib.api.simulation.simulating import check_layer
+    from softib.api.simulation.simulate import check_layer
     from softib.api.simulation.what_if import changes_of, text_of
 
     chosen = point.of_run
@@ -42,22 +41,20 @@ def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: 
         check_layer(work, layer)
         changes = changes_of(text_of(chosen) if chosen else None, layer)
         runs = Runs(fabric, work, layer, engine, None, point.seed, "infiniband", Record())
-        run = Simulation(runs, runs.make(changes or None, engine))
+        run = runs.make(changes or None, engine)
     except SoftibError as error:
         return row | {"good": False, "error": str(error)}
     tails = run.percentiles_us
     row |= {"good": run.good, "error": None, "valid": run.valid, "simulated_us": run.simulated_us}
     row |= {f"{name}_us": tails.get(name) for name in LATENCIES}
-    if run._run is not None:
+    if (result := run.result) is not None:
         from softib.analysis.simulation.slowdown import job_percentiles_ps
 
-        row |= {
-            "messages": int((~run._run.messages.computes).sum()),
-            "bytes": int(run._run.messages.size[~run._run.messages.computes].sum()),
-        }
-        for k, job in enumerate(run._run.job_times()):
+        sent = ~result.messages.computes
+        row |= {"messages": int(sent.sum()), "bytes": int(result.messages.size[sent].sum())}
+        for k, job in enumerate(result.job_times()):
             row[f"{job.name} took_us"] = (job.ended_ps - job.began_ps) / 1e6 if job.ended_ps >= 0 else None
-            row[f"{job.name} p99_us"] = job_percentiles_ps(run._run, k).get("p99", 0.0) / 1e6 or None
+            row[f"{job.name} p99_us"] = job_percentiles_ps(result, k).get("p99", 0.0) / 1e6 or None
     return row
 
 

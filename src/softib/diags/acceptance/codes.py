@@ -7,7 +7,7 @@ from softib.diags.registry import code
 
 __all__ = [
     "BELOW_MODEL", "CABLE_REPLACED", "CLASS_DRIFT", "ERRORS_SINCE_BASELINE", "FABRIC_DRIFT", "FIRMWARE_CHANGED", "HOST_DRIFT", "HOST_UNMEASURED",
-    "PAIR_UNMEASURED", "SLOW", "TOPOLOGY_CHANGED",
+    "PAIR_UNMEASURED", "SLOW", "TOPOLOGY_CHANGED", "UNPACED",
 ]  # fmt: skip
 
 SLOW = {
@@ -34,6 +34,9 @@ PAIR_UNMEASURED = code(
 BELOW_MODEL = code(
     "below-model", Severity.INFO, "all pairs alike measure less than their paths' links and latencies let expect",
     "settings that all hosts share: PCIe relaxed ordering, BIOS power profile, MTU, the number of queue pairs")  # fmt: skip
+UNPACED = code(
+    "unpaced-fabric", Severity.INFO, "programs on the running fabric move data as fast as this machine copies memory, not at its links' rates",
+    "to measure against rates and latencies of links: softib up SOURCE --pace, then softib accept again")  # fmt: skip
 HOST_DRIFT = code(
     "host-drift", Severity.WARNING, "a host's pairs measure otherwise than in the baseline, and those of the other hosts do not",
     "what has changed on it since: firmware, kernel, BIOS settings, cable")  # fmt: skip

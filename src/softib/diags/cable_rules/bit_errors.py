@@ -23,7 +23,7 @@ __all__ = ["needed_seconds"]
 SYMBOL = "symbol_error_counter"
 OBSERVED_TOO_SHORT = code(
     "observed-too-short", Severity.INFO, "links were not observed for long enough to say that they are good",
-    "observe on: three errors at the floor of the bit error ratio need 125 minutes at NDR, 250 at HDR, 500 at EDR")  # fmt: skip
+    "observe for the time that the finding names: in it three errors would come at the floor of the bit error ratio")  # fmt: skip
 CONFIDENCE = 0.95
 
 

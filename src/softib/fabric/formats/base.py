@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,16 +11,22 @@ from softib.fabric.model import Fabric
 from softib.foreign_text import shown
 from softib.input_files import shown_name
 
-__all__ = ["Problem", "Problems", "ReadResult"]
+__all__ = ["Problem", "Problems", "ReadResult", "alike"]
+
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|0x[0-9a-fA-F]+|\d+")
+"""What differs between records that are wrong in the same way: quoted text and numbers."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 = the whole file."""
+    """One record that could not be used as it stands: where, and why. ``line`` counts from 1; 0 = the whole file. ``code``: the finding that a check makes
+    of it, empty where none does; ``peer``: the node that it names and the file lacks."""
 
     file: str
     line: int
     reason: str
+    code: str = ""
+    peer: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", shown(self.reason))
@@ -31,6 +39,14 @@ class Problem:
         return {"file": self.file, "line": self.line, "reason": self.reason}
 
 
+def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
+    """Problems of one file that are wrong in the same way, together; both levels in the order found."""
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((problem.file, _PARTICULAR.sub("…", problem.reason)), []).append(problem)
+    return list(groups.values())
+
+
 class Problems(list[Problem]):
     """The problems of one file, in the order found."""
 
@@ -38,9 +54,9 @@ class Problems(list[Problem]):
         super().__init__()
         self.file = shown_name(file)
 
-    def add(self, line: int, reason: str) -> None:
+    def add(self, line: int, reason: str, code: str = "", peer: str = "") -> None:
         """Record that ``line`` is bad because of ``reason``."""
-        self.append(Problem(self.file, line, reason))
+        self.append(Problem(self.file, line, reason, code, peer))
 
 
 @dataclass

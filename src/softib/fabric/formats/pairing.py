@@ -76,6 +76,10 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
                   listed, dangling, nports, usable, np.where(reachable, peer_node, -1))  # fmt: skip
 
 
+DANGLING, ONE_SIDED = "dangling-record", "one-sided-record"
+"""Findings that checks make of such cables."""
+
+
 def _drop_repeats(
     r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, problems: Problems
 ) -> None:
@@ -150,19 +154,23 @@ def _match(
         if b[i] < 0:
             dangling += int(peer_node[i] < 0)
             if peer_node[i] < 0:
-                problems.add(int(line[i]), f"peer {_peer(r, int(i))} has no record in the file")
+                problems.add(
+                    int(line[i]), f"peer {_peer(r, int(i))} has no record in the file", DANGLING, shown(r.peer[int(i)])
+                )
         elif answered[i]:
             other = int(answer[i])
             problems.add(int(line[i]), f"says the peer is {_peer(r, int(i))}, but line {int(line[other])} cables that port to "
-                                       f"{_peer(r, other)}")  # fmt: skip
+                                       f"{_peer(r, other)}", DANGLING)  # fmt: skip
             second[i] = -1
         elif int(b[i]) in taken:
-            problems.add(int(line[i]), f"says the peer is {_peer(r, int(i))}, but so does line {taken[int(b[i])]}")
+            problems.add(
+                int(line[i]), f"says the peer is {_peer(r, int(i))}, but so does line {taken[int(b[i])]}", DANGLING
+            )
             second[i] = -1
         else:
             taken[int(b[i])] = int(line[i])
             if int(peer_node[i]) not in r.only_a_peer:
-                problems.add(int(line[i]), f"one-sided: {_peer(r, int(i))} does not list this cable")
+                problems.add(int(line[i]), f"one-sided: {_peer(r, int(i))} does not list this cable", ONE_SIDED)
     return a[keep], second[keep], listed[keep], dangling
 
 

@@ -144,7 +144,11 @@ class FaultController:
         self.known.forget("ber", port)
         if ber:
             self.known.add("ber", port, options, now_ps)
-        return self._link(port)
+        return self._noisy_link(port)
+
+    def _noisy_link(self, port: int) -> dict[str, Any]:
+        """The link, and what its bit errors lead to."""
+        return {**self._link(port), "errors": self.faults.expected_errors(port)}
 
     def _attenuation(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         return self._light("attenuation", self.faults.attenuate, port, options, now_ps)
@@ -159,7 +163,7 @@ class FaultController:
         self.known.forget(kind, port)
         if options["db"]:
             self.known.add(kind, port, options, now_ps)
-        return self._link(port)
+        return self._noisy_link(port)
 
     def _hot_module(self, port: int, options: dict[str, Any], now_ps: int) -> dict[str, Any]:
         self.faults.optics.heat(port, float(options["celsius"]))

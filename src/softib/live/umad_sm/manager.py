@@ -20,7 +20,6 @@ from softib.live.clock import clock_ps
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.kept_keys import read_keys, write_keys
 from softib.live.umad_client.devices import UmadDevice, port_state
-from softib.live.umad_client.port import UmadPort
 from softib.live.umad_sm.wire import MadWire, Pacing
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
@@ -304,8 +303,3 @@ def _on_wire(config: SmConfig) -> SmConfig:
 def port_timeout_ms(config: SmConfig) -> int:
     """How long the driver waits for an answer: a little less than the manager, whose retry has the same TransactionID."""
     return max(1, config.timeout_ps * 9 // 10**10)
-
-
-def open_port(device: UmadDevice, config: SmConfig, classes: dict[int, int], window: int) -> UmadPort:
-    """The device, open for a manager with these settings."""
-    return UmadPort(device, classes, port_timeout_ms(config), window)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from softib.monitor.increase import LEAST, SYMBOLS, Interval
+from softib.monitor.reading import Reading
 from softib.monitor.registers import HISTOGRAM
 
-__all__ = ["ErrorRatios", "upper_bound", "utilization", "wait_ratio"]
+__all__ = ["ErrorRatios", "bit_error_ratios", "upper_bound", "utilization", "wait_ratio"]
 
 SYMBOL_BITS = 10
 """Bit times of a symbol time, the unit of PortSamplesControl.Tick."""
 ERRORS = {"symbol": "symbol_error_counter", "effective": "port_fec_uncorrectable_block_ctr"}
 """Ratio → the counter whose increase is its numerator."""
 KINDS = ("symbol", "raw", "effective")
+STATED = ("symbol_ber", "pre_fec_ber", "effective_ber")
+"""The levels in which files state the ratios of :data:`KINDS`."""
 
 
 def wait_ratio(one: Interval) -> np.ndarray:
@@ -47,6 +50,17 @@ def upper_bound(errors: np.ndarray) -> np.ndarray:
     """What the mean of a Poisson count is below with 95 % confidence, by Wilson and Hilferty's cube root; 3.0 for a count of 0 (the rule of three)."""
     n = errors.astype(np.float64) + 1.0
     return np.asarray(n * (1 - 1 / (9 * n) + 1.645 / (3 * np.sqrt(n))) ** 3)
+
+
+def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
+    """By kind (:data:`KINDS`) the ratio that counters tell, else the one that a file states (float64[n of the reading]; NaN unknown)."""
+    found: dict[str, np.ndarray] = {}
+    for kind, level in zip(KINDS, STATED, strict=True):
+        errors, bits, _ = ratios.of(kind)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            counted = np.where(bits > 0, errors / bits, np.nan)
+        found[kind] = np.where(np.isnan(counted), reading.level[level], counted) if level in reading.level else counted
+    return found
 
 
 class ErrorRatios:

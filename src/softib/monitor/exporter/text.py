@@ -27,7 +27,7 @@ from softib.monitor.exporter.names import (
     TREYDOCK,
     Metric,
 )
-from softib.monitor.exporter.ratios import ErrorRatios, upper_bound, utilization, wait_ratio
+from softib.monitor.exporter.ratios import ErrorRatios, bit_error_ratios, upper_bound, utilization, wait_ratio
 from softib.monitor.exporter.standing import down_states
 from softib.monitor.exporter.text_kernels import write_counters, write_gauges, write_histograms
 from softib.monitor.increase import Interval
@@ -140,18 +140,10 @@ class PortText:
         )
 
     def _states(self, r: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None) -> None:
-        found: dict[str, np.ndarray] = {}
-        for kind in ("symbol", "raw", "effective"):
-            errors, bits, _ = ratios.of(kind)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                found[f"softib_port_{kind}_ber"] = np.where(bits > 0, errors / bits, np.nan)
-                if kind == "symbol":
-                    found["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
-        for kind, level in (("raw", "pre_fec_ber"), ("effective", "effective_ber"), ("symbol", "symbol_ber")):
-            if level in r.level:  # files that state it
-                counted = found[f"softib_port_{kind}_ber"]
-                found[f"softib_port_{kind}_ber"] = np.where(np.isnan(counted), r.level[level], counted)
-        seconds = ratios.of("symbol")[2]
+        found = {f"softib_port_{kind}_ber": ratio for kind, ratio in bit_error_ratios(r, ratios).items()}
+        errors, bits, seconds = ratios.of("symbol")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found["softib_port_symbol_ber_upper"] = np.where(bits > 0, upper_bound(errors) / bits, np.nan)
         found["softib_port_observed_seconds"] = np.where(seconds > 0, seconds, np.nan)
         if interval is not None:
             found["softib_port_transmit_wait_ratio"] = wait_ratio(interval)

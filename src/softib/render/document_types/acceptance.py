@@ -102,4 +102,16 @@ class Baseline(TypedDict):
     findings: list[Finding]
 
 
-ACCEPTANCE_DOCUMENTS: dict[str, Any] = {"accept": Accept, "baseline": Baseline}
+class BaselineRecord(TypedDict):
+    """softib baseline record --json"""
+
+    schema: Literal["softib/baseline-record/1"]
+    file: str
+    name: str
+    nodes: int
+    """Of the fabric; 0 where only measurements are known."""
+    pairs: dict[str, int]
+    """Test: pairs that measured."""
+
+
+ACCEPTANCE_DOCUMENTS: dict[str, Any] = {"accept": Accept, "baseline": Baseline, "baseline-record": BaselineRecord}

@@ -275,7 +275,17 @@ class Doctor(TypedDict):
     checks: list[Lack]
 
 
+class Compile(TypedDict):
+    """softib compile --json"""
+
+    schema: Literal["softib/compile/1"]
+    kernels: int
+    """Compiled kernels in the folder now."""
+    folder: str
+    seconds: float
+
+
 DOCUMENTS: dict[str, Any] = {
-    "check": Check, "diff": Diff, "convert": Convert, "convert-explain": ConvertExplain, "generate": Generate, "doctor": Doctor,
+    "check": Check, "diff": Diff, "convert": Convert, "convert-explain": ConvertExplain, "generate": Generate, "doctor": Doctor, "compile": Compile,
 }  # fmt: skip
 """Document → its type. ``route``, ``report`` and those of running fabrics are in modules of their own."""

@@ -137,7 +137,15 @@ class SmConfigCheck(TypedDict):
 
     schema: Literal["softib/sm-config/1"]
     file: str
-    kind: Literal["opensm.conf", "torus-2QoS.conf"]
+    kind: Literal[
+        "opensm.conf",
+        "torus-2QoS.conf",
+        "partitions.conf",
+        "qos-policy.conf",
+        "prefix-routes.conf",
+        "GUID file",
+        "node-name-map",
+    ]
     good: bool
     """OpenSM 3.3.23 takes the file as it is written."""
     opensm: list[str]

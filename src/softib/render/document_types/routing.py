@@ -105,6 +105,8 @@ class Routing(TypedDict):
     vls: int
     sls_assumed: str
     """Why the paths' SLs are not known; empty where they are."""
+    answer_loop: list[Step] | None
+    """A cycle that takes answers on the SL of the request, as connections by the connection manager send them."""
     switch_loop: list[Step] | None
     failures: list[Failure]
     balance: Balance

@@ -149,6 +149,8 @@ class FabricStatus(TypedDict):
     kernels: str
     bugs: int
     log: str
+    pace: bool
+    """What programs send takes the wire's time (softib up --pace)."""
     epoch: int
     shared_fabric: str
     sockname: str
@@ -157,10 +159,112 @@ class FabricStatus(TypedDict):
 
 
 class Status(TypedDict):
-    """softib status --json"""
+    """softib status --json; softib up --json, of the one fabric as soon as it is ready"""
 
     schema: Literal["softib/status/1"]
     fabrics: list[FabricStatus]
+
+
+class NotStopped(TypedDict):
+    """A fabric that could not be stopped, and why."""
+
+    name: str
+    problem: str
+
+
+class Down(TypedDict):
+    """softib down --json"""
+
+    schema: Literal["softib/down/1"]
+    stopped: list[str]
+    failed: list[NotStopped]
+
+
+class Listening(TypedDict):
+    """softib exporter --json, softib serve --json: one line as soon as it answers"""
+
+    schema: Literal["softib/listening/1"]
+    verb: Literal["exporter", "serve"]
+    source: str
+    url: str
+    """With the token in it, where clients need one."""
+    pid: int
+
+
+class Forget(TypedDict):
+    """softib exporter forget --json"""
+
+    schema: Literal["softib/forget/1"]
+    ports: list[str]
+
+
+class TopPort(TypedDict):
+    """A port in the last interval."""
+
+    port: str
+    peer: str
+    """Empty: none."""
+    sent_gbps: float
+    received_gbps: float
+    utilization: float
+    waiting: float
+    """Share of the time in which data waited for credits."""
+    errors: dict[str, int]
+    """Counters that rose, and by how much."""
+
+
+class TopJob(TypedDict):
+    """A job in the last interval."""
+
+    job: str
+    hosts: int
+    seen: int
+    sent_gbps: float
+    received_gbps: float
+    waiting: float
+    errors: int
+
+
+class TopManager(TypedDict):
+    """A subnet manager."""
+
+    guid: str
+    state: str
+    priority: int
+    answers: bool
+    stalled: bool
+
+
+class Top(TypedDict):
+    """softib top --json: the last of --rounds N"""
+
+    schema: Literal["softib/top/1"]
+    source: str
+    order: Literal["busy", "waiting", "errors", "jobs"]
+    round_s: float
+    mads: int
+    ports_read: int
+    ports_answered: int
+    silent: int
+    """Devices that did not answer."""
+    ports: list[TopPort]
+    """Every port that did something, by `order` (of jobs: busy ports first)."""
+    jobs: list[TopJob] | None
+    """Null without --jobs."""
+    managers: list[TopManager]
+
+
+class ExpectedErrors(TypedDict):
+    """What the bit errors of a link lead to, at the end that receives more of them."""
+
+    raw_ber: float
+    fec: str
+    """The code that corrects them, such as `RS(544,514)`; empty: none works at this speed."""
+    corrected_codewords_per_s: float
+    lost_codewords_per_s: float
+    symbol_errors_per_s: float
+    """Lost codewords; without a code, wrong symbols."""
+    post_fec_ber: float
 
 
 class Fault(TypedDict):
@@ -171,6 +275,8 @@ class Fault(TypedDict):
     ports: NotRequired[list[str]]
     state: NotRequired[str]
     phys_state: NotRequired[str]
+    errors: NotRequired[ExpectedErrors]
+    """Of ber, attenuation and weak-laser."""
     node: NotRequired[str]
     power: NotRequired[bool]
     sys_guid: NotRequired[str]
@@ -187,4 +293,6 @@ class SmState(Manager):
     schema: Literal["softib/sm/1"]
 
 
-RUNNING_DOCUMENTS: dict[str, Any] = {"status": Status, "fault": Fault, "sm": SmState}
+RUNNING_DOCUMENTS: dict[str, Any] = {
+    "status": Status, "down": Down, "listening": Listening, "forget": Forget, "top": Top, "fault": Fault, "sm": SmState,
+}  # fmt: skip

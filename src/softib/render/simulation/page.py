@@ -16,14 +16,14 @@ from softib.render.simulation.time_charts import CURVES, heat_over_time, latency
 from softib.render.simulation.trace import PARTS, WAITS
 
 if TYPE_CHECKING:
-    from softib.analysis.simulation.simulated import Simulated
+    from softib.analysis.simulation.result import RunResult
 
 __all__ = ["link_heat", "page"]
 
 HEAT_ROWS = 48
 
 
-def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], run: Simulated | None) -> str:
+def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], run: RunResult | None) -> str:
     """The page of ``figures`` (:meth:`softib.Simulation.to_json`), sorted latencies by job, and the run (None: phases, which have no link loads). The
     same for the same input but for the wall time."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -45,7 +45,7 @@ def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], ru
     ))  # fmt: skip
 
 
-def link_heat(run: Simulated) -> str:
+def link_heat(run: RunResult) -> str:
     """Loads of links between switches: a row a switch, the busiest first."""
     f = run.fabric
     of_switch = f.switch_of_node[f.port_node] >= 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from softib.analysis.simulation.causes import BUSY
 from softib.render.phrases import bytes_text, time_text
 from softib.render.simulation.failures import print_failures
 from softib.render.simulation.trace import trace_lines
@@ -146,7 +147,13 @@ def _slowest(s: dict[str, Any], console: Console) -> None:
 
 
 def _ports(s: dict[str, Any], console: Console) -> None:
-    for p in s.get("ports", ())[:PORTS]:
+    shown = s.get("ports", ())[:PORTS]
+    whys = {(p["cause"].partition(": ")[2] or p["cause"], p["help"]) for p in shown}
+    if len(whys) == 1 and shown and max(p["load"] for p in shown) < BUSY and not any(p["victims"] for p in shown):
+        (why, remedy), shown = whys.pop(), ()  # none of these ports is what limits the run
+        console.print()
+        console.print(text(f"{why}; would help: {remedy}"))
+    for p in shown:
         console.print()
         console.print(
             text(f"{p['port']} to {p['peer']}: busy {p['load']:.1%} of the run, {bytes_text(p['bytes'])}", "bold")

@@ -102,7 +102,7 @@ def unmatched(subnet: Subnet, members: Members) -> list[str]:
         return []
     groups = PathPolicy(policy, subnet, members, subnet.config.known_partitions).groups
     return [
-        f"QoS policy: no port here is in the port-group {name!r}; its rules fit nobody"
+        f"QoS policy: no port here is in the port-group {name!r}; its rules match no port"
         for name, ends in groups.items()
         if not ends.any()
     ]

@@ -175,7 +175,7 @@ class Sweep:
 
     def _route(self) -> None:
         self.graph, self.routing = ucast_mgr.route_subnet(
-            self.database, self.config.engine, self.config.options, self.store, self.config.max_op_vls
+            self.database, self.config.engines, self.config.options, self.store, self.config.max_op_vls
         )
         self.report.notes += self.routing.notes
         self.subnet = Subnet(self.database, self.graph, self.routing, self.config)

@@ -2,9 +2,10 @@
 import { steps, theme } from "./colours.js";
 import { FabricMap } from "./map.js";
 import { JobList } from "./jobs.js";
+import { Tables } from "./tables.js";
 import { $, ask, clock, element, moment, octets } from "./ask.js";
 
-const state = { drawn: -1, version: "", times: [], at: null, by: "load", every: 2, findings: [] };
+const state = { drawn: -1, version: "", times: [], at: null, by: null, every: 2, findings: [] };
 // For tests and for the console of whoever looks.
 window.softib = { state };
 
@@ -44,7 +45,7 @@ async function refresh() {
     await Promise.all([about(), findings()]);
     if (at !== state.at) return;
   }
-  await times(values.time);
+  await Promise.all([times(values.time), tables.refresh()]);
   state.fresh = performance.now();
 }
 
@@ -57,12 +58,17 @@ function problem(values) {
 
 async function about() {
   const f = await ask("fabric");
-  state.running = f.running;
+  Object.assign(state, { running: f.running, timed: f.timed });
   $("name").textContent = f.name;
   document.title = `${f.name} · softib`;
   const manager = f.manager?.engine ? ` · ${f.manager.engine} on ${f.manager.node}, ${f.manager.state}` : "";
   $("counts").textContent = `${f.switches.toLocaleString()} switches, ${f.hosts.toLocaleString()} hosts, ${f.cables.toLocaleString()} cables${manager}`;
   $("tab-path").hidden = !f.paths;
+  $("time").hidden = $("clock").hidden = !f.timed;
+  $("views").querySelector('[data-view="events"]').hidden = !f.running;
+  for (const by of ["load", "wait", "errors"]) $("by").querySelector(`[value="${by}"]`).hidden = !f.timed;
+  // A file has no load: it opens on what is wrong with it.
+  if (state.by === null) state.by = $("by").value = f.timed ? "load" : "findings";
   $("tab-jobs").hidden = f.jobs === null;
   $("by").querySelector('[value="jobs"]').hidden = f.jobs === null;
   if (f.jobs !== null) await jobs.read(then);
@@ -170,17 +176,19 @@ async function showNode(i) {
   ports.rows.forEach((p, k) => {
     const line = element("tr", "", { "data-port": p.port }), c = counters.rows[k] ?? {};
     const errors = Object.entries(c).filter(([n, v]) => v && (/error|down|discards|dropped|recovery/.test(n))).map(([n, v]) => `${n} ${v}`);
-    for (const t of [p.port, p.peer ?? (p.port ? p.phys_state.toLowerCase() : ""), p.speed ? `${p.lanes}x ${p.speed}` : "", p.lid || "", errors.join(", ")]) line.append(element("td", t));
+    const far = p.peer_guid === null ? undefined : state.byGuid.get(p.peer_guid.slice(2)), peer = element("td", p.peer ?? (p.port ? p.phys_state.toLowerCase() : ""));
+    if (far !== undefined) peer.replaceChildren(element("button", `${map.doc.name[far]}${p.peer.match(/\[\d+\]$/)}`, { type: "button", class: "place", "data-row": far }));
+    for (const t of [p.port, peer, p.speed ? `${p.lanes}x ${p.speed}` : "", p.lid || "", errors.join(", ")]) line.append(t === peer ? peer : element("td", t));
     table.tBodies[0].append(line);
   });
   const chart = element("div", "", { id: "chart" });
   $("node").replaceChildren(head, about, chart, table);
   table.addEventListener("click", (event) => {
     const line = event.target.closest("[data-port]");
-    if (line) history(guid, line.dataset.port);
+    if (line && state.timed && !event.target.closest("[data-row]")) history(guid, line.dataset.port);
   });
   const first = ports.rows.find((p) => p.peer);
-  if (first) history(guid, first.port);
+  if (first && state.timed) history(guid, first.port);
 }
 
 async function history(guid, portnum) {
@@ -201,8 +209,7 @@ async function history(guid, portnum) {
 const picking = () => !$("path").hidden;
 let picked = null;
 function pick(i) {
-  const named = map.doc.name[i];
-  const is = map.doc.name.indexOf(named) === map.doc.name.lastIndexOf(named) ? named : `0x${map.doc.guid[i]}`;
+  const is = map.doc.name[i];
   if (picked === null) {
     [$("from").value, $("to").value] = [is, ""];
     $("answer").replaceChildren(element("p", "Now the other end.", { class: "hint" }));
@@ -215,11 +222,17 @@ function pick(i) {
   }
 }
 
+// What the server knows a node by: names on the map may have a GUID behind them, to tell two of one name apart.
+function known(place) {
+  const [, node, port] = place.match(/^(.*?)(\[\d+\])?$/s), i = row(place) ?? row(node);
+  return i === undefined ? place : `0x${map.doc.guid[i]}${row(place) === undefined ? port ?? "" : ""}`;
+}
+
 $("explain").addEventListener("submit", async (event) => {
   event.preventDefault();
   const answer = $("answer");
   try {
-    const p = await ask(`path?a=${encodeURIComponent($("from").value)}&b=${encodeURIComponent($("to").value)}`);
+    const p = await ask(`path?a=${encodeURIComponent(known($("from").value))}&b=${encodeURIComponent(known($("to").value))}`);
     const list = element("ol");
     for (const h of p.hops) list.append(element("li", `${h.node} port ${h.out_port} → ${h.to}, VL ${h.vl}${h.alternatives.length ? `; ${h.alternatives.length} other way${h.alternatives.length > 1 ? "s" : ""}` : ""}`));
     const of = state.at === null ? "" : " · by the tables of now";
@@ -310,13 +323,19 @@ const jobs = new JobList(() => {
   state.by = $("by").value = "jobs";
   refresh();
 });
-window.softib.map = map;
+const tables = new Tables(then, (guid) => {
+  const i = state.byGuid?.get(guid);
+  if (i === undefined) return;
+  choose(i);
+  map.show([i]);
+});
+Object.assign(window.softib, { map, tables });
 function silent(error) {
   $("problem").hidden = false;
   $("problem").textContent = `The server does not answer: ${error.message}`;
 }
 async function live() {
-  await refresh().catch(silent);
+  await (state.by === null ? about().then(refresh) : refresh()).catch(silent);
   setTimeout(live, state.every * 1000);
 }
 // A page that has the map inside (the report) says which node to show.

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.workloads.mpi.decision import choose
+from softib.workloads.mpi.primitives import blocks, halve, linear_bcast, linear_reduce, lower_power
 from softib.workloads.mpi.program import Data, Program
+from softib.workloads.mpi.rooted import BCASTS, REDUCES
 
 __all__ = ["RADIX", "knomial", "nonoverlapping", "rabenseifner", "recursive_doubling", "ring", "segmented_ring"]
 
 RADIX = 4
 """Ranks that exchange in one round of :func:`knomial` (UCC's UCC_TL_UCP_ALLREDUCE_KN_RADIX)."""
-
-
-def lower_power(n: int) -> int:
-    """The largest power of two that is not above ``n``."""
-    return 1 << (n.bit_length() - 1)
-
-
-def blocks(count: int, parts: int) -> Data:
-    """``count`` elements in ``parts`` blocks, the first ones at most one element larger."""
-    size = np.full(parts, count // parts, np.int64)
-    size[: count % parts] += 1
-    return Data(np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.int64), size)
 
 
 def recursive_doubling(p: Program, count: int) -> None:
@@ -177,7 +168,7 @@ def rabenseifner(p: Program, count: int) -> None:
         p.send(odd, even, high)
         p.receive(even, odd, high)
     real = np.concatenate([even, np.arange(2 * extra, n)])
-    halves = _halve(p, real, count)
+    halves = halve(p, real, count)
     for out, into, peer in reversed(halves):
         p.exchange(real, peer, into, peer, out)
     if extra:
@@ -185,38 +176,14 @@ def rabenseifner(p: Program, count: int) -> None:
         p.receive(odd, even, whole)
 
 
-def _halve(p: Program, real: np.ndarray, count: int) -> list[tuple[Data, Data, np.ndarray]]:
-    """Recursive halving with doubling distance: (what was sent, what is kept, to whom) of each step."""
-    power = len(real)
-    virtual, mask = np.arange(power), 1
-    begin, size = np.zeros(power, np.int64), np.full(power, count, np.int64)
-    steps = []
-    while mask < power:
-        peer = real[virtual ^ mask]
-        lower = virtual < (virtual ^ mask)
-        half = size // 2
-        kept = Data(np.where(lower, begin, begin + half), np.where(lower, half, size - half))
-        sent = Data(np.where(lower, begin + half, begin), np.where(lower, size - half, half))
-        _, got = p.exchange(real, peer, sent, peer, kept)
-        p.reduce(real, got, kept)
-        steps.append((sent, kept, peer))
-        begin, size, mask = kept.offset, kept.count, mask * 2
-    return steps
-
-
 def linear(p: Program, count: int) -> None:
     """All to rank 0, which adds them in turn; then from there to all."""
-    from softib.workloads.mpi.rooted import linear_bcast, linear_reduce
-
     linear_reduce(p, count)
     linear_bcast(p, count)
 
 
 def nonoverlapping(p: Program, count: int) -> None:
     """A reduce and a broadcast, each as the rules choose it."""
-    from softib.workloads.mpi.decision import choose
-    from softib.workloads.mpi.rooted import BCASTS, REDUCES
-
     octets = count * p.element
     for name, table in (("reduce", REDUCES), ("bcast", BCASTS)):
         chosen = choose(name, octets, p.ranks, p.version, p.element)

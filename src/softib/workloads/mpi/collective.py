@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from softib.errors import InputError, LimitError, UnknownName
-from softib.workloads.mpi import allreduce, personal, point, rooted, scattering
+from softib.workloads.mpi import allreduce, personal, rooted, scattering
 from softib.workloads.mpi.cost import Costs
 from softib.workloads.mpi.decision import Choice, choose
 from softib.workloads.mpi.han import HAN, SEGMENT, takes_han
-from softib.workloads.mpi.program import Program
+from softib.workloads.mpi.program import Data, Program
 
 __all__ = ["ALGORITHMS", "REDUCTIONS", "program_of"]
 
@@ -58,7 +60,7 @@ def program_of(
     if collective in ("latency", "bandwidth"):
         if ranks != 2:
             raise InputError(f"mpi-{collective} is between 2 ranks; there are {ranks:,}")
-        (point.ping_pong if collective == "latency" else point.windows)(p, size // element, iterations)
+        (ping_pong if collective == "latency" else windows)(p, size // element, iterations)
         return p, Choice("eager" if size <= costs.overheads.eager_limit else "rendezvous")
     if collective not in ALGORITHMS:
         raise UnknownName("MPI collective", collective, ALGORITHMS)
@@ -108,3 +110,31 @@ def _han(
             p.compute(p.every, call_ns)
         HAN[collective](p, size // p.element, each)
     return p, Choice("han", SEGMENT)
+
+
+A, B = np.array([0]), np.array([1])
+
+
+def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
+    """Rank 0 sends and rank 1 answers, so many times; half of the time of a round trip is the latency."""
+    data = Data.of(0, count, 1)
+    for _ in range(iterations):
+        p.send(A, B, data)
+        p.receive(B, A, data)
+        p.send(B, A, data)
+        p.receive(A, B, data)
+
+
+def windows(p: Program, count: int, iterations: int = 1, window: int = 64) -> None:
+    """Rank 0 sends ``window`` messages without waiting, rank 1 answers when it has them all."""
+    many = np.zeros(window, np.int64)
+    data, answer = Data.of(0, count, window), Data.of(0, min(4, count), 1)
+    for _ in range(iterations):
+        before = p.last[[0, 1]].copy()
+        wide = lambda r, before=before: [np.broadcast_to(c, window) for c in before[r]]
+        sent = p.send(many, many + 1, data, needs=wide(0), blocking=False)
+        got = p.receive(many + 1, many, data, needs=wide(1))
+        p.wait(A, list(sent[:, None]))
+        p.wait(B, list(got[:, None]))
+        p.send(B, A, answer)
+        p.receive(A, B, answer)

@@ -15,8 +15,9 @@ import numpy as np
 
 from softib.workloads.mpi.decision import choose
 from softib.workloads.mpi.personal import ALLGATHERS, GATHERS, SCATTERS
+from softib.workloads.mpi.primitives import segments
 from softib.workloads.mpi.program import Data, Program
-from softib.workloads.mpi.rooted import BCASTS, REDUCES, segments
+from softib.workloads.mpi.rooted import BCASTS, REDUCES
 from softib.workloads.mpi.scattering import BARRIERS
 
 __all__ = ["HAN", "SEGMENT", "takes_han"]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from softib.workloads.mpi.primitives import linear_bcast
 from softib.workloads.mpi.program import Data, Program
 
 __all__ = ["ALLGATHERS", "ALLTOALLS", "GATHERS", "SCATTERS"]
@@ -78,8 +79,6 @@ def neighbor(p: Program, count: int, segment: int = 0) -> None:
 
 def linear_allgather(p: Program, count: int, segment: int = 0) -> None:
     """All blocks to rank 0, and from there to all."""
-    from softib.workloads.mpi.rooted import linear_bcast
-
     linear_gather(p, count)
     linear_bcast(p, count * p.ranks)
 

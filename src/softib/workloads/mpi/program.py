@@ -137,13 +137,6 @@ class Program:
             blocking=blocking[order].astype(bool),
         )  # fmt: skip
 
-    def schedule_rows(self) -> np.ndarray:
-        """Of each operation, in the order in which it was added, its row in :meth:`schedule` (int64[n])."""
-        order = np.argsort(self._all()[0], kind="stable")
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        return place
-
     def moves(self) -> list[tuple[int, int, int]]:
         """Of each operation, in the order of :meth:`schedule`: first element, count, and of a reduction the operation whose data it adds (-1: none)."""
         rank, _, _, _, offset, count, source, _ = self._all()

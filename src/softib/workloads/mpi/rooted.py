@@ -6,81 +6,35 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.workloads.mpi import trees
-from softib.workloads.mpi.allreduce import lower_power
+from softib.workloads.mpi.primitives import (
+    Tree,
+    bcast_tree,
+    binary,
+    binomial,
+    chain,
+    halve,
+    in_order_binomial,
+    knomial_tree,
+    linear_bcast,
+    linear_reduce,
+    lower_power,
+    reduce_tree,
+    segments,
+)
 from softib.workloads.mpi.program import Data, Program
 
-__all__ = ["BCASTS", "REDUCES", "linear_bcast", "linear_reduce"]
+__all__ = ["BCASTS", "REDUCES"]
 
 Maker = Callable[[Program, int, int], None]
-
-
-def segments(count: int, octets: int, element: int) -> list[tuple[int, int]]:
-    """(first element, count) of the segments of at most ``octets`` (0: one segment)."""
-    per = max(octets // element if octets else count, 1)
-    return [(at, min(per, count - at)) for at in range(0, count, per)] or [(0, 0)]
-
-
-def bcast_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]], blocking: bool = False) -> None:
-    """Every rank passes each segment to its children as soon as it has it, and the segment before has left; ``blocking``: by MPI_Send, not MPI_Isend."""
-    up = trees.parents(tree)
-    below = np.flatnonzero(up >= 0)
-    by_child = trees.columns(tree)
-    inner = np.array([r for r, c in enumerate(tree) if c], np.int64)
-    sent = p.last[p.every].T.copy()
-    before = p.last[p.every].T.copy()
-    for at, count in pieces:
-        got = np.full(p.ranks, -1, np.int64)
-        rows = p.receive(below, up[below], Data.of(at, count, len(below)), needs=[c[below] for c in before])
-        got[below] = rows
-        left = []
-        for rank, child in by_child:
-            row = np.full(p.ranks, -1, np.int64)
-            after = [got[rank], *(c[rank] for c in sent)]
-            row[rank] = p.send(rank, child, Data.of(at, count, len(rank)), needs=after, blocking=blocking)
-            left.append(row)
-        if len(inner):
-            p.wait(inner, [row[inner] for row in (*left, got)])
-        before = np.where(got >= 0, got, before[0])[None]
-        sent = p.last.T.copy()
-        sent[0] = np.where(np.isin(p.every, inner), p.last[:, 0], got)
-
-
-def linear_bcast(p: Program, count: int, segment: int = 0) -> None:
-    """The root sends to every other rank at once."""
-    bcast_tree(p, [list(range(1, p.ranks)), *([] for _ in range(p.ranks - 1))], [(0, count)])
-
-
-def reduce_tree(p: Program, tree: trees.Tree, pieces: list[tuple[int, int]]) -> None:
-    """Every rank adds each segment of its children to its own, and passes it on; a receive is posted while the one before is reduced."""
-    up = trees.parents(tree)
-    below = np.flatnonzero(up >= 0)
-    by_child = trees.columns(tree)
-    older = p.last[:, 0].copy()
-    for at, count in pieces:
-        for rank, child in by_child:
-            data = Data.of(at, count, len(rank))
-            last = p.last[rank].copy()
-            rows = p.receive(rank, child, data, needs=[older[rank]])
-            older[rank] = last[:, 0]
-            p.last[rank, 0], p.last[rank, 1] = rows, last[:, 0]
-            p.reduce(rank, rows, data)
-        p.send(below, up[below], Data.of(at, count, len(below)))
-
-
-def linear_reduce(p: Program, count: int, segment: int = 0) -> None:
-    """The root receives from every other rank in turn, the last first."""
-    if p.ranks > 1:
-        reduce_tree(p, [list(range(p.ranks - 1, 0, -1)), *([] for _ in range(p.ranks - 1))], [(0, count)])
 
 
 def split_binary(p: Program, count: int, segment: int) -> None:
     """Half of the vector goes down each side of a binary tree; then ranks of both sides swap halves. Too short a vector goes along a chain, as in Open MPI."""
     n, first = p.ranks, (count + 1) // 2
     if n < 3 or not segment or segment > first * p.element:
-        bcast_tree(p, trees.chain(n), [(0, count)])
+        bcast_tree(p, chain(n), [(0, count)])
         return
-    tree, start, ends = trees.binary(n), p.last[0].copy(), []
+    tree, start, ends = binary(n), p.last[0].copy(), []
     for side, (begin, length) in enumerate(((0, first), (first, count - first))):
         half = [[tree[0][side]] if r == 0 else c if r % 2 == 1 - side else [] for r, c in enumerate(tree)]
         p.last[0] = start
@@ -97,11 +51,11 @@ def split_binary(p: Program, count: int, segment: int) -> None:
         p.receive(last, one, Data.of(first, count - first, 1))
 
 
-def _tree_of(make: Callable[[int], trees.Tree]) -> Maker:
+def _tree_of(make: Callable[[int], Tree]) -> Maker:
     return lambda p, count, segment: bcast_tree(p, make(p.ranks), segments(count, segment, p.element))
 
 
-def _up_of(make: Callable[[int], trees.Tree]) -> Maker:
+def _up_of(make: Callable[[int], Tree]) -> Maker:
     return lambda p, count, segment: reduce_tree(p, make(p.ranks), segments(count, segment, p.element))
 
 
@@ -186,8 +140,6 @@ def scatter_allgather_ring(p: Program, count: int, segment: int = 0) -> None:
 
 def reduce_rabenseifner(p: Program, count: int, segment: int = 0) -> None:
     """Reduce-scatter by recursive halving, then a gather to the root; fewer elements than ranks go linear."""
-    from softib.workloads.mpi.allreduce import _halve
-
     n, power = p.ranks, lower_power(p.ranks)
     if count < power:
         linear_reduce(p, count)
@@ -203,18 +155,18 @@ def reduce_rabenseifner(p: Program, count: int, segment: int = 0) -> None:
         p.send(odd, even, high)
         p.receive(even, odd, high)
     real = np.concatenate([even, np.arange(2 * extra, n)])
-    for k, (out, kept, _) in reversed(list(enumerate(_halve(p, real, count)))):
+    for k, (out, kept, _) in reversed(list(enumerate(halve(p, real, count)))):
         live, gives = np.arange(1 << k), np.arange(1 << k, 2 << k)
         p.send(real[gives], real[live], kept.at(gives))
         p.receive(real[live], real[gives], out.at(live))
 
 
 BCASTS: dict[str, Maker] = {
-    "linear": linear_bcast, "chain": _tree_of(trees.chain), "pipeline": _tree_of(trees.chain), "split-binary": split_binary,
-    "binary": _tree_of(trees.binary), "binomial": _tree_of(trees.binomial), "knomial": _tree_of(trees.knomial),
+    "linear": linear_bcast, "chain": _tree_of(chain), "pipeline": _tree_of(chain), "split-binary": split_binary,
+    "binary": _tree_of(binary), "binomial": _tree_of(binomial), "knomial": _tree_of(knomial_tree),
     "scatter-allgather": scatter_allgather, "scatter-allgather-ring": scatter_allgather_ring,
 }  # fmt: skip
 REDUCES: dict[str, Maker] = {
-    "linear": linear_reduce, "chain": _up_of(trees.chain), "pipeline": _up_of(trees.chain), "binary": _up_of(trees.binary),
-    "binomial": _up_of(trees.in_order_binomial), "in-order-binary": _up_of(trees.binary), "rabenseifner": reduce_rabenseifner,
+    "linear": linear_reduce, "chain": _up_of(chain), "pipeline": _up_of(chain), "binary": _up_of(binary),
+    "binomial": _up_of(in_order_binomial), "in-order-binary": _up_of(binary), "rabenseifner": reduce_rabenseifner,
 }  # fmt: skip

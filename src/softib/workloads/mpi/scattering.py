@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from softib.workloads.mpi.allreduce import blocks, lower_power
+from softib.workloads.mpi.primitives import blocks, linear_reduce, lower_power
 from softib.workloads.mpi.program import Data, Program
-from softib.workloads.mpi.rooted import linear_reduce
 
 __all__ = ["BARRIERS", "REDUCE_SCATTERS"]
 

@@ -16,7 +16,7 @@ from softib.workloads.parameters import section
 
 if TYPE_CHECKING:
     from softib.workloads.nccl_jobs import Gpus, Nccl
-    from softib.workloads.patterns import Part
+    from softib.workloads.pattern import JobMessages
 
 __all__ = ["figures_of", "machine_of_job", "part_of_job", "run_of"]
 
@@ -50,7 +50,7 @@ def run_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.nd
     return Run(collective, by, job.size, machine, adapters, section("nccl"), fastest)
 
 
-def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> Part:
+def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray = NONE) -> JobMessages:
     """The messages of ``job``; ``link_gbps`` as of :func:`run_of`."""
     return part_of(run_of(job, names, rows, link_gbps), job.detail)
 

@@ -33,7 +33,7 @@ from softib.workloads.nccl.plan import Plan
 from softib.workloads.nccl.tuning import Choice
 from softib.workloads.nccl.work import Work, work_of
 from softib.workloads.parameters import Section
-from softib.workloads.patterns import Part
+from softib.workloads.pattern import JobMessages
 
 __all__ = ["Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
 
@@ -98,7 +98,7 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
     return np.asarray(rows.reshape(-1, nics), np.int64)
 
 
-def part_of(run: Run, detail: str = "auto") -> Part:
+def part_of(run: Run, detail: str = "auto") -> JobMessages:
     """The messages of ``run``: one flow a connection (``auto``, ``flows``), or every chunk."""
     if detail == "chunks" and _largest(run) > MOST_OCTETS:
         raise InputError(
@@ -116,7 +116,7 @@ def _over_trees(run: Run) -> bool:
     )
 
 
-def _tree_part(run: Run) -> Part:
+def _tree_part(run: Run) -> JobMessages:
     """An all-reduce over the aggregation tree of each rail, each with an even share of the octets. It begins when launch, NVLink and the latency of the whole operation are
     over (which the law counts with the network's), and a GPU gives its adapter at most what all channels of it move."""
     m, v, work = run.machine, run.values, run.work
@@ -125,7 +125,7 @@ def _tree_part(run: Run) -> Part:
     took = predicted_us(run.collective, run.by, run.size, m, run.nodes, v)
     start = max(0.0, took - run.size / m.nics / (rate * 1e3))
     none = np.zeros(0, np.int64)
-    return Part(
+    return JobMessages(
         none,
         none,
         none,
@@ -137,7 +137,7 @@ def _tree_part(run: Run) -> Part:
     )
 
 
-def _launched(run: Run, part: Part) -> Part:
+def _launched(run: Run, part: JobMessages) -> JobMessages:
     """``part``, which ends no sooner than a process has launched the collective on all its GPUs (they run the one before meanwhile)."""
     host = host_us(run.collective, run.machine, run.nodes, run.values, run.work.channels)
     if run.machine.per_process == 1:
@@ -158,7 +158,7 @@ def _largest(run: Run) -> int:
     return run.size // (run.machine.gpus * run.nodes) if run.collective == Collective.ALL_TO_ALL else run.size
 
 
-def chunk_part(run: Run) -> Part:
+def chunk_part(run: Run) -> JobMessages:
     """Every transfer."""
     work = run.work
     plan = plan_of(run.collective, run.by, run.size, run.machine, run.nodes, work)
@@ -184,7 +184,7 @@ def chunk_part(run: Run) -> Part:
         sent[net] = np.minimum(connection, _fair_gbytes(run, src[net], dst[net], qp[net], plan.octets[net]))
     waits = np.repeat(np.arange(len(plan)), np.diff(plan.first))
     start = np.where(np.diff(plan.first) == 0, round((hops.launch + switched_us(run.by, m, run.nodes, hops)) * 1e6), 0)
-    return Part(
+    return JobMessages(
         src, dst, size, qp, waits, plan.needs, start_ps=start,
         opcode=np.where(net, int(Opcode.WRITE), int(Opcode.COMPUTE)), delay_ps=delay, rate_gbps=np.where(net, sent / payload * 8, 0.0),
     )  # fmt: skip
@@ -208,14 +208,16 @@ def _of_switches(run: Run, plan: Plan) -> np.ndarray:
     return np.full(plan.extra, int(run.adapters[0, 0]))
 
 
-def flow_part(run: Run) -> Part:
+def flow_part(run: Run) -> JobMessages:
     """One flow for each pair of adapters that exchange data, which carries everything between them. Without connections between nodes (one node, or switches that reduce) a single
     computation of the law's time."""
     flows = flows_of(run)
     if not len(flows.src):
         first = np.full(1, int(run.adapters[0, 0]))
         delay = np.full(1, round(flows.begin_us * 1e6))
-        return Part(first, first, 1, np.zeros(1, np.int64), opcode=np.full(1, int(Opcode.COMPUTE)), delay_ps=delay)
-    return Part(
+        return JobMessages(
+            first, first, 1, np.zeros(1, np.int64), opcode=np.full(1, int(Opcode.COMPUTE)), delay_ps=delay
+        )
+    return JobMessages(
         flows.src, flows.dst, flows.size, flows.connection, start_ps=round(flows.begin_us * 1e6), rate_gbps=flows.rate_gbps
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation as messages and computations of a :class:`~softib.workloads.patterns.Part`.
+"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation as messages and computations of a :class:`~softib.workloads.pattern.JobMessages`.
 
 A send takes the processor for the sender's overhead. A message of at most the eager limit leaves then, and the send has ended. A larger one is announced by a small message
 (RTS); when that is there and the receive is posted, the receiver READs the data and says so by another small message (FIN), which ends the send: rendezvous by READ, as UCX and
@@ -14,7 +14,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.sim.messages import MAX_MESSAGE, Opcode
-from softib.workloads.patterns import Part
+from softib.workloads.pattern import JobMessages
 from softib.workloads.schedule.order import posting_order
 from softib.workloads.schedule.schedule import PROCESSORS, Kind, Schedule, matched
 
@@ -82,7 +82,9 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
 
 
-def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None) -> tuple[Part, np.ndarray]:
+def part_of(
+    s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None
+) -> tuple[JobMessages, np.ndarray]:
     """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose completion ends it (int64[n]).
 
     ``rails`` (int64[ranks, rails]): rows of the ports that a rank may send by, its own first; without them, ``host``. Raises :class:`InputError` as
@@ -118,7 +120,7 @@ def part_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | 
     for column, old in zip(columns, (c.src, c.dst, c.size, qp, c.opcode, c.delay), strict=True):
         column[order] = old
     src, dst, size, qp, opcode, delay = columns
-    part = Part(src, dst, size, qp, order[owners], order[needed], opcode=opcode, delay_ps=delay, name=s.name)
+    part = JobMessages(src, dst, size, qp, order[owners], order[needed], opcode=opcode, delay_ps=delay, name=s.name)
     return part, order[ended]
 
 

@@ -44,6 +44,11 @@ class OfStorage(Job):
         description="requests a second that the processors of a target serve, of all its clients and jobs; default no limit",
     )
 
+    @property
+    def fewest_hosts(self) -> int:
+        """One client, where ``targets`` names other hosts."""
+        return 2 if self.targets is None else 1
+
 
 class Storage(OfStorage):
     """clients read from or write to targets (N:1, N:M by stripes), a request as NVMe over Fabrics makes one"""

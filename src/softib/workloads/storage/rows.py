@@ -1,4 +1,4 @@
-"""Rows of a :class:`~softib.workloads.patterns.Part` that are made kind by kind and then brought into the order of their queue pairs; barriers."""
+"""Rows of a :class:`~softib.workloads.pattern.JobMessages` that are made kind by kind and then brought into the order of their queue pairs; barriers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.sim.messages import Opcode
-from softib.workloads.patterns import Part
+from softib.workloads.pattern import JobMessages
 
 __all__ = ["BARRIER_OCTETS", "Rows", "barrier"]
 
@@ -15,7 +15,7 @@ BARRIER_OCTETS = 8
 """Octets of a message of a barrier."""
 ID_BITS = 40
 OF_HOST = {"device": 1, "processor": 2}
-"""Kinds of line that a host has once, for all jobs: ``Part.serves``."""
+"""Kinds of line that a host has once, for all jobs: ``JobMessages.serves``."""
 
 
 class Rows:
@@ -71,7 +71,7 @@ class Rows:
         """Request k begins with row ``asks[k]`` and has ended when ``ends[k]`` is there."""
         self._requests.append(np.stack([asks, ends], axis=1))
 
-    def part(self) -> Part:
+    def part(self) -> JobMessages:
         """All of it."""
         columns = {name: np.concatenate(arrays) for name, arrays in self._columns.items()}
         order = np.argsort(columns["key"], kind="stable")
@@ -81,7 +81,7 @@ class Rows:
         waits, needs = (np.concatenate([np.zeros(0, np.int64), *found]) for found in (self._waits, self._needs))
         qp = np.unique(sorted_columns["qp"], return_inverse=True)[1]
         shared = np.array([OF_HOST.get(kind, 0) for kind in self._kinds], np.int64)
-        return Part(
+        return JobMessages(
             sorted_columns["src"], sorted_columns["dst"], sorted_columns["size"], qp, place[waits], place[needs],
             opcode=sorted_columns["opcode"], delay_ps=sorted_columns["delay"],
             requests=place[np.concatenate(self._requests)], serves=shared[sorted_columns["qp"] >> ID_BITS],

@@ -19,7 +19,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.sim.messages import Opcode
 from softib.workloads.parameters import section
-from softib.workloads.patterns import Part, Place, check_count
+from softib.workloads.pattern import JobMessages, Place, check_count
 from softib.workloads.storage.rows import Rows, barrier
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Requests:
     target: np.ndarray
 
 
-def storage(job: Storage, at: Place) -> list[Part]:
+def storage(job: Storage, at: Place) -> list[JobMessages]:
     """The messages of clients that read or write. Raises :class:`InputError` where no client is left or an option does not fit."""
     shares, rows = _shares(job, at, job.bursts), Rows()
     begun = rows.compute(shares.clients, np.arange(len(shares.clients)), 0)
@@ -80,7 +80,7 @@ def storage(job: Storage, at: Place) -> list[Part]:
     return [rows.part()]
 
 
-def checkpoint(job: Checkpoint, at: Place) -> list[Part]:
+def checkpoint(job: Checkpoint, at: Place) -> list[JobMessages]:
     """The messages of checkpoints; raises as :func:`storage`."""
     shares, rows = _shares(job, at, job.rounds), Rows()
     clients = shares.clients
@@ -100,7 +100,7 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
     given = job.targets if isinstance(job.targets, list) or job.targets is None else [job.targets]
     targets = at.rows[-1:] if given is None else at.hosts.chosen(given)
     clients = at.rows[~np.isin(at.rows, targets)]
-    pattern = str(getattr(job, "pattern", ""))
+    pattern = job.pattern_name
     if not len(targets):
         raise InputError(
             f"{pattern}: no host is a target; name one, such as targets=0, or leave targets out for the last host"
@@ -121,7 +121,7 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
 
 
 def _check(job: OfStorage) -> None:
-    pattern = str(getattr(job, "pattern", ""))
+    pattern = job.pattern_name
     if {"opcode", "transport", "receives", "repost"} & job.model_fields_set:
         raise InputError(
             f"{pattern} takes no opcode, transport, receives or repost: its protocol says what is sent, over RC"

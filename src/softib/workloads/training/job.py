@@ -17,7 +17,7 @@ from softib.workloads.training.step import Step, part_of
 if TYPE_CHECKING:
     from softib.workloads.hosts import Hosts
     from softib.workloads.nccl_jobs import TrainingStep
-    from softib.workloads.patterns import Part
+    from softib.workloads.pattern import JobMessages
 
 __all__ = ["figures_of", "nodes_of_job", "notes_of", "part_of_job", "step_of"]
 
@@ -64,7 +64,7 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step
     )  # fmt: skip
 
 
-def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Part:
+def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> JobMessages:
     """The messages of ``job``."""
     return part_of(step_of(job, names, rows))
 

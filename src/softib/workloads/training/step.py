@@ -18,7 +18,7 @@ from softib.workloads.nccl.law import adapter_gbytes, predicted_us
 from softib.workloads.nccl.machine import Machine
 from softib.workloads.nccl.tuning import choose
 from softib.workloads.parameters import Section
-from softib.workloads.patterns import Part
+from softib.workloads.pattern import JobMessages
 from softib.workloads.training.gradients import exchange
 from softib.workloads.training.model import ELEMENT, Layout, Network, Transformer
 
@@ -137,7 +137,7 @@ class Columns:
         self.needs.append(b.reshape(-1))
 
 
-def part_of(step: Step) -> Part:
+def part_of(step: Step) -> JobMessages:
     """The messages of one step. Raises :class:`InputError` where there are more ranks than GPUs."""
     lay, machine = step.layout, step.machine
     nodes = len(step.adapters)
@@ -153,7 +153,7 @@ def part_of(step: Step) -> Part:
     src, dst, size, qp, delay, opcode = np.concatenate(rows.rows, axis=1)
     none = np.zeros(0, np.int64)
     waits, needs = (np.concatenate(c) if c else none for c in (rows.waits, rows.needs))
-    return Part(
+    return JobMessages(
         src, dst, size, np.unique(qp, return_inverse=True)[1], waits, needs, opcode=opcode, delay_ps=delay,
         rate_gbps=np.concatenate(rows.rates),
     )  # fmt: skip

@@ -79,8 +79,11 @@ def test_headings_of_several_languages(language: str, fabric, cables: Rows, tmp_
 
 @pytest.mark.parametrize(
     "headings",
-    ("Switch,Port,Remote,Remote Port", "Switch,Switch Port,Neighbor,Neighbor Port", "Switch,Port,Gegenstelle,Port"),
-)
+    ("Switch,Port,Remote,Remote Port", "Switch,Switch Port,Neighbor,Neighbor Port", "Switch,Port,Gegenstelle,Port", "Switch,Port,Connected to,Port",
+     "Commutateur,Port,Voisin,Port voisin", "Switch,Puerto,Vecino,Puerto vecino", "Dispositivo,Porta,Vicino,Porta vicino", "Коммутатор,Порт,Сосед,Порт соседа",
+     "スイッチ,ポート,対向,対向ポート", "스위치,포트,상대,상대 포트", "交换机,端口,对端,对端端口", "Gerät,Port,Gegenseite,Port Gegenseite",
+     "Switch,Port,Link Partner,Partner Port", "Switch,Port,Other End,Other End Port", "Switch,Port,Opposite,Opposite Port", "Leaf,Port,Peer,Peer Port"),
+)  # fmt: skip
 def test_a_far_end_beside_a_switch(headings: str, fabric, cables: Rows, tmp_path: Path) -> None:
     is_the_fabric(read_plan(written(tmp_path / "p.csv", headings.split(","), *map(list, cables))), fabric, len(cables))
 
@@ -101,6 +104,49 @@ def test_encodings_of_excel(language: str, encoding: str, fabric, cables: Rows, 
     lines = [HEADINGS[language].split(","), *([str(x) for x in row] for row in cables)]
     (tmp_path / "p.csv").write_bytes("\r\n".join(";".join(x) for x in lines).encode(encoding))
     is_the_fabric(read_plan(tmp_path / "p.csv"), fabric, len(cables))
+
+
+LENGTHS = {
+    3.0: ["3", "3m", "3 m", "3,0 m", "3.0M", "３ｍ", "3米", "3 公尺", "3 mètres", "3 metri", "3 metros", "3 метра", "3メートル", "3미터", "300cm", "3000 mm", "0.003 km", "ca. 3 m",
+          "~3m", "3m (OM4)", "3 m AOC", "3 mts.", "3\xa0m"],
+    3.048: ["10ft", "10 feet", "10'", "10 ft.", "10 Fuß", "10 pieds", "10 фут", "120 in", "120in", "10英尺"],
+}  # fmt: skip
+"""Metres (a foot is 0.3048 m, an inch 0.0254 m: the international yard of 1959) → how people write them."""
+
+
+def with_lengths(path: Path, cables: Rows, lengths: list[str], heading: str = "Length") -> Path:
+    """``cables`` as a list, with ``lengths`` in turn."""
+    rows = [[*row, lengths[i % len(lengths)]] for i, row in enumerate(cables)]
+    return written(path, ["Switch", "Port", "Remote", "Remote Port", heading], *rows)
+
+
+@pytest.mark.parametrize("metres", LENGTHS)
+def test_lengths_as_people_write_them(metres: float, cables: Rows, tmp_path: Path) -> None:
+    plan = read_plan(with_lengths(tmp_path / "plan.csv", cables, LENGTHS[metres]))
+    assert not plan.problems
+    assert plan.length_m.tolist() == pytest.approx([metres] * len(cables))
+
+
+@pytest.mark.parametrize(
+    ("heading", "metres"),
+    [("Length", 10), ("Länge in m", 10), ("Length (ft)", 3.048), ("Length [cm]", 0.1), ("长度(米)", 10), ("Longueur (pieds)", 3.048)],
+)  # fmt: skip
+def test_a_heading_states_the_unit(heading: str, metres: float, cables: Rows, tmp_path: Path) -> None:
+    plan = read_plan(with_lengths(tmp_path / "plan.csv", cables, ["10"], heading))
+    assert not plan.problems
+    assert plan.length_m.tolist() == pytest.approx([metres] * len(cables))
+
+
+def test_rows_that_are_wrong_alike_are_one_line(cables: Rows, tmp_path: Path) -> None:
+    """The count is that of the list's rows, every line number is in the evidence, and the file is the plan's."""
+    spec = tmp_path / "f.yaml"
+    spec.write_text("generation: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n")
+    plan = with_lengths(tmp_path / "plan.csv", cables, [f"{i} ells" for i in range(len(cables))])
+    ran = softib("check", spec, "--plan", plan, "--json")
+    (found,) = [f for f in ran.json()["findings"] if f["code"] == "unreadable-records"]
+    assert found["message"].startswith(f"{len(cables)} records of {plan} could not be used")
+    assert [k["lines"] for k in found["evidence"]["kinds"]] == [list(range(2, len(cables) + 2))]
+    assert len([line for line in softib("check", spec, "--plan", plan).complaints if "ells" in line]) == 1
 
 
 FORMS = {

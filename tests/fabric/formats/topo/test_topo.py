@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from softib.errors import UnreadableFile
+from softib.errors import InputError, UnreadableFile
 from softib.fabric.formats.base import ReadResult
+from softib.fabric.formats.registry import detect
 from softib.fabric.formats.topo.ibnl import parse_ibnl, read_ibnl
 from softib.fabric.formats.topo.ibnl_expand import expand
-from softib.fabric.formats.topo.reader import looks_like_topo, parse_topo
+from softib.fabric.formats.topo.reader import parse_topo
 from softib.fabric.formats.topo.reader import read as read_topo
 from tests.conftest import find_shared_data
 
@@ -220,6 +222,7 @@ def test_ibnl_without_a_top_system_has_no_name() -> None:
 
 
 def test_content_tells_topo_from_the_rest(shared_data: Path) -> None:
-    assert looks_like_topo((shared_data / "ibutils-clusters/Buffalo8.topo").read_text())
+    assert detect(shared_data / "ibutils-clusters/Buffalo8.topo").name == "topo"
     for other in ("jabl-tests/1.topo", "fdr10-stage/topo", "ibutils-clusters/osm.fdbs", "psmn-x5/X5.map"):
-        assert not looks_like_topo((shared_data / other).read_text())
+        with contextlib.suppress(InputError):
+            assert detect(shared_data / other).name != "topo"

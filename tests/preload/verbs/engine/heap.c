@@ -92,6 +92,28 @@ static void play(int steps)
     MUST(most > 20 << 20 && resident() < before + SIZES * SOFTIB_VERBS_CHUNK + 8192);
 }
 
+/* A long queue takes what is in it; a short one is whole at once. Its pages are zeros, and go back with it. */
+static void queues(void)
+{
+    uint64_t before = resident(), at;
+    uint32_t there, all = 4 << 20;
+
+    at = vm_alloc_ring(&w, all, &there);
+    MUST(at && there >= 4096 && there <= 65536 && resident() <= before + 65536 + 8192);
+    for (uint32_t end = 64; end <= all; end += 64) {
+        MUST(vm_ring_reaches(&w, at, all, &there, end) && there >= end && there <= all);
+        MUST(resident() <= before + end + 65536 + 8192);
+        MUST(!*((char *)vm_at(&w, at) + end - 64));
+        memset(vm_at(&w, at + end - 64), 1, 64);
+    }
+    MUST(there == all);
+    vm_free(&w, at, all);
+    MUST(resident() <= before + 8192);
+    at = vm_alloc_ring(&w, 32768, &there);
+    MUST(at && there == 32768);
+    vm_free(&w, at, 32768);
+}
+
 /* A child frees nothing of its parent's, and takes nothing of it. */
 static void inherit(void)
 {
@@ -134,6 +156,7 @@ int main(int argc, char **argv)
     srand((unsigned)atoi(argv[2]));
     play(atoi(argv[3]));
     keys();
+    queues();
     inherit();
     vm_close(&w);
     puts("ok");

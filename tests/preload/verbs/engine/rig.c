@@ -50,7 +50,7 @@ struct cq rig_cq(struct rig *w, uint32_t size)
 
     MUST(c.at);
     s->size = size;
-    s->ring = vm_alloc(&w->e.w, size * sizeof(struct softib_cqe));
+    s->ring = vm_alloc_ring(&w->e.w, size * sizeof(struct softib_cqe), &s->there);
     s->process = (uint16_t)w->e.w.process;
     MUST(s->ring);
     return c;

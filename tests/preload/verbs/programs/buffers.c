@@ -124,10 +124,11 @@ int main(void)
     close(ends[1]);
     begin();
     copy = dup(fd);
+    MUST(lseek(fd, 77, SEEK_SET) == 77); /* the program's place in the file stays */
     buffer = ibv_reg_dmabuf_mr(pd, OFFSET, LENGTH, IOVA, fd, ALL);
     null = ibv_alloc_null_mr(pd);
     mr = ibv_reg_mr(pd, into, sizeof into, ALL);
-    MUST(buffer && null && mr && buffer->length == LENGTH);
+    MUST(buffer && null && mr && buffer->length == LENGTH && lseek(fd, 0, SEEK_CUR) == 77);
     MUST(!ibv_reg_dmabuf_mr(pd, OFFSET, FILE_SIZE, IOVA, fd, ALL) && errno == EINVAL);
     MUST(!ibv_reg_dmabuf_mr(pd, 0, 4096, IOVA, ends[0], ALL) && errno == EOPNOTSUPP);
     close(fd);

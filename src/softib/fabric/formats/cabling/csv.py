@@ -23,7 +23,8 @@ from typing import Any
 from softib.errors import UnreadableFile
 from softib.fabric.columns import CableMedium
 from softib.fabric.formats.base import Problems
-from softib.fabric.formats.cabling.headings import normal
+from softib.fabric.formats.cabling.headings import Layout, normal
+from softib.fabric.formats.cabling.lengths import length_m
 from softib.fabric.formats.cabling.node_address import ADAPTER
 from softib.fabric.formats.cabling.plan import CablingPlan, decode, mark_repeats
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet, is_workbook, sheets_of_text, sheets_of_workbook
@@ -33,13 +34,9 @@ from softib.input_files import content, shown_name
 
 __all__ = ["looks_like_cabling", "parse_cabling", "parse_workbook", "sheets_of"]
 
-MAX_LENGTH_M = 10_000.0
-"""InfiniBand's longest optics reach 10 km; a longer cable is a mistyped one."""
 _GENERATION = re.compile(rf"\b({'|'.join(s.name for s in reversed(SPEEDS))})(?:100|200)?\b", re.IGNORECASE)
 _GENERATION_BY_GBPS = {10: "SDR", 20: "DDR", 40: "QDR", 56: "FDR", 100: "EDR", 200: "HDR", 400: "NDR", 800: "XDR"}
 _LANES = re.compile(r"\b(1|2|4|8|12)x\b", re.IGNORECASE)
-_LENGTH = re.compile(r"^(\d{1,9}(?:[.,]\d{1,9})?)\s*(m|mtr|meters?|metres?|cm|ft|feet)?\.?$", re.IGNORECASE)
-_METRES = {"cm": 0.01, "ft": 0.3048, "feet": 0.3048}
 _U = re.compile(r"^(?:ru|u)?\s*0*(\d{1,3})(?:\s*u)?$", re.IGNORECASE)
 _MEDIA = (
     (re.compile(r"\baoc\b|active optical", re.IGNORECASE), CableMedium.AOC),
@@ -134,7 +131,7 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
         raise UnreadableFile(
             f"{file}: no line with the headings of a cabling list, for example StartDevice,StartPort,EndDevice,EndPort or A-Node,A-Port,Z-Node,Z-Port; {_found(sheet)}"
         )
-    columns, heading = sheet.layout.column, sheet.rows[sheet.head][1]
+    heading = sheet.rows[sheet.head][1]
     raw = {n: cells for n, cells, _ in sheet.rows[sheet.head + 1 :]}
     rows: list[dict[str, Any]] = []
     above: dict[str, Any] | None = None
@@ -142,7 +139,7 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
         text = [c for c in cells if c]
         if not text or text[0].startswith("#") or [c.casefold() for c in cells] == [c.casefold() for c in heading]:
             continue
-        reader = _Row(cells, raw[number], columns, number, problems, sheet.merged > 0)
+        reader = _Row(cells, raw[number], sheet.layout, number, problems, sheet.merged > 0)
         if line.count('"') % 2:
             problems.add(number, "a quote that never closes: the row is left out")
             continue
@@ -154,11 +151,10 @@ def _rows_of(sheet: Sheet, file: str, problems: Problems) -> list[dict[str, Any]
 class _Row:
     """One row of a list."""
 
-    def __init__(
-        self, cells: list[str], raw: list[str], columns: dict[str, int], number: int, problems: Problems, filled: bool
-    ):
+    def __init__(self, cells: list[str], raw: list[str], layout: Layout, number: int, problems: Problems, filled: bool):
         self.filled = filled  # from merged cells of a workbook
-        self.cells, self.raw, self.columns, self.number, self.problems = cells, raw, columns, number, problems
+        self.columns, self.unit_m = layout.column, layout.unit_m
+        self.cells, self.raw, self.number, self.problems = cells, raw, number, problems
 
     def get(self, name: str, cells: list[str] | None = None) -> str:
         """The cell of a field; "" where there is no such column."""
@@ -221,7 +217,7 @@ class _Row:
         """One cable as a row of the plan."""
         get, number, problems = self.get, self.number, self.problems
         mounted = {end: _rack_unit(get, end, number, problems) for end in (0, 1)}
-        length, medium = _length(get("length"), number, problems), _medium(get("cable"))
+        length, medium = _length(get("length"), self.unit_m, number, problems), _medium(get("cable"))
         code, lanes = _speed(get("speed"), get("cable"), number, problems)
         return {
             "node": [shown(a[0], NAME), shown(b[0], NAME)], "label": [shown(a[1], NAME), shown(b[1], NAME)],
@@ -279,14 +275,9 @@ def _without_port(device: str, port: str) -> str:
     return device
 
 
-def _length(text: str, number: int, problems: Problems) -> float:
-    if not text or text.lower() in ("n/a", "na", "-", "tbd"):
-        return math.nan
-    match = _LENGTH.match(text)
-    value = (
-        float(match.group(1).replace(",", ".")) * _METRES.get((match.group(2) or "m").lower(), 1.0) if match else 0.0
-    )
-    if not 0 < value <= MAX_LENGTH_M:
+def _length(text: str, unit_m: float, number: int, problems: Problems) -> float:
+    value = length_m(text, unit_m)
+    if value is None:
         problems.add(number, f"{text[:40]!r} is no cable length in metres; read as unknown")
         return math.nan
     return value

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from softib.fabric.formats.cabling.lengths import unit_of
 from softib.plain_yaml import load_plain_yaml
 
 __all__ = ["Heading", "Layout", "layout_of", "normal"]
@@ -70,6 +71,8 @@ class Layout:
     column: dict[str, int]
     headings: list[str]
     taken: list[str] = field(default_factory=list)
+    unit_m: float = 1.0
+    """Metres of the unit of lengths that are bare numbers."""
 
     @property
     def peers(self) -> int:
@@ -139,6 +142,8 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
     layout = Layout(found, list(cells))
     taken = {at: name for name, at in found.items()}
     layout.taken = [_meaning(taken.get(i, "")) for i in range(len(cells))]
+    if "length" in found:
+        layout.unit_m = unit_of(_taken_apart(normal(cells[found["length"]])) or ())
     return layout
 
 

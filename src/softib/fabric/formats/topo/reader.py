@@ -36,18 +36,13 @@ from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.input_files import content, shown_name, stem
 
-__all__ = ["looks_like_topo", "parse_topo", "read"]
+__all__ = ["parse_topo", "read"]
 
 _CABLE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<type>[^\s>]+)\s+(?P<system>[^\s>]+)\s+(?P<peer_port>[^\s>]+)$")
 _HEAD = re.compile(r"^(?P<type>[^\s=>]+)\s+(?P<name>[^\s=>]+)(?:\s+CFG\s*:\s*(?P<cfg>.*))?$")
 _LISTED = re.compile(r"^([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)\s+([^\s=>]+)$")
 _SPEED = re.compile(r"^\s*#\s*speed:\s*(\w+)\s*$")
 _NUMBERED = re.compile(r"^[Pp]?0*([1-9]\d{0,2})$")
-
-
-def looks_like_topo(text: str) -> bool:
-    """True where the beginning of a file holds a ``port -> TYPE NAME port`` line, not inside ibnetdiscover quotes."""
-    return any(_CABLE.match(line.split("#", 1)[0].strip()) for line in text.splitlines()[:2000] if "->" in line)
 
 
 @dataclass

@@ -95,6 +95,7 @@ struct va_srq {
     struct ve_spin lock;        /* of who posts */
     uint32_t events, users;
     uint32_t freed;             /* receives so far whose completion was polled */
+    uint32_t there;             /* octets of the ring that have pages */
     uint32_t max_sge;
     enum ibv_srq_type type;
     struct va_xrcd *xrcd;
@@ -112,12 +113,15 @@ struct va_xrcd {
 int va_most(enum va_kind kind);
 /* One more; false, with errno ENOMEM: the device has no more. */
 bool va_count(struct ibv_context *context, enum va_kind kind);
+/* One more, of zeros; NULL, with errno ENOMEM: the device or this process has no room for it. */
+void *va_counted(struct ibv_context *context, enum va_kind kind, size_t octets);
 /* One less. NULL, for who returns nothing. */
 void *va_uncount(struct ibv_context *context, enum va_kind kind);
 
 struct va_qp {
     struct ve_qp q;                 /* first */
     struct ve_spin receive_lock;    /* of who posts receives */
+    uint32_t there;                 /* octets of the receives' ring that have pages */
     struct va_xrcd *xrcd;
     struct va_qp *root;             /* of a handle that ibv_open_qp made */
     uint32_t handles;               /* such handles of this one */
@@ -199,7 +203,8 @@ bool va_pages_there(const char *variable);
 
 /* Rings: their sizes are powers of two, as their counters wrap at 2^32. */
 uint32_t va_power_of_two(uint32_t n);
-void va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t place, const struct ibv_recv_wr *wr);
+/* False: there are no pages for it. */
+bool va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t *there, uint32_t place, const struct ibv_recv_wr *wr);
 void va_wake_waiter(uint16_t *waiter);
 
 int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

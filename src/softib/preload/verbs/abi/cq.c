@@ -27,7 +27,7 @@ static struct va_cq *create(struct ibv_context *context, uint32_t cqe, void *cq_
     s = c->at ? vm_at(&va_engine.w, c->at) : NULL;
     if (s) {
         s->size = va_power_of_two(cqe + 1);
-        s->ring = vm_alloc(&va_engine.w, s->size * sizeof(struct softib_cqe));
+        s->ring = vm_alloc_ring(&va_engine.w, s->size * sizeof(struct softib_cqe), &s->there);
     }
     if (!s || !s->ring) {
         vm_free(&va_engine.w, c->at, sizeof *s);
@@ -156,6 +156,7 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
         old = s->size;
         s->ring = ring;
         s->size = size;
+        s->there = size * (uint32_t)sizeof *to;
         cq->cqe = (int)size - 1;
     }
     vm_unlock(&s->lock);

@@ -105,10 +105,12 @@ VA_EXPORT struct ibv_device **ibv_get_device_list(int *n)
     count = join() ? 0 : devices_n;
     pthread_mutex_unlock(&lock);
     list = calloc(count + 1, sizeof *list);
-    for (unsigned i = 0; list && i < count; i++)
+    if (!list)
+        count = 0;
+    for (unsigned i = 0; i < count; i++)
         list[i] = &devices[i].device;
     if (n)
-        *n = list ? (int)count : 0;
+        *n = (int)count;
     return list;
 }
 

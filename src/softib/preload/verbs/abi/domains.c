@@ -12,12 +12,10 @@
 
 VA_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-    struct va_pd *p = va_count(context, VA_PD) ? calloc(1, sizeof *p) : NULL;
+    struct va_pd *p = va_counted(context, VA_PD, sizeof *p);
 
-    if (!p) {
-        errno = ENOMEM;
+    if (!p)
         return NULL;
-    }
     p->pd.context = context;
     p->pd.handle = p->domain = __atomic_add_fetch(&vm_head(&va_engine.w)->domain_next, 1, __ATOMIC_RELAXED);
     return &p->pd;
@@ -45,11 +43,9 @@ struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_pa
         errno = attr->pd ? EOPNOTSUPP : EINVAL;
         return NULL;
     }
-    p = va_count(context, VA_PD) ? calloc(1, sizeof *p) : NULL;
-    if (!p) {
-        errno = ENOMEM;
+    p = va_counted(context, VA_PD, sizeof *p);
+    if (!p)
         return NULL;
-    }
     p->pd.context = context;
     p->parent = va_pd(attr->pd);
     p->pd.handle = p->domain = p->parent->domain;
@@ -117,11 +113,9 @@ VA_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
         errno = EINVAL;
         return NULL;
     }
-    ah = va_count(pd->context, VA_AH) ? calloc(1, sizeof *ah) : NULL;
-    if (!ah) {
-        errno = ENOMEM;
+    ah = va_counted(pd->context, VA_AH, sizeof *ah);
+    if (!ah)
         return NULL;
-    }
     ah->ah.context = pd->context;
     ah->ah.pd = pd;
     ah->attr = ve_path_bits(attr);

@@ -2,6 +2,7 @@
 #include "abi.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 /* The table of numbers goes round in a million; what else there is takes memory of the process. */
 static const uint32_t most[VA_KINDS] = {
@@ -23,6 +24,19 @@ bool va_count(struct ibv_context *context, enum va_kind kind)
     __atomic_fetch_sub(n, 1, __ATOMIC_RELAXED);
     errno = ENOMEM;
     return false;
+}
+
+void *va_counted(struct ibv_context *context, enum va_kind kind, size_t octets)
+{
+    void *object;
+
+    if (!va_count(context, kind))
+        return NULL;
+    object = calloc(1, octets);
+    if (object)
+        return object;
+    errno = ENOMEM;
+    return va_uncount(context, kind);
 }
 
 void *va_uncount(struct ibv_context *context, enum va_kind kind)

@@ -148,6 +148,8 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
         else if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) == IBV_QPS_RESET || wr->num_sge < 0 ||
                  (uint32_t)wr->num_sge > s->rq_sges)
             error = EINVAL;
+        else if (!va_write_receive(s->rq, s->rq_size, s->rq_sges, &v->there, s->rq_tail, wr))
+            error = ENOMEM;
         if (error) {
             *bad = wr;
             break;
@@ -155,7 +157,6 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
         if (ve_is_strict() && s->type == IBV_QPT_UD && octets_of(wr) < 40)
             ve_warn("ibv_post_recv: a receive of a UD QP needs room for the 40 octets of the GRH before the data; this one has %llu",
                     (unsigned long long)octets_of(wr));
-        va_write_receive(s->rq, s->rq_size, s->rq_sges, s->rq_tail, wr);
         __atomic_store_n(&s->rq_tail, s->rq_tail + 1, __ATOMIC_RELEASE);
     }
     ve_spin_unlock(&v->receive_lock);

@@ -55,8 +55,9 @@ static size_t ring_octets(const struct softib_qp *s)
 }
 
 /* The part that peers see. 0 or ENOMEM. */
-static int make_shared(struct ve_qp *q, const struct ibv_qp_init_attr_ex *a)
+static int make_shared(struct va_qp *v, const struct ibv_qp_init_attr_ex *a)
 {
+    struct ve_qp *q = &v->q;
     struct ve_engine *e = q->e;
     struct softib_qp *s;
 
@@ -82,7 +83,7 @@ static int make_shared(struct ve_qp *q, const struct ibv_qp_init_attr_ex *a)
     if (has_receives(a->qp_type) && !s->srq && a->cap.max_recv_wr) {
         s->rq_size = va_power_of_two(a->cap.max_recv_wr);
         s->rq_sges = a->cap.max_recv_sge ? a->cap.max_recv_sge : 1;
-        s->rq = vm_alloc(&e->w, ring_octets(s));
+        s->rq = vm_alloc_ring(&e->w, ring_octets(s), &v->there);
     }
     s->handles = 1;
     s->attr = s->type == IBV_QPT_XRC_RECV ? vm_alloc(&e->w, sizeof(struct ibv_qp_attr)) : 0;
@@ -147,7 +148,7 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_qp_init_att
     q->max_send = q->send_cq && a->cap.max_send_wr ? va_power_of_two(a->cap.max_send_wr) : 0;
     q->max_sges = q->send_cq ? a->cap.max_send_sge ? a->cap.max_send_sge : 1 : 0;
     q->max_inline = q->send_cq ? a->cap.max_inline_data : 0;
-    error = make_shared(q, a);
+    error = make_shared(v, a);
     if (!error && a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
         error = va_fill_builder(q, a->send_ops_flags);
         if (error) {

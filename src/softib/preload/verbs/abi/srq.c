@@ -1,4 +1,4 @@
-/* Shared receive queues. XRC domains, whose queues are named by number: xrcd.c. */
+/* Shared receive queues. XRC domains, whose queues are named by number: xrc.c. */
 #include "abi.h"
 #include "../engine/strict.h"
 #include "../memory/hazards.h"
@@ -15,17 +15,20 @@ static size_t ring_octets(uint32_t size, uint32_t sges)
     return size * (sizeof(struct softib_receive) + sges * sizeof(struct softib_sge));
 }
 
-/* Posts one receive to a ring; the caller has checked that there is room. */
-void va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t place, const struct ibv_recv_wr *wr)
+/* Posts one receive to a ring; the caller has checked that it has a place for it. */
+bool va_write_receive(uint64_t ring, uint32_t size, uint32_t sges, uint32_t *there, uint32_t place, const struct ibv_recv_wr *wr)
 {
-    size_t octets = sizeof(struct softib_receive) + sges * sizeof(struct softib_sge);
-    struct softib_receive *receive = (void *)((char *)vm_at(&va_engine.w, ring) + (place & (size - 1)) * octets);
+    size_t octets = ring_octets(1, sges), at = (place & (size - 1)) * octets;
+    struct softib_receive *receive = (void *)((char *)vm_at(&va_engine.w, ring) + at);
     struct softib_sge *sge = (void *)(receive + 1);
 
+    if (!vm_ring_reaches(&va_engine.w, ring, size * octets, there, at + octets))
+        return false;
     receive->wr_id = wr->wr_id;
     receive->sges = (uint32_t)wr->num_sge;
     for (int i = 0; i < wr->num_sge; i++)
         sge[i] = (struct softib_sge){ wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey };
+    return true;
 }
 
 uint32_t va_power_of_two(uint32_t n)
@@ -59,7 +62,7 @@ static struct va_srq *make(struct ibv_context *context, struct ibv_pd *pd, struc
     if (s) {
         s->size = va_power_of_two(attr->max_wr);
         s->sges = attr->max_sge ? attr->max_sge : 1;
-        s->ring = vm_alloc(&va_engine.w, ring_octets(s->size, s->sges));
+        s->ring = vm_alloc_ring(&va_engine.w, ring_octets(s->size, s->sges), &q->there);
     }
     if (!s || !s->ring) {
         vm_free(&va_engine.w, q->at, sizeof *s);
@@ -213,6 +216,7 @@ static int resize(struct va_srq *q, uint32_t size)
                    (char *)vm_at(&va_engine.w, s->ring) + (i & (s->size - 1)) * one, one);
         s->ring = ring;
         s->size = size;
+        q->there = (uint32_t)ring_octets(size, s->sges);
     }
     vm_unlock(&s->lock);
     ve_spin_unlock(&q->lock);
@@ -271,9 +275,10 @@ int va_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
             error = EINVAL;
         else if (s->tail - __atomic_load_n(&q->freed, __ATOMIC_RELAXED) >= s->size)
             error = ENOMEM;
+        else if (!va_write_receive(s->ring, s->size, s->sges, &q->there, s->tail, wr))
+            error = ENOMEM;
         if (error)
             break;
-        va_write_receive(s->ring, s->size, s->sges, s->tail, wr);
         __atomic_store_n(&s->tail, s->tail + 1, __ATOMIC_RELEASE);
     }
     ve_spin_unlock(&q->lock);

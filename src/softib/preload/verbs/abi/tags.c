@@ -22,8 +22,8 @@ int va_make_tags(struct softib_srq *s, uint32_t max)
     tags->max = max;
     tags->size = va_power_of_two(max);
     tags->sges = VA_MAX_TAG_SGES;
-    tags->ring = vm_alloc(&va_engine.w, ring_octets(tags));
-    tags->rndv_log = vm_alloc(&va_engine.w, tags->size * sizeof(struct softib_rndv_record));
+    tags->ring = vm_alloc_ring(&va_engine.w, ring_octets(tags), &tags->there);
+    tags->rndv_log = vm_alloc_ring(&va_engine.w, tags->size * sizeof(struct softib_rndv_record), &tags->rndv_log_there);
     s->tags = at; /* no QP has the SRQ yet */
     if (tags->ring && tags->rndv_log && !ve_tagged_begin(&va_engine, (uint64_t)((char *)s - va_engine.w.base)))
         return 0;
@@ -71,6 +71,7 @@ static int add(struct softib_tags *tags, struct ibv_ops_wr *wr)
 {
     struct softib_tag *entry;
     struct softib_sge *sge;
+    size_t end;
 
     if (wr->tm.add.num_sge < 0 || (uint32_t)wr->tm.add.num_sge > tags->sges)
         return EINVAL;
@@ -79,6 +80,9 @@ static int add(struct softib_tags *tags, struct ibv_ops_wr *wr)
     if (tags->tail - tags->head >= tags->max)
         return ENOMEM;
     entry = ve_tag_entry(&va_engine, tags, tags->tail);
+    end = (size_t)((char *)entry - (char *)vm_at(&va_engine.w, tags->ring)) + ring_octets(tags) / tags->size;
+    if (!vm_ring_reaches(&va_engine.w, tags->ring, ring_octets(tags), &tags->there, end))
+        return ENOMEM;
     sge = (void *)(entry + 1);
     *entry = (struct softib_tag){
         .tag = wr->tm.add.tag, .mask = wr->tm.add.mask, .handle = ++tags->handles, .wr_id = wr->tm.add.recv_wr_id,

@@ -226,16 +226,18 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addres
 {
     struct ve_qp *q = qp_of(ex);
     struct builder *b = q->builder;
+    struct ve_wr *wr;
     char *to;
 
     remote(ex, IBV_WR_ATOMIC_WRITE, rkey, address, 0);
-    if (!last(ex))
+    wr = last(ex);
+    if (!wr)
         return;
     to = b->data + (size_t)(b->n - 1) * data_room(q);
     memcpy(to, value, 8);
-    *(struct ibv_sge *)last(ex)->sge = (struct ibv_sge){ (uintptr_t)to, 8, 0 };
-    last(ex)->sges = 1;
-    last(ex)->flags |= IBV_SEND_INLINE;
+    *(struct ibv_sge *)wr->sge = (struct ibv_sge){ (uintptr_t)to, 8, 0 };
+    wr->sges = 1;
+    wr->flags |= IBV_SEND_INLINE;
 }
 
 static inline int post_all(struct ibv_qp_ex *ex, bool recorded)

@@ -36,11 +36,10 @@ void cm_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Below `used`. */
 static struct cm_id *place(uint32_t handle)
 {
-    struct cm_id *block = handle < used ? blocks[handle / BLOCK] : NULL;
-
-    return block ? &block[handle % BLOCK] : NULL;
+    return &blocks[handle / BLOCK][handle % BLOCK];
 }
 
 static struct cm_id *vacant(void)
@@ -75,14 +74,14 @@ struct cm_id *cm_create(struct cm_channel *channel, uint32_t number)
 
 struct cm_id *cm_find(struct cm_channel *channel, uint32_t handle)
 {
-    struct cm_id *id = place(handle);
+    struct cm_id *id = handle < used ? place(handle) : NULL;
 
     return id && id->channel == channel && !id->parent ? id : NULL;
 }
 
 struct cm_id *cm_find_membership(struct cm_channel *channel, uint32_t handle)
 {
-    struct cm_id *id = place(handle);
+    struct cm_id *id = handle < used ? place(handle) : NULL;
 
     return id && id->channel == channel && id->parent ? id : NULL;
 }

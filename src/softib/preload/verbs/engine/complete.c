@@ -98,6 +98,14 @@ static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const 
     __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
+/* Its place has pages: they came with the one before, for the owner looks at the next place before anything is there. */
+static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
+{
+    size_t place = cq->producer & (cq->size - 1), octets = cq->size * sizeof(struct softib_cqe);
+
+    return place + 1 == cq->size || vm_ring_reaches(&e->w, cq->ring, octets, &cq->there, (place + 2) * sizeof(struct softib_cqe));
+}
+
 void ve_complete_soon(struct ve_engine *e, uint64_t at)
 {
     const struct softib_cq *cq = ve_cq(e, at);
@@ -118,7 +126,7 @@ bool ve_complete(struct ve_engine *e, uint64_t at, const struct softib_cqe *cqe,
     producer = cq->producer;
     if (producer - cq->seen >= cq->size)
         cq->seen = __atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE);
-    if (cq->overrun || producer - cq->seen >= cq->size) {
+    if (cq->overrun || producer - cq->seen >= cq->size || !next_place_exists(e, cq)) {
         lost = !cq->ignores_overrun;
         first = lost && !cq->overrun;
         cq->overrun = lost;

@@ -36,6 +36,12 @@ static inline struct ve_outcome ve_lost(void)
 void ve_write_target_keep(struct message *m, const struct ve_part *part);
 /* What the responder's HCA does with it: moves the octets, completes the receive. m->peer and m->srq are locked. */
 struct ve_outcome ve_respond(struct message *m);
+/* Atomic with respect to all requests to this HCA (9.4.5): under the lock of its node. */
+struct ve_outcome ve_atomic(struct message *m);
+/* May the request of `length` octets reach remote memory (of WRITE, READ, atomics), and which part of it? */
+bool ve_reach(struct message *m, unsigned access, uint64_t length, struct ve_part *part);
+/* A copy failed: the peer's memory is not there, or the peer is not, or it can neither be reached nor does it serve. */
+struct ve_outcome ve_copy_failed(int error, enum ibv_wc_status status);
 /* The responder finds the request wrong: its QP breaks, the requester gets `status`. */
 struct ve_outcome ve_refuse(struct message *m, enum ibv_wc_status status, uint32_t event);
 

@@ -17,8 +17,7 @@
 
 #define LOOK_NS 1000000
 
-/* A copy failed: the peer's memory is not there, or the peer is not, or it can neither be reached nor does it serve. */
-static struct ve_outcome copy_failed(int error, enum ibv_wc_status status)
+struct ve_outcome ve_copy_failed(int error, enum ibv_wc_status status)
 {
     static bool reported;
 
@@ -87,8 +86,7 @@ static struct ve_outcome not_ready(struct message *m)
     return outcome;
 }
 
-/* Remote memory of WRITE, READ, atomics. */
-static bool reach(struct message *m, unsigned access, uint64_t length, struct ve_part *part)
+bool ve_reach(struct message *m, unsigned access, uint64_t length, struct ve_part *part)
 {
     if ((m->peer->access & access) != access)
         return false;
@@ -125,7 +123,7 @@ static struct ve_outcome deliver(struct message *m)
         if (error == -EFAULT)
             return refuse_receive(m, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
         if (error)
-            return copy_failed(error, IBV_WC_REM_OP_ERR);
+            return ve_copy_failed(error, IBV_WC_REM_OP_ERR);
     }
     if (m->kind->imm) {
         cqe.imm = m->wr->imm;
@@ -173,13 +171,13 @@ static struct ve_outcome write_or_send(struct message *m)
             return outcome;
     }
     if (m->kind->writes) {
-        if (!reach(m, IBV_ACCESS_REMOTE_WRITE, m->length, &part))
+        if (!ve_reach(m, IBV_ACCESS_REMOTE_WRITE, m->length, &part))
             return refuse_write(m);
         error = m->length ? ve_put(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
         if (error == -EFAULT)
             return refuse_write(m);
         if (error)
-            return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
+            return ve_copy_failed(error, IBV_WC_REM_ACCESS_ERR);
         if (m->length && m->wr->flags & IBV_SEND_INLINE)
             ve_write_target_keep(m, &part);
     }
@@ -194,68 +192,18 @@ static struct ve_outcome read(struct message *m)
 
     if (!m->peer->dest_reads)
         return ve_refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
-    if (!reach(m, IBV_ACCESS_REMOTE_READ, m->length, &part))
+    if (!ve_reach(m, IBV_ACCESS_REMOTE_READ, m->length, &part))
         return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     error = m->length && !m->unwelcome ? ve_get(m->q->e, m->process, &part, 1, m->iov, m->iov_n) : 0;
     if (error == -EFAULT)
         return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     if (error)
-        return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
+        return ve_copy_failed(error, IBV_WC_REM_ACCESS_ERR);
     outcome.byte_len = (uint32_t)m->length;
-    return outcome;
-}
-
-static uint64_t changed(const struct ve_wr *wr, uint64_t old)
-{
-    if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        return old + wr->compare;
-    return old == wr->compare ? wr->swap : old;
-}
-
-/* Atomic with respect to all requests to this HCA (9.4.5): under the lock of its node. */
-static struct ve_outcome atomic(struct message *m)
-{
-    struct ve_engine *e = m->q->e;
-    struct ve_outcome outcome = ve_done(IBV_WC_SUCCESS);
-    struct ve_part part;
-    uint64_t old = 0, new;
-    uint32_t *lock;
-    int error = 0;
-
-    if (m->wr->remote % 8 || !m->peer->dest_reads)
-        return ve_refuse(m, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
-    if (!reach(m, IBV_ACCESS_REMOTE_ATOMIC, 8, &part))
-        return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-    lock = &vm_head(&e->w)->atomic_lock[m->peer->node % SOFTIB_VERBS_ATOMIC_LOCKS];
-    vm_lock(&e->w, lock);
-    if (part.here && !part.key) { /* with the processor's atomics too, where that costs nothing */
-        uint64_t *at = (uint64_t *)(void *)part.here;
-
-        old = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-        while (!__atomic_compare_exchange_n(at, &old, changed(m->wr, old), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            ;
-    } else {
-        struct iovec word = { &old, 8 };
-
-        error = ve_get(e, m->process, &part, 1, &word, 1);
-        new = changed(m->wr, old);
-        word.iov_base = &new;
-        if (!error && new != old)
-            error = ve_put(e, m->process, &part, 1, &word, 1);
-    }
-    vm_unlock(lock);
-    if (error == -EFAULT)
-        return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-    if (error)
-        return copy_failed(error, IBV_WC_REM_ACCESS_ERR);
-    for (unsigned i = 0, n = 0; i < m->iov_n; n += (unsigned)m->iov[i++].iov_len)
-        if (m->iov[i].iov_len)
-            memcpy(m->iov[i].iov_base, (char *)&old + n, m->iov[i].iov_len);
-    outcome.byte_len = 8;
     return outcome;
 }
 
 struct ve_outcome ve_respond(struct message *m)
 {
-    return m->kind->reads ? read(m) : m->kind->atomic ? atomic(m) : write_or_send(m);
+    return m->kind->reads ? read(m) : m->kind->atomic ? ve_atomic(m) : write_or_send(m);
 }

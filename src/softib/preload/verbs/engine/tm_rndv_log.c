@@ -33,6 +33,9 @@ struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct so
     for (uint32_t i = 0; i < tags->size; i++) {
         struct softib_rndv_record *o = record(e, tags, i);
 
+        if (i >= tags->rndv_log_high && !vm_ring_reaches(&e->w, tags->rndv_log, tags->size * sizeof *o, &tags->rndv_log_there,
+                                                         (i + 1) * sizeof *o))
+            return NULL;
         if (i >= tags->rndv_log_high)
             tags->rndv_log_high = i + 1; /* first: it must be found when we are killed */
         if (__atomic_load_n(&o->owner, __ATOMIC_ACQUIRE))
@@ -41,7 +44,7 @@ struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct so
         __atomic_store_n(&o->owner, e->w.owner, __ATOMIC_RELEASE);
         return o;
     }
-    return NULL; /* so many are open: this one is lost if we are */
+    return NULL; /* so many are open: this one is lost if we are, as where the log has no more room */
 }
 
 void ve_rndv_log_settling(struct ve_engine *e, const struct softib_srq *srq, struct softib_rndv_record *o)

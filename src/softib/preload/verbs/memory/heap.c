@@ -11,6 +11,11 @@
 
 #define CHUNKS ((SOFTIB_VERBS_SIZE - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK)
 
+static uint64_t chunks_of(size_t octets)
+{
+    return (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK;
+}
+
 static uint32_t *owner_of(struct vm_heap *w, uint64_t chunk)
 {
     return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
@@ -208,17 +213,20 @@ static void give(struct vm_heap *w, uint64_t at, size_t class)
     }
 }
 
+uint64_t vm_alloc_sparse(struct vm_heap *w, size_t octets)
+{
+    return take_chunks(w, chunks_of(octets));
+}
+
 uint64_t vm_alloc(struct vm_heap *w, size_t octets)
 {
     size_t class = octets ? (octets + 63) / 64 : 1;
     uint64_t at;
 
     if (class >= VM_CLASSES) {
-        uint64_t n = (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK;
-
-        at = take_chunks(w, n);
+        at = vm_alloc_sparse(w, octets);
         if (at && !vm_reserve(w, at, octets)) {
-            give_chunks(w, at, n);
+            give_chunks(w, at, chunks_of(octets));
             return 0;
         }
         return at;
@@ -238,7 +246,7 @@ void vm_free(struct vm_heap *w, uint64_t offset, size_t octets)
     if (!offset || *owner_of(w, (offset - SOFTIB_VERBS_HEAP) / SOFTIB_VERBS_CHUNK) != w->process)
         return; /* a forked child frees nothing of its parent's */
     if (class >= VM_CLASSES) {
-        give_chunks(w, offset, (octets + SOFTIB_VERBS_CHUNK - 1) / SOFTIB_VERBS_CHUNK);
+        give_chunks(w, offset, chunks_of(octets));
         return;
     }
     pthread_mutex_lock(&w->lock);

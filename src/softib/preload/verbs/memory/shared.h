@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define SOFTIB_VERBS_VERSION 9
+#define SOFTIB_VERBS_VERSION 10
 #define SOFTIB_VERBS_SIZE 0x1000000000
 #define SOFTIB_VERBS_PROCESSES 0x100000
 #define SOFTIB_VERBS_PROCESSES_N 65536
@@ -147,7 +147,8 @@ struct softib_service {
     uint32_t bell;          /* futex: orders given so far */
     uint32_t sleeps;        /* the thread that serves waits for it */
     uint32_t polled;        /* the last order was served by a thread that polled */
-    uint32_t still[13];
+    uint32_t there;         /* orders whose data has pages: a bit each */
+    uint32_t still[12];
 };
 
 #define SOFTIB_ORDER_NONE 0
@@ -229,7 +230,8 @@ struct softib_cq {
     uint32_t producer;      /* counts up for ever */
     uint32_t overrun;
     uint32_t seen;          /* `consumer`, when it was last looked at */
-    uint8_t adders[48];
+    uint32_t there;         /* octets of the ring that have pages: the next completion's too, where the owner looks */
+    uint8_t adders[44];
     uint32_t consumer;
     uint32_t pending;       /* events of the channel that were not fetched */
     uint32_t polling;       /* lock of who takes; held from start_poll to end_poll */
@@ -281,6 +283,8 @@ struct softib_tags {
     uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
     uint64_t rndv_log;          /* softib_rndv_record[size] */
     uint32_t rndv_log_high;     /* those behind it were never used */
+    uint32_t there;         /* octets of `ring` that have pages */
+    uint32_t rndv_log_there;    /* of `rndv_log` */
     uint32_t spare;
 };
 

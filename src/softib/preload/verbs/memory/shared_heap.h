@@ -91,6 +91,21 @@ static inline bool vm_reserve_entries(const struct vm_heap *w, uint64_t table, u
 
 /* Zeroed memory in the heap; 0: none left. */
 uint64_t vm_alloc(struct vm_heap *w, size_t octets);
+/* More than a chunk, without pages: the caller reserves them. */
+uint64_t vm_alloc_sparse(struct vm_heap *w, size_t octets);
 void vm_free(struct vm_heap *w, uint64_t offset, size_t octets);
+
+/* -- ring.c: queues, whose entries are used in order. One longer than a chunk gets its pages as it fills -- */
+
+/* Like vm_alloc; `there`: how many of its octets have pages. */
+uint64_t vm_alloc_ring(struct vm_heap *w, size_t octets, uint32_t *there);
+/* Pages up to `end` and some more, of a ring of `octets` at `ring`. False: there is no room. */
+bool vm_extend_ring(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end);
+
+/* Do the octets before `end` have pages? Asked before the first touch, with the lock of those that add. */
+static inline bool vm_ring_reaches(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end)
+{
+    return end <= *there || vm_extend_ring(w, ring, octets, there, end);
+}
 
 #endif

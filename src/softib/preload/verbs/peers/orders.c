@@ -83,6 +83,17 @@ static unsigned lock_order(struct vm_heap *w, struct softib_service *service)
     return mine;
 }
 
+/* Of an order that is locked: most owners never have more than one at a time. */
+static bool data_exists(struct vm_heap *w, struct softib_service *service, unsigned order)
+{
+    if (__atomic_load_n(&service->there, __ATOMIC_RELAXED) >> order & 1)
+        return true;
+    if (!vm_reserve(w, (uint64_t)(vp_order_data(service, order) - w->base), SOFTIB_VERBS_PIECE))
+        return false;
+    __atomic_fetch_or(&service->there, 1u << order, __ATOMIC_RELAXED);
+    return true;
+}
+
 /* -- giving an order, and waiting for its end -- */
 
 static bool is_in(const struct softib_order *order, uint32_t state)
@@ -227,7 +238,9 @@ int vp_order_copy(struct vm_heap *w, uint32_t process, bool put, struct iovec *t
     number = lock_order(w, service);
     order = &vp_orders(service)[number];
     data = vp_order_data(service, number);
-    if (!settle(order))
+    if (!data_exists(w, service, number))
+        error = -ENOMEM;
+    else if (!settle(order))
         error = -EAGAIN;
     while (there_n && !error) {
         size_t n = name_parts(order, &there, &there_n, SOFTIB_VERBS_PIECE);

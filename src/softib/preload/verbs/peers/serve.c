@@ -199,7 +199,12 @@ void vp_serve_begin(struct vm_heap *w)
     uint64_t at;
 
     pthread_mutex_lock(&beginning);
-    if (!service && (at = vm_alloc(w, VP_SERVICE_OCTETS))) {
+    at = service ? 0 : vm_alloc_sparse(w, VP_SERVICE_OCTETS);
+    if (at && !vm_reserve(w, at, sizeof *service + SOFTIB_VERBS_ORDERS * sizeof(struct softib_order))) {
+        vm_free(w, at, VP_SERVICE_OCTETS);
+        at = 0;
+    }
+    if (at) {
         service = vm_at(w, at);
         sigfillset(&all);
         pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the application's */

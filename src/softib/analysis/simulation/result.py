@@ -1,0 +1,159 @@
+"""What a run did: how long everything took, what each port sent, and which ports were the limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from softib.fabric.sharp_trees import inside_switches
+from softib.sim.paths import Plane, packets_of, wire_octets
+from softib.workloads.hosts import Hosts
+
+if TYPE_CHECKING:
+    from softib.fabric.model import Fabric
+    from softib.scenario.failures import FailureRun
+    from softib.sim.messages import Messages
+    from softib.sim.outcome import Outcome
+    from softib.workloads.workload import Workload
+
+__all__ = ["JobTimes", "RunResult", "names_of"]
+
+ETHERNET_OVERHEAD = 24.0
+"""Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
+PERCENTILES = (50, 90, 99, 99.9)
+
+
+@dataclass(frozen=True)
+class JobTimes:
+    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion (-1: not all completed), ``gbps`` of its bytes over
+    that time."""
+
+    name: str
+    messages: int
+    size: int
+    began_ps: int
+    ended_ps: int
+    gbps: float
+
+
+@dataclass
+class RunResult:
+    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
+    ``failures``: what failed meanwhile, and what the manager did. ``of_tables``: why another engine than the requested one made the
+    tables, and which hosts they do not know; ``of_workload``: what the jobs take for granted."""
+
+    plane: Plane
+    hosts: Hosts
+    workload: Workload
+    messages: Messages
+    jobs: tuple[str, ...]
+    outcome: Outcome
+    engine: str
+    seed: int
+    options: dict[str, Any] = field(default_factory=dict)
+    failures: FailureRun | None = None
+    of_tables: tuple[str, ...] = ()
+    of_workload: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the run: of its tables, its workload and its outcome."""
+        return [*self.of_tables, *self.of_workload, *self.outcome.notes]
+
+    @property
+    def fabric(self) -> Fabric:
+        """The fabric with the tables that the run took."""
+        return self.plane.fabric
+
+    @property
+    def ok(self) -> bool:
+        """Did every message complete, and nothing deadlock?"""
+        return self.outcome.done and not self.outcome.deadlock
+
+    @cached_property
+    def names(self) -> np.ndarray:
+        """Name of each end port (object[ends])."""
+        return names_of(self.plane, self.hosts)
+
+    @property
+    def took_ps(self) -> np.ndarray:
+        """From the begin of each message to its arrival (int64; -1: it did not arrive, or is a computation)."""
+        o = self.outcome
+        return np.where((o.arrived_ps >= 0) & ~self.messages.computes, o.arrived_ps - o.began_ps, -1)
+
+    def percentiles_ps(self) -> dict[str, float]:
+        """Latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``, ``min``, ``max``, ``mean``."""
+        took = self.took_ps[self.took_ps >= 0]
+        if not len(took):
+            return {}
+        named = {f"p{q:g}": float(v) for q, v in zip(PERCENTILES, np.percentile(took, PERCENTILES), strict=True)}
+        return {"min": float(took.min()), **named, "max": float(took.max()), "mean": float(took.mean())}
+
+    def slowest(self, n: int = 10) -> np.ndarray:
+        """Rows of the messages with the longest latency, the longest first."""
+        return np.argsort(-self.took_ps, kind="stable")[: min(n, int((self.took_ps >= 0).sum()))]
+
+    def job_times(self) -> list[JobTimes]:
+        """Each job's time and rate."""
+        found = []
+        o, m = self.outcome, self.messages
+        for k, name in enumerate(self.jobs):
+            rows = m.job == k
+            size = int(m.size[rows & ~m.computes].sum())
+            began = int(o.began_ps[rows & (o.began_ps >= 0)].min(initial=np.iinfo(np.int64).max))
+            done = bool((o.completed_ps[rows] >= 0).all())
+            last = int(o.arrived_ps[rows].max(initial=-1))
+            gbps = size * 8e3 / (last - began) if done and last > began else 0.0
+            ended = int(o.completed_ps[rows].max(initial=-1)) if done else -1
+            found.append(
+                JobTimes(
+                    name,
+                    int((rows & ~m.computes).sum()),
+                    size,
+                    began if (o.began_ps[rows] >= 0).any() else -1,
+                    ended,
+                    gbps,
+                )
+            )
+        return found
+
+    @cached_property
+    def octets(self) -> np.ndarray:
+        """Octets of payload's packets that each port sent (float64[ports]); of Ethernet all that took time on its link."""
+        if self.outcome.port_figures:
+            c = self.outcome.counters
+            return c["port_xmit_data"] * 4.0 + c["port_xmit_pkts"] * ETHERNET_OVERHEAD
+        laid, m = self.plane.lay(self.messages), self.messages
+        size = np.where(self.outcome.arrived_ps >= 0, wire_octets(m, packets_of(m, laid.mtu)), 0.0)
+        return np.bincount(
+            laid.port[laid.channel] >> 4, np.repeat(size, np.diff(laid.first)), minlength=self.fabric.sizes.ports
+        )
+
+    @property
+    def gbps(self) -> np.ndarray:
+        """Rate of each port's link in this run (float64[ports])."""
+        return self.outcome.port_figures.get("gbps", self.plane.gbps)
+
+    @cached_property
+    def load(self) -> np.ndarray:
+        """Share of the run in which each port's link was busy (float64[ports])."""
+        gbps, end = self.gbps, max(self.outcome.end_ps, 1)
+        on_cable = (gbps > 0) & ~self._inside
+        return np.divide(self.octets * 8e3, gbps * end, out=np.zeros(len(gbps)), where=on_cable)
+
+    @property
+    def _inside(self) -> np.ndarray:
+        """Ports of the links between switches and their aggregation nodes, where these reduce: inside the switch, and no limit (bool[ports])."""
+        f = self.fabric
+        return inside_switches(f) if self.messages.reduces.any() else np.zeros(f.sizes.ports, bool)
+
+
+def names_of(plane: Plane, hosts: Hosts) -> np.ndarray:
+    """Name of each end port (object[ends])."""
+    f = plane.fabric
+    found = np.array([f.node_name(int(n)) for n in f.port_node[plane.ends]], object)
+    found[hosts.end] = hosts.name
+    return found

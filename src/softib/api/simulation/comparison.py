@@ -1,0 +1,303 @@
+"""One workload on one fabric over several networks: generations of InfiniBand, RoCE, TCP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from softib.api.fabric import Fabric
+from softib.api.shown import Suggests, html_table
+from softib.api.simulation.result import Simulation
+from softib.api.simulation.simulate import Record, simulate
+from softib.api.table import Table
+from softib.errors import InputError, SoftibError
+from softib.whole_files import write_text
+
+if TYPE_CHECKING:
+    from softib.analysis.cost_book import CostBook, Price
+    from softib.api.graph import Drawing
+
+__all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
+
+NETWORKS_COMPARED = ("EDR", "HDR", "NDR", "XDR", "roce", "tcp")
+"""What :func:`compare` runs unless told otherwise."""
+ETHERNET = ("roce", "tcp")
+NO_PRICE = "No price of {networks}: the cost book has none for {items}. Give your own with --prices FILE."
+PRICED = "Prices in {currency} of {date}, the middle of a range ({low:,.0f} to {high:,.0f} as it is): adapters, switch ports in use, cables."
+SHORT = "{n:,} cables have no known length: they count as the shortest."
+NO_HALF = "Nothing here costs half of the fabric as it is, or less."
+SLOWER = (
+    "{slower} slower than {older} here: what these messages wait for are devices, not links. From port to port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
+    "links of HDR and later have forward error correction, and of NDR's switches sources say 150 to 400 ns."
+)
+SHOWN = {"roce": "RoCE", "tcp": "TCP"}
+BUSY = "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and the run does not wait for them; a program whose threads are fewer posts more slowly."
+HALF = "At half the price or less: {kept}."
+
+
+class Comparison(Suggests):
+    """A workload over several networks. ``base`` is the run on the fabric as it is, ``runs`` all that could be made by the name of their network, ``errors``
+    why the others could not."""
+
+    def __init__(self, base: Simulation, first: str, wanted: list[str], book: CostBook | None = None):
+        self.base, self._first, self._order, self._book = base, first, [first, *wanted], book
+        self.runs: dict[str, Simulation] = {first: base}
+        self.errors: dict[str, str] = {}
+
+    def add(self, name: str) -> None:
+        """Run it over network ``name``, too; where that cannot be, ``errors`` says why."""
+        key = "network" if name.partition(",")[0] in ETHERNET else "generation"
+        try:
+            if key == "network" and self.base.layer != "packet":
+                raise InputError(f"only packets know {name}; take layer packet")
+            self.runs[name] = self.base.variant({key: name})
+        except SoftibError as error:
+            self.errors[name] = str(error)
+
+    @property
+    def good(self) -> bool:
+        """Did every message of every run complete?"""
+        return all(run.good for run in self.runs.values())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the figures assume, and what is not there."""
+        from softib.analysis.simulation.processor_time import ASSUMED
+        from softib.workloads.parameters import section
+
+        cost = section("verbs_cpu")
+        return (
+            *self.base.notes,
+            *self._slower(),
+            *self._busy(),
+            ASSUMED.format(post=cost["post"], poll=cost["poll"]),
+            *self._price_notes(),
+        )
+
+    def _slower(self) -> tuple[str, ...]:
+        """Why a newer generation takes longer than an older one, where one does."""
+        from softib.iba.rates import SPEED_BY_NAME
+        from softib.sim.packet.profiles import PROFILES
+
+        took = {n: r.simulated_us for n, r in self.runs.items() if n in SPEED_BY_NAME and r.good}
+        known = sorted(took, key=lambda n: SPEED_BY_NAME[n].code)
+        older = min(known, key=lambda n: took[n], default="")
+        slower = [n for n in known if SPEED_BY_NAME[n].code > SPEED_BY_NAME[older].code and took[n] > took[older]]
+        if not slower:
+            return ()
+        named = [PROFILES[n] for n in (older, *slower)]
+        each = lambda values: ", ".join(str(v) for v in values)
+        names = each(p.name for p in named)
+        return (
+            SLOWER.format(slower=", ".join(slower), older=older, names=names, switches=each(p.switch_ns for p in named), adapters=each(p.adapter_ns for p in named)),
+        )  # fmt: skip
+
+    def _busy(self) -> tuple[str, ...]:
+        """Where a host's messages take more than one core, and nothing in the run waits for it."""
+        from softib.iba.rates import SPEED_BY_NAME
+
+        most = {r["network"]: r["cpu_share_most"] or 0.0 for r in self.rows() if r["network"] in SPEED_BY_NAME}
+        name = max(most, key=lambda n: most[n], default="")
+        return (BUSY.format(name=name, cores=most[name]),) if name and most[name] > 1 else ()
+
+    def _price_notes(self) -> tuple[str, ...]:
+        """What is said of prices."""
+        notes = []
+        prices = {name: self._price(name) for name in self._order}
+        if lacking := {name: p.missing for name, p in prices.items() if p.missing}:
+            items = list(dict.fromkeys(item for missing in lacking.values() for item in missing))
+            shown = ", ".join(items[:4]) + (f" and {len(items) - 4} more" if len(items) > 4 else "")
+            notes.append(
+                NO_PRICE.format(networks=", ".join(SHOWN.get(n.partition(",")[0], n) for n in lacking), items=shown)
+            )
+        first = prices[self._first]
+        if not first.missing and self._book is not None:
+            notes.insert(
+                0, PRICED.format(currency=self._book.currency, date=self._book.date, low=first.low, high=first.high)
+            )
+            if first.short:
+                notes.append(SHORT.format(n=first.short))
+            half = self.half_price or []
+            kept = ", ".join(
+                f"{h['network']} keeps {h['performance']:.0%} at {h['price']:.0%} of the price" for h in half
+            )
+            notes.append(HALF.format(kept=kept) if kept else NO_HALF)
+        return tuple(notes)
+
+    def _price(self, name: str) -> Price:
+        from softib.analysis.cost_book import price_of, read_book
+        from softib.api.fabric import result_of
+
+        if self._book is None:
+            self._book = read_book()
+        fabric = result_of(self.base.fabric).fabric
+        key = name
+        if name.partition(",")[0] in ETHERNET:
+            run = self.runs.get(name)
+            d = None if run is None else run._details
+            key = "ethernet" if d is None else f"ethernet-{float(d.gbps[d.plane.ends].max(initial=0.0)):g}"
+        return price_of(self._book, fabric, key)
+
+    @property
+    def half_price(self) -> list[dict[str, Any]] | None:
+        """Networks whose middle price is half of the fabric's as it is, or less: ``price`` and ``performance`` (inverse of completion) as shares of these. None where the
+        book has no price of the fabric as it is."""
+        rows = {row["network"]: row for row in self.rows()}
+        base = rows[self._first]
+        if base["price"] is None:
+            return None
+        middle = lambda row: (row["price"]["low"] + row["price"]["high"]) / 2
+        return [
+            {"network": name, "price": middle(row) / middle(base), "performance": 1 / row["ratio"]}
+            for name, row in rows.items()
+            if name != self._first and row["price"] is not None and row["ratio"] and middle(row) <= middle(base) / 2
+        ]  # fmt: skip
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``valid``,
+        ``why``; ``jobs`` with the time and p99 of each."""
+        return [self._row(name) for name in self._order]
+
+    def table(self) -> Table:
+        """:meth:`rows` without jobs."""
+        rows = self.rows()
+        return Table({key: [row[key] for row in rows] for key in rows[0] if key != "jobs"})
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib compare --json`` prints it."""
+        from softib.render.documents import document
+
+        b = self.base
+        return document(
+            "compare", source=b.fabric.source, fabric=b.fabric.name, workload=b.workload, layer=b.layer, engine=b.engine,
+            seed=b._plain.settings.seed, as_it_is=self._first, networks=self.rows(), half_price=self.half_price, notes=list(self.notes),
+        )  # fmt: skip
+
+    def print(self) -> None:
+        """As ``softib compare`` prints it."""
+        from softib.render.comparison import print_comparison
+        from softib.render.terminal import console
+
+        print_comparison(self.to_json(), console())
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """A self-contained page with a table and bars; with ``path`` written there too. Raises :class:`InputError`."""
+        from softib.render.comparison import page
+
+        text = page(self.to_json())
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def plot(self) -> Drawing:
+        """Time of the workload on each network, as bars."""
+        from softib.api.graph import Drawing
+        from softib.render.comparison import completion_bars
+        from softib.render.plots import styled
+
+        return Drawing(styled(completion_bars(self.rows())))
+
+    def _row(self, name: str) -> dict[str, Any]:
+        run, known = self.runs.get(name), self.errors.get(name, "")
+        row: dict[str, Any] = {
+            "network": name, "gbps": None, "completion_us": None, "ratio": None, "p50_us": None, "p99_us": None, "cpu_share": None,
+            "cpu_share_most": None, "good": False, "valid": None, "why": known, "wall_s": None, "price": None, "per_price": None, "jobs": [],
+        }  # fmt: skip
+        price, first = self._price(name), self._price(self._first)
+        if not price.missing:
+            assert self._book is not None
+            row["price"] = {"currency": self._book.currency, "low": price.low, "high": price.high}
+        if run is None:
+            return row
+        from softib.analysis.simulation.processor_time import processor_share
+
+        details, tails = run._details, run.percentiles_us
+        share = processor_share(details)
+        base = self.base.simulated_us
+        paid = (
+            base
+            and run.good
+            and self.base.good
+            and run.simulated_us
+            and not price.missing
+            and not first.missing
+            and price.middle
+        )
+        if paid:
+            row["per_price"] = base / run.simulated_us * first.middle / price.middle
+        return row | {
+            "gbps": float(details.gbps[details.plane.ends].max(initial=0.0)), "completion_us": run.simulated_us if run.good else None,
+            "ratio": run.simulated_us / base if base and run.good and self.base.good else None, "p50_us": tails.get("p50"), "p99_us": tails.get("p99"),
+            "cpu_share": share.get("cpu_share"), "cpu_share_most": share.get("cpu_share_most"), "good": run.good, "valid": run.valid,
+            "why": "; ".join(run.why_not), "wall_s": run.wall_s,
+            "jobs": [
+                {"job": j["job"], "took_us": None if j["ended_us"] is None else j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")}
+                for j in run.to_json()["jobs"]
+            ],
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {self.base.workload!r} on {self.base.fabric.name!r}: {', '.join(self._order)}>"
+
+    def _repr_html_(self) -> str:
+        from softib.render.comparison import HEAD, cells
+
+        return html_table(HEAD, [cells(row) for row in self.to_json()["networks"]])
+
+
+def compare(
+    source: Fabric | str | os.PathLike[str], workload: Any, *, networks: Sequence[str] = NETWORKS_COMPARED,
+    layer: str = "packet", engine: str | None = None, seed: int = 0, record: Record | None = None, prices: str | os.PathLike[str] | None = None,
+) -> Comparison:  # fmt: skip
+    """Run ``workload`` on the fabric as it is, and with each of ``networks``: a generation of InfiniBand (the same graph, other link speeds, adapters and
+    switches of that generation), ``roce`` or ``tcp`` over the same cables at the data rate of its links, with options such as ``"roce,gbps=100"``. ``prices``: a
+    cost book (YAML) in place of softib's own.
+
+    Raises :class:`UnknownName` and :class:`InputError`, one line each, as :func:`simulate` does, and for a network that is none; what one network
+    alone cannot run (RoCE in another layer than ``packet``) is in its row.
+
+    >>> import softib
+    >>> tree = softib.generate("fat-tree", radix=4, levels=2)
+    >>> softib.compare(tree, "shift:1MB", networks=["HDR", "XDR"], layer="fluid").table()["network"].to_list()
+    ['NDR', 'HDR', 'XDR']
+    """
+    from softib.analysis.cost_book import read_book
+    from softib.api.fabric import as_fabric, result_of
+    from softib.fabric.generation import main_generation
+    from softib.sim.packet.ethernet_options import network_of
+    from softib.workloads.workload import read
+
+    if isinstance(networks, str) or not networks:
+        raise InputError("networks are a list such as ['HDR', 'NDR', 'roce']")
+    book = read_book(prices)
+    work = read(workload)
+    if work.fabrics:
+        raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a comparison takes jobs of one")
+    fabric = as_fabric(source)
+    first = main_generation(result_of(fabric).fabric)
+    wanted: list[str] = []
+    for name in networks:
+        if name.partition(",")[0] in ETHERNET:
+            network_of(name)
+        else:
+            name = _generation(name)
+        if name not in (*wanted, first):
+            wanted.append(name)
+    base = simulate(fabric, work, layer=layer, engine=engine, seed=seed, record=record)
+    if base._run is None:
+        raise InputError("phases with barriers have no messages to compare; leave barrier out")
+    made = Comparison(base, first, wanted, book)
+    for name in wanted:
+        made.add(name)
+    return made
+
+
+def _generation(name: str) -> str:
+    """``NDR`` of ``ndr``. Raises :class:`UnknownName` with all that can be compared."""
+    from softib.errors import UnknownName
+    from softib.iba.rates import SPEED_BY_NAME
+
+    if name.upper() not in SPEED_BY_NAME:
+        raise UnknownName("network", name, (*SPEED_BY_NAME, *ETHERNET))
+    return name.upper()

@@ -1,0 +1,113 @@
+"""Recorded and generated programs by the LogGOPS layer: fast enough for tens of millions of operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from softib.api.fabric import Fabric, as_fabric, result_of
+from softib.api.shown import Suggests
+from softib.errors import InputError
+
+if TYPE_CHECKING:
+    from softib.analysis.simulation.replay import ProgramRun
+    from softib.workloads.jobs import Trace
+
+__all__ = ["Replay", "replay"]
+
+
+class Replay(Suggests):
+    """A program that ran on a fabric: ``operations`` (sends, receives, computations), ``messages``, ``bytes``, ``ranks``, ``simulated_us`` of virtual time, ``wall_s`` taken."""
+
+    def __init__(self, fabric: Fabric, found: ProgramRun, engine: str, wall_s: float):
+        from softib.workloads.schedule.schedule import Kind
+
+        self.fabric, self._found, self.engine, self.wall_s = fabric, found, engine, wall_s
+        s = found.schedule
+        self.program, self.ranks, self.operations, self.bytes = s.name, s.ranks, len(s), s.octets
+        self.messages = int((s.kind == Kind.SEND).sum())
+        self.simulated_us = found.outcome.end_ps / 1e6
+        self.computed_us = float(s.compute_ps.sum()) / s.ranks / 1e6
+
+    @property
+    def rank_ends_us(self) -> list[float]:
+        """When each rank's last operation ended."""
+        ends: list[float] = (self._found.rank_ends_ps() / 1e6).tolist()
+        return ends
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``softib simulate --layer loggops --json`` prints it."""
+        from softib.render.documents import document
+
+        ends = self.rank_ends_us
+        return document(
+            "replay", source=self.fabric.source, fabric=self.fabric.name, program=self.program, layer="loggops", engine=self.engine, simulated_us=self.simulated_us,
+            wall_s=self.wall_s, ranks=self.ranks, operations=self.operations, messages=self.messages, bytes=self.bytes, computed_us=self.computed_us,
+            first_rank_ends_us=min(ends), last_rank_ends_us=max(ends),
+        )  # fmt: skip
+
+    def print(self) -> None:
+        """As ``softib simulate --layer loggops`` prints it."""
+        from softib.render.simulation.terminal import print_replay
+        from softib.render.terminal import console
+
+        print_replay(self.to_json(), console())
+
+    def __repr__(self) -> str:
+        return f"<Replay of {self.program!r} on {self.fabric.name!r}: {self.operations:,} operations in {self.simulated_us:,.3f} us>"
+
+
+def replay(
+    source: Fabric | str | os.PathLike[str], program: Any, *, engine: str | None = None, lfts: str | os.PathLike[str] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Replay:  # fmt: skip
+    """Run a program (a GOAL schedule or Chakra trace: its file, or ``trace:FILE,ranks-per-host=8``) on the fabric by the LogGOPS layer: processors, adapters, latencies and
+    rates of the paths on its tables, and no congestion between switches. :func:`softib.simulate` runs the same with congestion, a message a row.
+
+    ``engine`` and ``lfts`` as for :func:`softib.simulate`; ``options``: those of the ``trace`` pattern. Raises :class:`InputError` where the trace is at fault, with rank and operation.
+    """
+    import time
+    from contextlib import nullcontext
+    from dataclasses import replace
+
+    from softib.analysis.routed import check_choice, routed
+    from softib.analysis.simulation.replay import replay as replay_program
+    from softib.sim.paths import Plane
+    from softib.workloads.hosts import hosts_of, rows_of
+    from softib.workloads.patterns import overheads_of
+    from softib.workloads.schedule.messages import place
+    from softib.workloads.schedule.schedule import Schedule
+    from softib.workloads.traces.forms import program_of
+
+    path = None if lfts is None else os.fspath(lfts)
+    check_choice(engine, path)
+    if not isinstance(program, str | os.PathLike | Schedule):
+        raise InputError(f"replay: program is the path of a trace or a schedule, not a {type(program).__name__}")
+    began = time.perf_counter()
+    fabric = as_fabric(source)
+    made = routed(result_of(fabric), engine, path, lambda _: nullcontext())
+    plane, hosts = Plane(made.fabric), hosts_of(made.fabric)
+    job = _job("bench" if isinstance(program, Schedule) else os.fspath(program), options or {})
+    rows = rows_of(job, hosts)
+    schedule = (
+        replace(program, processors=job.processors or program.processors)
+        if isinstance(program, Schedule)
+        else program_of(job, len(rows))
+    )
+    host = hosts.end[place(schedule, rows, job.ranks_per_host)]
+    found = replay_program(plane, schedule, host, overheads_of(job))
+    return Replay(fabric, found, made.part.tables or made.part.engine, time.perf_counter() - began)
+
+
+def _job(text: str, options: Mapping[str, Any]) -> Trace:
+    """The trace's options. Raises :class:`InputError` for a workload that is no trace."""
+    from softib.workloads.jobs import Trace
+    from softib.workloads.registry import patterns
+    from softib.workloads.workload import job_of, parse
+
+    is_file = text.partition(":")[0].partition(",")[0] not in patterns() and "," not in text
+    job = parse(text).jobs[0] if not is_file else job_of("trace", {"file": text, **options}, text)
+    if not isinstance(job, Trace):
+        raise InputError(f"{text} is no trace; the loggops layer runs programs")
+    return job

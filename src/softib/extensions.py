@@ -1,0 +1,71 @@
+"""Entry points: what installed packages add to softib.
+
+A package declares an entry point in a group of :data:`GROUPS`. Names that softib or another package has already are refused. A package that fails to import, declares a
+taken name or a value of the wrong type costs one :class:`~softib.errors.SoftibWarning` with its name; the other extensions stay usable.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from softib.errors import InputError, SoftibError, SoftibWarning
+
+__all__ = ["GROUPS", "Extension", "blamed_on", "extensions"]
+
+GROUPS = {"softib.workloads": "workload pattern"}
+"""Group of entry points → what an entry of it is, in messages."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """``value`` of the entry point ``name``, which the distribution ``package`` declares."""
+
+    name: str
+    package: str
+    value: Any
+
+
+def extensions(group: str, taken: Container[str], check: Callable[[str, Any], None]) -> dict[str, Extension]:
+    """Return the usable entry points of ``group`` by name, in the order of their packages' names.
+
+    ``taken``: names that softib has itself. ``check(name, value)`` raises :class:`~softib.errors.InputError` for a value that ``group`` cannot use. Warns with one line for each entry point that is left out.
+    """
+    from importlib.metadata import entry_points
+
+    usable: dict[str, Extension] = {}
+    declared = [(point.dist.name if point.dist else "?", point.name, point) for point in entry_points(group=group)]
+    for package, name, point in sorted(declared, key=lambda one: one[:2]):
+        owner = "softib" if name in taken else usable[name].package if name in usable else None
+        try:
+            if owner is not None:
+                raise InputError(f"{owner} has a {GROUPS[group]} of this name; rename this one")
+            value = point.load()
+            check(name, value)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an import may raise anything, SystemExit too
+            warnings.warn(f"package {package}: {GROUPS[group]} {name} is left out: {_reason(error)}", SoftibWarning, 2)
+        else:
+            usable[name] = Extension(name, package, value)
+    return usable
+
+
+@contextmanager
+def blamed_on(package: str, what: str) -> Iterator[None]:
+    """Turn an exception raised inside an extension into an :class:`~softib.errors.InputError`: one line with the name of the package. Errors of softib pass as they are."""
+    try:
+        yield
+    except SoftibError:
+        raise
+    except Exception as error:
+        raise InputError(f"package {package}: {what} failed: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """One line: the message of an error of softib, else the type of the exception too."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, SoftibError) else f"{type(error).__name__}{f': {text}' if text else ''}"

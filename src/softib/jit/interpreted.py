@@ -1,0 +1,132 @@
+"""Small work in Python: a kernel that runs once on a small fabric takes longer to compile than to interpret.
+
+Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``kernel(steps=...)``) runs as the Python function that it is as long as the
+cache has no machine code of it and its calls in this process are estimated at less than :data:`SHARE` of what compiling it costs. Nothing is
+remembered between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the kernel, makes them faster.
+
+Both ways give the same. What Numba types as int64 is Python's int here, since NumPy's narrow numbers would wrap around: arrays are handed over as
+memoryviews, except those of uint64, which wrap around in both, and those of kernels that take rows of arrays (``rows=True``).
+``tests/jit/test_interpreted.py`` runs every kernel with an estimate both ways.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import types
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from softib.jit.callees import clone
+from softib.jit.identity import reached, reached_from, store_prefix
+from softib.jit.store import STORE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from softib.jit.functions import Kernel
+
+__all__ = ["ALWAYS_COMPILE", "is_small", "run", "small_work_in_python"]
+
+ALWAYS_COMPILE = "SOFTIB_COMPILE"
+"""Environment variable: ``always`` compiles every kernel at its first call, as ``softib compile`` does."""
+STEPS_A_UNIT, STEPS_A_BYTE = 100_000, 400
+"""Steps in Python (of half a microsecond each) in the time that a unit takes to compile, and each byte of its bytecode: a fit over the kernels of a report."""
+SHARE = 1 / 5
+"""Of the time to compile. With more, the first report would be a little shorter and every later one much longer."""
+NARROW = "bool_ int8 uint8 int16 uint16 int32 uint32 float64 inf"
+ALLOCATORS = "empty zeros ones full arange"
+
+_wanted: list[bool] = []
+_functions: dict[tuple[Kernel, bool], types.FunctionType] = {}
+_steps: dict[Kernel, float] = {}
+
+
+@contextlib.contextmanager
+def small_work_in_python() -> Iterator[None]:
+    """Within this, small work of kernels runs in Python. For commands that end soon."""
+    _wanted.append(True)
+    try:
+        yield
+    finally:
+        _wanted.pop()
+
+
+def is_small(k: Kernel, args: tuple[Any, ...]) -> bool:
+    """Return whether ``k`` should run in Python with these arguments, and count their steps if so."""
+    if not _wanted or k.steps is None or os.environ.get(ALWAYS_COMPILE) == "always":
+        return False
+    steps = _steps.get(k, 0) + k.steps(*args)
+    if steps > bound(k) or _is_kept(k):
+        return False
+    _steps[k] = steps
+    return True
+
+
+@functools.cache
+def bound(k: Kernel) -> float:
+    """Steps up to which ``k`` runs in Python."""
+    size = sum(len(part.python.__code__.co_code) for part in reached(k))
+    return SHARE * (STEPS_A_UNIT + STEPS_A_BYTE * size)
+
+
+def _is_kept(k: Kernel) -> bool:
+    return k not in _steps and STORE.holds(store_prefix(k))
+
+
+def run(k: Kernel, args: tuple[Any, ...]) -> Any:
+    """Run ``k`` in Python."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):  # of uint64, as in machine code
+        return python_of(k)(*(args if k.rows else [_viewed(a) for a in args]))
+
+
+def python_of(k: Kernel) -> types.FunctionType:
+    """Return the function of ``k`` that calls the functions of other kernels, and counts in Python's numbers."""
+    return _python_of(k, k.rows)
+
+
+def _python_of(k: Kernel, rows: bool) -> types.FunctionType:
+    if (k, rows) not in _functions:
+        _functions[k, rows] = function = clone(k.python)
+        for name, callee in reached_from(k).items():
+            function.__globals__[name] = _python_of(callee, rows)
+        function.__globals__[k.python.__name__] = function
+        if "np" in function.__globals__:
+            function.__globals__["np"] = _numbers(not rows)
+    return _functions[k, rows]
+
+
+@functools.cache
+def _numbers(views: bool) -> Any:
+    """NumPy as kernels see it: int64 is Python's int, and new arrays are memoryviews where arguments are."""
+    import numpy as np
+
+    def allocator(allocate: Callable[..., np.ndarray]) -> Callable[..., Any]:
+        def new(*args: Any) -> Any:
+            array = allocate(*(np.int64 if a is int else a for a in args))
+            return _viewed(array) if views else array
+
+        return new
+
+    named = {name: getattr(np, name) for name in [*NARROW.split(), "uint64", "argsort"]}
+    return types.SimpleNamespace(
+        int64=int, **named, **{name: allocator(getattr(np, name)) for name in ALLOCATORS.split()}
+    )
+
+
+def _viewed(value: Any) -> Any:
+    """``value`` with memoryviews for its arrays."""
+    import numpy as np
+
+    from softib.jit.table import Table
+
+    if isinstance(value, np.ndarray):
+        return value if value.dtype == np.uint64 else memoryview(value)  # type: ignore[arg-type]
+    if isinstance(value, Table):
+        return types.SimpleNamespace(**{name: _viewed(getattr(value, name)) for name in value._fields})
+    if isinstance(value, tuple):
+        return tuple(_viewed(item) for item in value)
+    return value

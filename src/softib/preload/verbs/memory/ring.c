@@ -1,0 +1,30 @@
+/*
+ * Queues in the heap. Most programs ask for more entries than they ever have in use, so a ring longer than a chunk exists by its first
+ * pages only, and by the next ones before an entry in them is written or looked at.
+ */
+#include "shared_heap.h"
+
+#define STEP 16384u /* reserved at once */
+
+uint64_t vm_alloc_ring(struct vm_heap *w, size_t octets, uint32_t *there)
+{
+    uint64_t at = octets <= SOFTIB_VERBS_CHUNK ? vm_alloc(w, octets) : vm_alloc_sparse(w, octets);
+
+    *there = (uint32_t)(octets <= SOFTIB_VERBS_CHUNK ? octets : 0);
+    if (!at || vm_ring_reaches(w, at, octets, there, 1))
+        return at;
+    vm_free(w, at, octets);
+    return 0;
+}
+
+bool vm_extend_ring(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end)
+{
+    size_t to = (end + STEP - 1) / STEP * STEP;
+
+    if (to > octets)
+        to = octets;
+    if (to > *there && !vm_reserve(w, ring + *there, to - *there))
+        return false;
+    *there = to > *there ? (uint32_t)to : *there;
+    return true;
+}

@@ -1,0 +1,42 @@
+"""Findings as JUnit XML, for CI servers (the schema of Jenkins' xUnit plugin: ``testsuites``, ``testsuite``, ``testcase``, ``failure``,
+``system-out``)."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from softib.analysis.model import Report
+from softib.diags.finding import Severity
+from softib.foreign_text import shown_lines
+
+__all__ = ["to_junit"]
+
+
+def to_junit(report: Report) -> str:
+    """A test case for each finding, in a suite of the fabric. Warnings and errors are failures; what only informs passes. Without
+    any finding there is one case that passes, for servers that take an empty suite for an error."""
+    found = report.findings
+    failed = sum(f.severity >= Severity.WARNING for f in found)
+    counts = {"tests": str(max(len(found), 1)), "failures": str(failed), "errors": "0"}
+    root = ElementTree.Element("testsuites", {"name": "softib check", **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": shown_lines(report.name), "skipped": "0", **counts})
+    for f in found:
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            {"classname": f"softib.{f.code}", "name": shown_lines("; ".join(map(str, f.where)) or f.message)},
+        )
+        text = shown_lines(f"{f.message}\n{f.advice}".strip())
+        if f.severity >= Severity.WARNING:
+            attributes = {"type": f.severity.name.lower(), "message": shown_lines(f.message)}
+            ElementTree.SubElement(case, "failure", attributes).text = text
+        else:
+            ElementTree.SubElement(case, "system-out").text = text
+    if not found:
+        ElementTree.SubElement(suite, "testcase", {"classname": "softib.check", "name": "no findings"})
+    ElementTree.indent(root)
+    return (
+        '<?xml version="1.0" encoding="us-ascii"?>\n'
+        + ElementTree.tostring(root, "us-ascii").decode().split("?>\n", 1)[-1]
+        + "\n"
+    )

@@ -1,0 +1,221 @@
+"""What happened while the server watched: ports that went down and came up, traps, sweeps, managers, findings, nodes, and the source itself."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from softib.diags.finding import Finding
+from softib.foreign_text import shown
+from softib.iba.constants import PhysState
+from softib.monitor.increase import Interval, same_ports
+from softib.web.remembered import Snapshot
+
+if TYPE_CHECKING:
+    from softib.monitor.manager import ManagerWatch
+
+__all__ = ["Event", "Events", "Kind"]
+
+T = TypeVar("T")
+Kind = Literal["port", "node", "trap", "sweep", "manager", "finding", "source"]
+KEPT = 2000
+"""Events that are kept of each kind."""
+AT_ONCE = 200
+"""Events of a kind that one round adds; of more the rest is one event."""
+TRAPS = {
+    64: "GID in service", 65: "GID out of service", 66: "multicast group created", 67: "multicast group deleted", 128: "a port changed its state",
+    129: "LocalPhyErrors reached", 130: "OverrunErrors reached", 131: "flow-control watchdog expired", 144: "capabilities or NodeDescription changed",
+    145: "SystemImageGUID changed", 256: "wrong M_Key", 257: "wrong P_Key", 258: "wrong Q_Key", 259: "wrong P_Key at a switch",
+}  # fmt: skip
+"""IBA 14.2.5.1."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """``time_s``: clock of the round that showed it; ``severity``: info, warning or error; ``node``, ``guid`` and ``portnum``: where (None: nowhere in particular)."""
+
+    time_s: float
+    kind: Kind
+    severity: str
+    text: str
+    node: str | None = None
+    guid: str | None = None
+    portnum: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """``time`` and the others by their names."""
+        document = asdict(self)
+        return {"time": document.pop("time_s"), **document}
+
+
+class Events:
+    """Of one :class:`~softib.web.served.Served`; written by its thread, read by any."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, deque[Event]] = {}
+        self._down: set[tuple[int, int]] = set()
+        self._last: Interval | None = None
+        self._counts: dict[str, int] = {}
+        self._masters: dict[int, str] = {}
+        self.number = 0
+        """How many there were in all."""
+
+    def all(self) -> list[Event]:
+        """The newest first."""
+        found = [event for kept in list(self._kept.values()) for event in list(kept)]
+        return sorted(found, key=lambda e: -e.time_s)
+
+    def _add(self, happened: Sequence[T], event: Callable[[T], Event]) -> None:
+        """An ``event`` for each of ``happened``, or for the first of many."""
+        for one in happened[:AT_ONCE]:
+            made = event(one)
+            self._kept.setdefault(made.kind, deque(maxlen=KEPT)).append(made)
+        if len(happened) > AT_ONCE:
+            rest = f"{len(happened) - AT_ONCE:,} more like the {AT_ONCE} before"
+            self._kept[made.kind].append(Event(made.time_s, made.kind, made.severity, rest))
+        self.number += len(happened)
+
+    def _one(self, event: Event) -> None:
+        self._add([event], lambda one: one)
+
+    def source(self, problem: str, at_s: float) -> None:
+        """The source stopped to answer (``problem`` says why), or answers again ("")."""
+        text = shown(problem) if problem else "the source answers again"
+        self._one(Event(at_s, "source", "error" if problem else "info", text))
+
+    def ports(self, one: Interval, name: Callable[[int], str], at_s: float) -> None:
+        """What ports did since the interval before: down, up, another rate, a link that fell between two rounds."""
+        before, self._last = self._last, one
+        state = one.level.get("physical_state")
+        if state is None:
+            return
+        known = ~np.isnan(state)
+        down = set(_keys(one, np.flatnonzero(known & (state != float(PhysState.LINK_UP)))))
+        came = self._recovered(one, known & (state == float(PhysState.LINK_UP)))
+        went = sorted(down - self._down)
+        self._down = (self._down | down) - set(came)
+        if before is None:
+            return
+        self._add(went, lambda key: _port(at_s, key, name, "warning", "link went down"))
+        self._add(came, lambda key: _port(at_s, key, name, "info", "link is up again"))
+        moved = {*went, *came}
+        rates = [
+            (key, then, now) for (r, then, now) in _rates(before, one) if (key := _keys(one, np.array([r]))[0]) not in moved
+        ]  # fmt: skip
+        self._add(rates, lambda r: _port(at_s, r[0], name, "warning" if r[2] < r[1] else "info", f"rate {r[1]:g} Gb/s before, {r[2]:g} Gb/s now"))  # fmt: skip
+        fell = one.increase.get("link_downed_counter", np.zeros(len(one.guid), np.uint64))
+        rows = np.flatnonzero(fell)
+        flaps = [(key, n) for key, n in zip(_keys(one, rows), fell[rows].tolist(), strict=True) if key not in moved]
+        self._add(flaps, lambda f: _port(at_s, f[0], name, "warning", f"link went down and came up {'once' if f[1] == 1 else f'{f[1]} times'} since the round before"))  # fmt: skip
+
+    def _recovered(self, one: Interval, up: np.ndarray) -> list[tuple[int, int]]:
+        """Ports that were down and are ``up`` (bool[n]), in the order of their GUIDs."""
+        if not self._down or not len(one.guid):
+            return []
+        keys = sorted(self._down)
+        guid, portnum = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
+        at, there = same_ports(guid, portnum, one.guid, one.portnum)
+        return [keys[i] for i in np.flatnonzero(there & up[at]).tolist()]
+
+    def manager(self, watch: ManagerWatch, at_s: float) -> None:
+        """Traps and sweeps of a running fabric, and which managers there are."""
+        raised = {what: n for what, n in watch.reported.get("traps", {}).items() if what.startswith("trap_")}
+        for what, n in raised.items():
+            more = n - self._counts.get(what, 0)
+            if more > 0 and self._counts:
+                number = what.removeprefix("trap_")
+                about = TRAPS.get(int(number), "") if number.isdecimal() else ""
+                times = f", {more} times" if more > 1 else ""
+                self._one(Event(at_s, "trap", "info", f"trap {number}{f' ({about})' if about else ''}{times}"))
+        sm = watch.reported.get("sm", {})
+        sweeps, report = sm.get("sweeps"), sm.get("report", {})
+        if isinstance(sweeps, int):
+            if self._counts and sweeps > self._counts.get("sweeps", sweeps):
+                took = sum((report.get("phase_s") or {}).values())
+                about = (
+                    f": {took:.2f} s, {report.get('sent', 0):,} MADs, {report.get('sets', 0):,} Sets" if took else ""
+                )
+                self._one(Event(at_s, "sweep", "info", f"sweep {sweeps} of the subnet manager{about}"))
+            raised["sweeps"] = sweeps
+        if watch.reported:
+            self._counts = {"": 0, **raised}
+        self._managers(watch, at_s)
+
+    def _managers(self, watch: ManagerWatch, at_s: float) -> None:
+        now = {
+            guid: f"{m.state}{'' if m.answers else ', does not answer'}{', stalled' if m.stalled else ''}"
+            for guid, m in list(watch.managers.items())
+        }
+        if self._masters:
+            for guid, state in now.items():
+                was = self._masters.get(guid, "not there")
+                severity = "info" if state in ("MASTER", "STANDBY") else "warning"
+                if was != state:
+                    text = f"subnet manager at port {guid:#018x}: {was} before, {state} now"
+                    self._one(Event(at_s, "manager", severity, text))
+        self._masters = now
+
+    def findings(self, before: Iterable[Finding], now: Iterable[Finding], at_s: float) -> None:
+        """Findings that appeared, and those that went."""
+        old, new = ({_about(f): f for f in some} for some in (before, now))
+        came, went = ([f for key, f in some.items() if key not in rest] for some, rest in ((new, old), (old, new)))
+        self._add(came, lambda f: _finding(at_s, f, f.severity.name.lower(), ""))
+        self._add(went, lambda f: _finding(at_s, f, "info", "no longer: "))
+
+    def nodes(self, before: Snapshot | None, now: Snapshot, at_s: float) -> None:
+        """Nodes that a reading did not find, and those that are there again or for the first time."""
+        if before is None or before is now:
+            return
+        known, f = set(before.fabric.node_guid.tolist()), now.fabric
+        rows = {g: i for i, g in enumerate(f.node_guid.tolist())}
+        removed = [g for g in now.removed if g not in before.removed]
+        back = [g for g in before.removed if g not in now.removed and g in rows]
+        new = [g for g in rows if g not in known] if len(rows) != len(known) else []
+
+        def event(severity: str, what: str) -> Callable[[int], Event]:
+            def of(guid: int) -> Event:
+                name = f.node_name(rows[guid]) if guid in rows else f"{guid:#018x}"
+                return Event(at_s, "node", severity, f"{name} {what}", name, f"{guid:#018x}")
+
+            return of
+
+        self._add(removed, event("warning", "is gone"))
+        self._add(back, event("info", "is there again"))
+        self._add(new, event("info", "is new"))
+
+
+def _keys(one: Interval, rows: np.ndarray) -> list[tuple[int, int]]:
+    """NodeGUID and portnum of ``rows``."""
+    return list(zip(one.guid[rows].tolist(), one.portnum[rows].tolist(), strict=True))
+
+
+def _rates(before: Interval, one: Interval) -> list[tuple[int, float, float]]:
+    """(row, rate before, rate now) of ports whose rate is another one, both known and above 0."""
+    name = "rate_gbps"
+    if name not in before.level or name not in one.level or not len(before.guid):
+        return []
+    at, there = same_ports(one.guid, one.portnum, before.guid, before.portnum)
+    then, now = before.level[name][at], one.level[name]
+    rows = np.flatnonzero(there & (then > 0) & (now > 0) & (then != now)).tolist()
+    return [(r, float(then[r]), float(now[r])) for r in rows]
+
+
+def _port(at_s: float, key: tuple[int, int], name: Callable[[int], str], severity: str, text: str) -> Event:
+    guid, portnum = key
+    return Event(at_s, "port", severity, f"{name(guid)}[{portnum}]: {text}", name(guid), f"{guid:#018x}", portnum)
+
+
+def _about(f: Finding) -> tuple[str, frozenset[tuple[int, int | None]]]:
+    """What tells a finding from others: its code and its ends in either order; of one about many ports the code alone, since these come and go."""
+    ends = frozenset((place.guid, place.portnum) for place in f.where)
+    return f.code, ends if len(ends) <= 2 else frozenset()
+
+
+def _finding(at_s: float, f: Finding, severity: str, before: str) -> Event:
+    where = f.where[0] if f.where else None
+    place = (None, None, None) if where is None else (where.node, f"{where.guid:#018x}", where.portnum)
+    return Event(at_s, "finding", severity, f"{before}{f.message}", *place)

@@ -1,0 +1,88 @@
+"""What is known of the fabric at one moment, and the tables that requests read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from softib.analysis import columns
+from softib.diags.finding import Finding
+from softib.fabric.distinct_names import distinct_names
+from softib.fabric.model import Fabric
+from softib.fabric.node_finder import NodeFinder
+from softib.monitor.reading import Reading
+from softib.web.jobs_on_map import JobsOnMap
+from softib.web.map_layout import Map
+from softib.web.ports_seen import PortsSeen, error_columns, module_columns
+from softib.web.remembered import Snapshot
+
+__all__ = ["Now"]
+
+
+@dataclass(frozen=True)
+class Now:
+    """What is known now. ``fabric``: cables and tables as they were read last; ``seen``: all that was ever seen, which ``map`` shows. ``version`` grows when a node, cable, table or finding
+    changed; ``drawn`` when the map did. ``time_s``: clock of the last round, or of the reading of a file. ``reading``: that round's counters (None: those of the file). ``stated`` gives what is known of ports beside
+    their cables (None: nothing)."""
+
+    fabric: Fabric
+    seen: Snapshot
+    map: Map
+    version: int
+    drawn: int
+    time_s: float
+    checks: tuple[Finding, ...] = ()
+    rules: tuple[Finding, ...] = ()
+    problem: str = ""
+    reading: Reading | None = None
+    jobs: JobsOnMap | None = None
+    stated: Callable[[], PortsSeen | None] = lambda: None
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of cables and tables, and of counters over time; worst first."""
+        return tuple(sorted((*self.rules, *self.checks), key=lambda f: -f.severity))
+
+    @cached_property
+    def nodes(self) -> dict[str, Any]:
+        """The table of nodes; this and the others are made once a reading, however many pages of them are asked for."""
+        return columns.nodes(self.fabric)
+
+    @cached_property
+    def ports(self) -> dict[str, Any]:
+        """The table of ports, with the NodeGUID of each peer: names may be several nodes'."""
+        f = self.fabric
+        guid = f.node_guid[f.port_node[np.where(f.linked, f.port_peer, 0)]].tolist() if f.sizes.ports else []
+        peers = [f"{g:#018x}" if linked else None for g, linked in zip(guid, f.linked.tolist(), strict=True)]
+        return columns.ports(f) | {"peer_guid": peers}
+
+    @cached_property
+    def links(self) -> dict[str, Any]:
+        """The table of links."""
+        return columns.links(self.fabric)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Of the map's nodes, each another."""
+        return distinct_names(self.seen.fabric)
+
+    @cached_property
+    def errors(self) -> dict[str, list[Any]]:
+        """The table of ports by their errors."""
+        seen = self.stated()
+        return {} if seen is None else error_columns(seen, self.fabric)
+
+    @cached_property
+    def modules(self) -> dict[str, list[Any]]:
+        """The table of modules and cables."""
+        seen = self.stated()
+        return {} if seen is None else module_columns(seen, self.fabric)
+
+    @cached_property
+    def finder(self) -> NodeFinder:
+        """Its nodes by name."""
+        return NodeFinder(self.fabric)

@@ -1,0 +1,143 @@
+"""Ports by their errors, and the modules and cables in them: tables from what rounds or a file tell of ports."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.diags.observations import Observations, ObservedPorts
+from softib.fabric.distinct_names import distinct_names
+from softib.fabric.model import Fabric
+from softib.monitor.exporter.ratios import KINDS, ErrorRatios, bit_error_ratios
+from softib.monitor.increase import same_ports
+from softib.monitor.ranking import ERRORS
+from softib.monitor.reading import Reading
+from softib.monitor.series import interval_at
+
+__all__ = ["PortsSeen", "error_columns", "module_columns"]
+
+MODULE_TEXTS = {"vendor": "module_vendor", "part": "module_part", "serial": "module_serial", "kind": "cable_kind"}
+MODULE_LEVELS = {
+    "temperature_c": "module_temperature_c", "rx_power_dbm": "module_rx_power_dbm", "tx_power_dbm": "module_tx_power_dbm",
+    "tx_bias_ma": "module_tx_bias_ma", "voltage_v": "module_voltage_v",
+}  # fmt: skip
+"""Column of the table → name in ``ObservedPorts.text``, and in the levels of a reading."""
+
+
+@dataclass(frozen=True)
+class PortsSeen:
+    """``ports`` with what the last ``reading`` of them counts (None: nothing), and what rose ``over`` the last twenty minutes (None: nothing is known of that)."""
+
+    ports: ObservedPorts
+    reading: Reading | None = None
+    over: Observations | None = None
+
+    def aligned(self) -> Reading:
+        """The reading, with a row for each of ``ports``."""
+        p, r = self.ports, self.reading
+        made = Reading.empty(p.node_guid, p.portnum)
+        if r is None or not len(r) or not len(p):
+            return made
+        at, there = same_ports(p.node_guid, p.portnum, r.guid, r.portnum)
+        made.answered[:] = there & r.answered[at]
+        made.value = {name: np.where(there, column[at], np.uint64(0)) for name, column in r.value.items()}
+        made.have = {name: made.answered & column[at] for name, column in r.have.items()}
+        made.level = {name: np.where(there, column[at], np.nan) for name, column in r.level.items()}
+        return made
+
+
+def error_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
+    """One row a port with a cable, the worst first: errors that rose in the last minutes, errors in all, bit error ratios.
+
+    ``errors``: sum of the error counters (:data:`softib.monitor.ranking.ERRORS`); ``rose``: what they rose by in ``observed_s`` seconds; ``per_hour``: the same as a rate; ``counters`` and
+    ``rises``: the counters one by one; ``symbol_ber``, ``raw_ber`` (before FEC) and ``effective_ber`` (behind it). None where unknown.
+    """
+    p, reading, n = seen.ports, seen.aligned(), len(seen.ports)
+    counted = [name for name in ERRORS if name in reading.have]
+    total, have = np.zeros(n), np.zeros(n, bool)
+    for name in counted:
+        total += np.where(reading.have[name], reading.value[name].astype(np.float64), 0.0)
+        have |= reading.have[name]
+    rose, seconds, rises, ratios = _rises(seen.over, p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_hour = np.where(seconds > 0, rose / seconds * 3600, np.nan)
+    ber = bit_error_ratios(reading, ratios)
+    worst = np.lexsort((
+        p.portnum, p.node_guid, *(-np.nan_to_num(ber[kind]) for kind in ("raw", "symbol", "effective")), -total, -np.nan_to_num(per_hour),
+    ))  # fmt: skip
+    columns = _locations(p, f, worst)
+    columns |= {
+        "errors": [int(v) if ok else None for v, ok in zip(total[worst].tolist(), have[worst].tolist(), strict=True)],
+        "rose": [int(v) if s > 0 else None for v, s in zip(rose[worst].tolist(), seconds[worst].tolist(), strict=True)],
+        "per_hour": _numbers(per_hour[worst]), "observed_s": [round(s, 1) if s > 0 else None for s in seconds[worst].tolist()],
+    }  # fmt: skip
+    columns |= {f"{kind}_ber": _numbers(ber[kind][worst]) for kind in KINDS}
+    columns["counters"] = _by_name({name: reading.value[name] * reading.have[name] for name in counted}, worst)
+    columns["rises"] = _by_name(rises, worst)
+    return columns
+
+
+def _rises(
+    over: Observations | None, p: ObservedPorts
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], ErrorRatios]:
+    """Of each port: what its errors rose by, the seconds in which that is known, counter by counter; and the sums that ratios are made of."""
+    n = len(p)
+    if over is None or not n or not len(over.ports) or not over.intervals:
+        return np.zeros(n), np.zeros(n), {}, ErrorRatios(n)
+    at, there = same_ports(p.node_guid, p.portnum, over.ports.node_guid, over.ports.portnum)
+    rises = {name: np.where(there, over.total(name)[at], np.uint64(0)) for name in ERRORS if name in over.increase}
+    seconds = np.fmax.reduce([np.where(there, over.seconds(name)[at], 0.0) for name in rises]) if rises else np.zeros(n)
+    ratios = ErrorRatios(len(over.ports))
+    for k in range(over.intervals):
+        ratios.add(interval_at(over, k))
+    rose = sum((v.astype(np.float64) for v in rises.values()), np.zeros(n))
+    return rose, seconds, rises, ratios.carried(np.where(there, at, -1))
+
+
+def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:
+    """One row a port of whose module or cable something is known: vendor, part and serial number, kind and length of the cable, what the module measures (of its lanes the weakest). None where unknown."""
+    p, level = seen.ports, seen.aligned().level
+    empty, unknown = np.full(len(p), "", object), np.full(len(p), np.nan)
+    texts = {name: p.text.get(of, empty) for name, of in MODULE_TEXTS.items()}
+    length = p.text.get("cable_length", empty)
+    levels = {name: level.get(of, unknown) for name, of in MODULE_LEVELS.items()}
+    known = length != ""
+    for text in texts.values():
+        known = known | (text != "")
+    for values in levels.values():
+        known = known | ~np.isnan(values)
+    rows = np.flatnonzero(known)
+    columns = _locations(p, f, rows)
+    columns |= {name: [t or None for t in text[rows].tolist()] for name, text in texts.items()}
+    columns["length_m"] = [float(t) if t else None for t in length[rows].tolist()]
+    return columns | {name: _numbers(values[rows]) for name, values in levels.items()}
+
+
+def _locations(p: ObservedPorts, f: Fabric, rows: np.ndarray) -> dict[str, list[Any]]:
+    """Node, its GUID and port of ``rows``, and the port at the other end."""
+    shown = dict(zip(f.node_guid.tolist(), distinct_names(f), strict=True))
+    guid, number, peer = p.node_guid.tolist(), p.portnum.tolist(), p.peer.tolist()
+    names = [shown.get(g, name) for g, name in zip(guid, p.node, strict=True)]
+    rows_ = rows.tolist()
+    return {
+        "node": [names[r] for r in rows_], "guid": [f"{guid[r]:#018x}" for r in rows_], "port": [number[r] for r in rows_],
+        "peer": [f"{names[peer[r]]}[{number[peer[r]]}]" if peer[r] >= 0 else None for r in rows_],
+    }  # fmt: skip
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    """Four digits of each; what is no number, or more than JSON can say, is None."""
+    return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values.tolist()]
+
+
+def _by_name(values: dict[str, np.ndarray], rows: np.ndarray) -> list[dict[str, int]]:
+    """Counters that are not 0, by name, of each of ``rows``."""
+    made: list[dict[str, int]] = [{} for _ in rows]
+    for name, column in values.items():
+        chosen = column[rows]
+        for i in np.flatnonzero(chosen).tolist():
+            made[i][name] = int(chosen[i])
+    return made

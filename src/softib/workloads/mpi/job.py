@@ -1,0 +1,71 @@
+"""An MPI job of a workload on hosts: its ranks, their ports, and the messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.errors import InputError
+from softib.workloads.mpi.collective import program_of
+from softib.workloads.mpi.cost import costs_of, machine
+from softib.workloads.pattern import JobMessages
+from softib.workloads.schedule.messages import part_of
+
+if TYPE_CHECKING:
+    from softib.workloads.mpi_jobs import Mpi
+
+__all__ = ["mpi_part", "rails_of"]
+
+SHARP_PAYLOAD = 256
+"""Octets of one operation of a latency tree (docs/simulate.md)."""
+MOST_RAILS = 2
+"""Ports that one message is striped over (UCX_MAX_RNDV_RAILS is 2 where nobody sets it)."""
+
+
+def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
+    """(host of each rank, rows of the ports that it may send by: int64[ranks, stripes]). ``rows[h * rails + k]`` is port k of host h; the ranks of a host take
+    its ports as their own in blocks, as ranks that are bound in order to cores do near adapters in order."""
+    host, local = np.divmod(np.arange(ranks), each)
+    first = local * rails // each
+    rail = np.arange(min(rails, MOST_RAILS))
+    return rows[host * rails], rows[host[:, None] * rails + (first[:, None] + rail) % rails]
+
+
+def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
+    """The messages of ``job`` on the hosts ``rows``. Raises :class:`InputError` for more ranks than these take, and for what is not MPI's to choose."""
+    what = str(getattr(job, "pattern", "mpi"))
+    if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
+        raise InputError(f"{what}: {sorted(given)[0]} is the library's choice: leave it out")
+    if len(rows) % job.rails:
+        raise InputError(f"{what}: {len(rows):,} ports are not hosts with {job.rails} rails each; choose hosts")
+    hosts = len(rows) // job.rails
+    collective = what.removeprefix("mpi-").replace("-", "_")
+    ranks = job.ranks or (2 if collective in ("latency", "bandwidth") else hosts * job.ranks_per_host)
+    if ranks > hosts * job.ranks_per_host:
+        raise InputError(
+            f"{what}: {ranks:,} ranks; {hosts:,} hosts with {job.ranks_per_host} each take {hosts * job.ranks_per_host:,}"
+            f"; give more on each with ranks-per-host={-(-ranks // hosts)}"
+        )
+    if job.algorithm == "sharp":
+        return _sharp(job, rows[:: job.rails][:ranks], collective)
+    costs = costs_of(job.machine, job.size, job.ranks_per_host)
+    program, chosen = program_of(
+        collective, job.size, ranks, costs, algorithm=job.algorithm, segment=job.segment or 0, version=job.version, iterations=job.iterations,
+        each=job.ranks_per_host,
+    )  # fmt: skip
+    host, stripes = rails_of(rows, ranks, job.ranks_per_host, job.rails)
+    name = f"{what} {chosen.algorithm}"
+    part, _ = part_of(program.schedule(name), host, costs.overheads, stripes)
+    return part
+
+
+def _sharp(job: Mpi, rows: np.ndarray, collective: str) -> JobMessages:
+    """An all-reduce by the switches (packet layer). The library posts one operation of at most :data:`SHARP_PAYLOAD` octets after another, each of
+    which takes its processor."""
+    if collective != "allreduce" or job.ranks_per_host > 1 or job.iterations > 1:
+        raise InputError("algorithm sharp is for mpi-allreduce, of one rank a host and one iteration")
+    operations = -(-job.size // SHARP_PAYLOAD)
+    none = np.zeros(0, np.int64)
+    start = round(operations * machine(job.machine)["sharp_operation"] * 1000)
+    return JobMessages(none, none, none, none, start_ps=start, reduces=rows, name="mpi-allreduce sharp")
