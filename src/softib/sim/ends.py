@@ -13,8 +13,9 @@ __all__ = ["end_ports"]
 
 
 def end_ports(fabric: Fabric) -> np.ndarray:
-    """Ports (int32) that traffic begins and ends at: CA and router ports with a link and a LID, ascending by LID, then port 0 of
-    each switch with a LID, ascending by LID. A row of this is what ``Messages.src`` and ``dst`` mean."""
+    """Ports (int32) that traffic begins and ends at: CA and router ports with a link and a LID,
+    ascending by LID, then port 0 of each switch with a LID, ascending by LID. A row of this is what
+    ``Messages.src`` and ``dst`` mean."""
     from softib.fabric.lids import unmanaged_ends, valid_lids
 
     ports, good = valid_lids(fabric)

@@ -1,8 +1,9 @@
 # mypy: ignore-errors
 """The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
 
-Each message has at most one event: when its flow begins, or when it ends at its present rate. Events wait in an indexed heap, so a
-new rate moves an event and leaves no stale one. All events of one picosecond are one change of rates.
+Each message has at most one event: when its flow begins, or when it ends at its present rate.
+Events wait in an indexed heap, so a new rate moves an event and leaves no stale one. All events of
+one picosecond are one change of rates.
 """
 
 import numpy as np
@@ -13,14 +14,21 @@ from softib.sim.maxmin_kernels import enter, put, refill, take, touch
 from softib.sim.validity_kernels import hand_on, judge, leave, meet
 
 Traffic = table(
-    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps lead_ps source gate_ps asks_ps parked qp last_qp"
-)  # fmt: skip
-"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and
-``answer`` ps (of :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
-waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps.
-A computation has the processor ``line``, which is ``busy`` until then. Order of a queue pair and message rate: :mod:`softib.sim.fluid_order`."""
+    "Traffic",
+    "left last state start delay request forth answer began ended arrived completed awaited ready free "
+    "qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
+    "lead_ps source gate_ps asks_ps parked qp last_qp",
+)
+"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
+:class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and ``answer`` ps (of
+:class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits
+for), ``ready`` ps (when what it waited for was there), ``free`` ps (when its queue pair is),
+``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``,
+``key`` ps. A computation has the processor ``line``, which is ``busy`` until then. Order of a queue
+pair and message rate: :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
-"""Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
+"""Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0:
+for its arrival."""
 CLOCK = Rows(
     "Scalars of a run of the fluid layer.",
     i8("queued", "events", "Events that wait."),
@@ -123,7 +131,8 @@ def posted_at(tr, i):
 
 @kernel
 def one_less(tr, ck, i):
-    """Message i waits for one thing less; its data begins to leave when it is posted, and its queue pair is free."""
+    """Message i waits for one thing less; its data begins to leave when it is posted, and its queue
+    pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
         schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
@@ -139,7 +148,8 @@ def release(tr, ck, i, when):
 
 @kernel
 def next_of_queue_pair(tr, ck, i, when):
-    """The queue pair of message i is free for the next one; the request of a READ behind a READ went while the data of that one came."""
+    """The queue pair of message i is free for the next one; the request of a READ behind a READ
+    went while the data of that one came."""
     k = tr.qp_next[i]
     if k >= 0:
         tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
@@ -148,7 +158,8 @@ def next_of_queue_pair(tr, ck, i, when):
 
 @kernel
 def finish(fl, li, ro, tr, ws, ck, do, i, now):
-    """The last octet of message i left: when it arrives, when the sender knows, and who waited for either."""
+    """The last octet of message i left: when it arrives, when the sender knows, and who waited for
+    either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
     tr.left[i] = 0.0
@@ -173,15 +184,17 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
 
 @kernel
 def in_order(tr, i, arrived):
-    """When message i is in memory, for which ``arrived`` is the time if it were alone: behind the last packet of the message before it."""
+    """When message i is in memory, for which ``arrived`` is the time if it were alone: behind the
+    last packet of the message before it."""
     p = tr.behind[i]
     return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
 
 
 @kernel
 def complete(tr, ws, ck, i):
-    """Message i has ended: who waits for its completion goes on. RC completes requests in the order in which they were posted (IBA 9.7.5.1), so a WRITE
-    whose octets left before the data of the READ before it came waits for that one, and both complete together."""
+    """Message i has ended: who waits for its completion goes on. RC completes requests in the order
+    in which they were posted (IBA 9.7.5.1), so a WRITE whose octets left before the data of the
+    READ before it came waits for that one, and both complete together."""
     while True:
         p = tr.completes_behind[i]
         if p >= 0:
@@ -198,8 +211,10 @@ def complete(tr, ws, ck, i):
 
 @kernel
 def may_leave(tr, ck, do, i, now):
-    """May the data of message i begin to leave now? Its event moves to a later time where the adapter's message rate is the limit, and where only the request of
-    a READ leaves now, behind which the queue pair goes on with something else. Responses go in the order of requests (IBA 9.7.5.1): it waits for the READ before it."""
+    """May the data of message i begin to leave now? Its event moves to a later time where the
+    adapter's message rate is the limit, and where only the request of a READ leaves now, behind
+    which the queue pair goes on with something else. Responses go in the order of requests (IBA
+    9.7.5.1): it waits for the READ before it."""
     if tr.gap_ps[i] > 0:
         port = tr.source[i]
         leaves = now - tr.request[i] + tr.lead_ps[i]
@@ -226,7 +241,8 @@ def may_leave(tr, ck, do, i, now):
 
 @kernel
 def begin(fl, li, ro, tr, ck, i, now):
-    """The flow of message i begins; it was posted before, where others of its queue pair came first."""
+    """The flow of message i begins; it was posted before, where others of its queue pair came
+    first."""
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
     tr.last[i] = now
@@ -240,7 +256,8 @@ def begin(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def compute(tr, ws, ck, do, i, now):
-    """Computation i can begin; its processor takes it when it is free. Whoever waits for it goes on when it has ended."""
+    """Computation i can begin; its processor takes it when it is free. Whoever waits for it goes on
+    when it has ended."""
     tr.began[i] = max(now, tr.busy[tr.line[i]])
     over = tr.began[i] + tr.forth[i]
     tr.busy[tr.line[i]] = over
@@ -256,7 +273,8 @@ def compute(tr, ws, ck, do, i, now):
 
 @kernel
 def settle(fl, ro, tr, ck, now):
-    """The round's flows go on at their new rates: what is left of each, and when it will have ended."""
+    """The round's flows go on at their new rates: what is left of each, and when it will have
+    ended."""
     for k in range(ro.size.members):
         i = ro.members[k]
         old, new = fl.rate[i], fl.fresh[i]
@@ -274,7 +292,8 @@ def settle(fl, ro, tr, ck, now):
 
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
-    """Run until ``until`` messages have ended (returns 0), nothing more happens (1) or the next event is after :data:`STOP` (2)."""
+    """Run until ``until`` messages have ended (returns 0), nothing more happens (1) or the next
+    event is after :data:`STOP` (2)."""
     while ck.clock.queued > 0:
         now = tr.key[tr.queue[0]]
         if now >= FOREVER:

@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""Kernels of the LogGOPS model: operations of ranks in the order of time, with processors, adapters, and messages that take latency and octets."""
+"""Kernels of the LogGOPS model: operations of ranks in the order of time, with processors,
+adapters, and messages that take latency and octets."""
 
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
@@ -7,13 +8,17 @@ from softib.jit.rows import Array, Rows, i8
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive`` of a send its receive, of a receive its send (-1);
-``to[first[i]:first[i + 1]]`` wait for i; ``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of them was there, ``ended``
-ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
+"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive``
+of a send its receive, of a receive its send (-1); ``to[first[i]:first[i + 1]]`` wait for i;
+``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of
+them was there, ``ended`` ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
-"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``, ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one
-element, the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of its message rate."""
+"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of
+an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``,
+ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one element,
+the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of
+its message rate."""
 
 COSTS = Rows(
     "What operations cost.",
@@ -32,8 +37,9 @@ Busy = table(
     "LoggopsBusy",
     "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives",
 )
-"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages and for those of a single packet (``carried``: ps for which each has received so far); of
-queue pairs the sender, the last message's way, and the receiver."""
+"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages
+and for those of a single packet (``carried``: ps for which each has received so far); of queue
+pairs the sender, the last message's way, and the receiver."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -41,8 +47,9 @@ ENVELOPE = 30
 
 @kernel
 def groups(a, b, c, slots, representative, group):
-    """``group[i]``: the number of the row's (a, b, c), in the order of the first of each, which is ``representative``; how many there are. ``slots``: -1, twice as
-    many as rows at least, a power of two."""
+    """``group[i]``: the number of the row's (a, b, c), in the order of the first of each, which is
+    ``representative``; how many there are. ``slots``: -1, twice as many as rows at least, a power
+    of two."""
     n, mask = 0, len(slots) - 1
     for i in range(len(a)):
         key = (a[i] * 0x9E3779B1 + b[i] * 0x85EBCA77 + c[i] * 0xC2B2AE3D) & 0x7FFFFFFFFFFFFFFF
@@ -65,8 +72,9 @@ def groups(a, b, c, slots, representative, group):
 
 @kernel
 def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, found):
-    """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by
-    group and row."""
+    """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of
+    row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by group and
+    row."""
     n, mask = 0, len(slots) - 1
     for i in range(len(kind)):
         if kind[i] == COMPUTE:
@@ -107,7 +115,8 @@ def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, fou
 
 @kernel
 def turned(needs, value, begin, to):
-    """``to[begin[i]:begin[i + 1]]``: ``value`` of the entries of ``needs`` that are i, in their order. ``begin`` has two elements of 0 more than there are i."""
+    """``to[begin[i]:begin[i + 1]]``: ``value`` of the entries of ``needs`` that are i, in their
+    order. ``begin`` has two elements of 0 more than there are i."""
     n = len(begin) - 2
     for e in range(len(needs)):
         begin[needs[e] + 2] += 1
@@ -204,8 +213,9 @@ def other_ps(pairs, k, size):
 
 @kernel
 def inject(p, pairs, costs, q, busy, i, now):
-    """The adapter begins to send message i when it is free, and its queue pair has sent what came before; it arrives later. One of a single packet waits for others of a single packet
-    alone: queue pairs send their packets in turn."""
+    """The adapter begins to send message i when it is free, and its queue pair has sent what came
+    before; it arrives later. One of a single packet waits for others of a single packet alone:
+    queue pairs send their packets in turn."""
     k = p.pair[i]
     host, wire = pairs.host_from[k], on_wire(pairs, k, p.size[i])
     took = max(wire, pairs.gap_ps[0])
@@ -225,7 +235,8 @@ def inject(p, pairs, costs, q, busy, i, now):
 
 @kernel
 def leaves(p, pairs, costs, q, busy, i, now):
-    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later when the receiver has had what came before, less ``carried`` of now."""
+    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later
+    when the receiver has had what came before, less ``carried`` of now."""
     k = p.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, p.size[i])
     p.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
@@ -299,8 +310,10 @@ def send(p, pairs, costs, q, busy, i, now):
 
 @kernel
 def received(p, busy, host, i, now, took):
-    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs the link for ``took``. While something comes in the link is never idle, so the
-    message is there when the link has carried all that came since its first octet, and at the latest ``took`` after all that came before its last."""
+    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs
+    the link for ``took``. While something comes in the link is never idle, so the message is there
+    when the link has carried all that came since its first octet, and at the latest ``took`` after
+    all that came before its last."""
     busy.carried[host] += took
     there = max(now, min(p.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
     busy.receives[host] = max(busy.receives[host], there)
@@ -309,7 +322,8 @@ def received(p, busy, host, i, now, took):
 
 @kernel
 def arrive(p, pairs, costs, q, busy, i, now):
-    """Message i comes in at the adapter of its receiver, one after another, single packets between them, those of a queue pair in their order; when its send has ended, -1: before."""
+    """Message i comes in at the adapter of its receiver, one after another, single packets between
+    them, those of a queue pair in their order; when its send has ended, -1: before."""
     k, r = p.pair[i], p.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, p.size[i])
     there = received(p, busy, host, i, now, took)

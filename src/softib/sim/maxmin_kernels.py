@@ -1,11 +1,13 @@
 # mypy: ignore-errors
-"""Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the flows that a change reaches.
+"""Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
+flows that a change reaches.
 
-A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing does (Parekh and Gallager 1993):
-by their weights in the VL arbitration tables (IBA 7.6.9), and what a VL does not use goes to the others. The flows of one VL
-share evenly. A rate is max-min fair if and only if each flow has a **bottleneck**: a channel that is full and on which no flow is
-faster; :func:`refill` starts at the flows that a change touches, gives these their rates while all others keep theirs, and takes in
-those whose bottleneck that broke, until every flow has one.
+A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing
+does (Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9), and what
+a VL does not use goes to the others. The flows of one VL share evenly. A rate is max-min fair if
+and only if each flow has a **bottleneck**: a channel that is full and on which no flow is faster;
+:func:`refill` starts at the flows that a change touches, gives these their rates while all others
+keep theirs, and takes in those whose bottleneck that broke, until every flow has one.
 """
 
 import numpy as np
@@ -14,15 +16,17 @@ from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
 
 Flows = table("Flows", "first channel owner next prev rate fresh bottleneck slot member frozen")
-"""By row of the messages (``first``, ``rate`` Gb/s, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``,
-``member``: the round that it is in, ``frozen``) and by entry of their paths (``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
+"""By row of the messages (``first``, ``rate`` Gb/s, ``fresh``: the new one, ``bottleneck``,
+``slot`` in ``Round.sending``, ``member``: the round that it is in, ``frozen``) and by entry of
+their paths (``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
 Links = table(
     "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
 )
-"""By channel: ``head`` of the list of its flows and how many (``flows``), ``group`` (its link), ``link_next`` (next channel of the
-link), weights ``high`` and ``low``, and what a round writes (``marked`` by which it was reached, ``open`` flows without a rate, ``used`` Gb/s,
-``only`` one of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than one
-channel), ``high_share`` of the high-priority table where both wait."""
+"""By channel: ``head`` of the list of its flows and how many (``flows``), ``group`` (its link),
+``link_next`` (next channel of the link), weights ``high`` and ``low``, and what a round writes
+(``marked`` by which it was reached, ``open`` flows without a rate, ``used`` Gb/s, ``only`` one of
+its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more
+than one channel), ``high_share`` of the high-priority table where both wait."""
 SIZE = Rows(
     "Scalars of a round of new rates.",
     i8("members", "flows", "Flows of the round."),
@@ -170,8 +174,8 @@ def level_of(li, c):
 
 @kernel
 def gather(fl, li, ro):
-    """Channels of the round's flows: how many of these each has, and what all other flows use of it. Where a link has several VLs
-    all of its flows enter."""
+    """Channels of the round's flows: how many of these each has, and what all other flows use of
+    it. Where a link has several VLs all of its flows enter."""
     stamp, members = ro.size.stamp, ro.members
     ro.size.channels = 0
     k = 0
@@ -216,7 +220,8 @@ def reach(fl, li, ro, c):
 
 @kernel
 def cannot_bind(fl, li, c):
-    """Channel c has one open flow, and the first channel of that flow never leaves it more than c does."""
+    """Channel c has one open flow, and the first channel of that flow never leaves it more than c
+    does."""
     if li.open[c] != 1 or li.several[li.group[c]]:
         return False
     first = fl.channel[fl.first[li.only[c]]]
@@ -228,7 +233,8 @@ def cannot_bind(fl, li, c):
 
 @kernel
 def fill(fl, li, ro):
-    """Rates of the round's flows (``fresh``): the channel with the least to give binds its flows, and so on."""
+    """Rates of the round's flows (``fresh``): the channel with the least to give binds its flows,
+    and so on."""
     n = 0
     for k in range(ro.size.channels):
         c = ro.channels[k]
@@ -272,7 +278,8 @@ def bind(fl, li, ro, c, level):
 
 @kernel
 def broken(fl, li, ro):
-    """Flows outside the round that have no bottleneck any more, or more than their share of a full one, enter; were there any?"""
+    """Flows outside the round that have no bottleneck any more, or more than their share of a full
+    one, enter; were there any?"""
     stamp, before = ro.size.stamp, ro.size.members
     for k in range(ro.size.channels):
         c = ro.channels[k]

@@ -1,10 +1,12 @@
 # mypy: ignore-errors
 """Shift phases: host i sends to host i + k, everybody waits, then comes the next k.
 
-In a phase all messages have one size and begin at once. The channel with the most octets per Gb/s (the busiest) has the least share
-from the first moment on, its flows end together, and no other flow has a smaller rate at any time, so none ends later: the last flow ends
-when the busiest channel has sent its octets. With delays of paths the phase ends at most the longest of all delays later, and at
-least the longest delay of a flow on a busiest channel; where these two differ, the caller asks the fluid layer itself.
+In a phase all messages have one size and begin at once. The channel with the most octets per Gb/s
+(the busiest) has the least share from the first moment on, its flows end together, and no other
+flow has a smaller rate at any time, so none ends later: the last flow ends when the busiest channel
+has sent its octets. With delays of paths the phase ends at most the longest of all delays later,
+and at least the longest delay of a flow on a busiest channel; where these two differ, the caller
+asks the fluid layer itself.
 
 A path is followed from a switch to a host: all hosts of that switch take it.
 """
@@ -39,20 +41,24 @@ TAIL = Rows(
 )
 
 Links = table("Links", "row switch lft gbps floor")
-"""``row``: :data:`LINK` by egress port of a switch; ``switch``: :data:`SWITCH`; ``lft`` uint8[switches, LIDs]; ``gbps`` by port, and ``floor[0]`` of those that ``row`` has."""
+"""``row``: :data:`LINK` by egress port of a switch; ``switch``: :data:`SWITCH`; ``lft``
+uint8[switches, LIDs]; ``gbps`` by port, and ``floor[0]`` of those that ``row`` has."""
 
 Hosts = table("Hosts", "port lid switch switch_of rate_of link_ps gbps")
-"""By host: ``port`` and ``lid`` of its adapter, the row of its ``switch`` in :data:`Links`, ``switch_of`` (the same among switches with hosts),
-``rate_of`` (which rate the link to it has), delay and rate of its own link."""
+"""By host: ``port`` and ``lid`` of its adapter, the row of its ``switch`` in :data:`Links`,
+``switch_of`` (the same among switches with hosts), ``rate_of`` (which rate the link to it has),
+delay and rate of its own link."""
 
 Paths = table("Paths", "forth back channels delay_ps info")
-"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of host i's message of the m-th shift:
-``forth[m, i]``, of its acknowledgement: ``back[m, i]``; where these have no row, those of switch s to host b: s × hosts + b.
-``info[0]``: most hops of a path, ``info[1]``: paths."""
+"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of
+host i's message of the m-th shift: ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; where
+these have no row, those of switch s to host b: s × hosts + b. ``info[0]``: most hops of a path,
+``info[1]``: paths."""
 
 Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps")
-"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1 where delays decide, which only the fluid layer knows.
-``tail_ps``: :data:`TAIL` by rate. ``loads`` int32[ports] and ``delay_ps`` int64[hosts] are for the kernels alone."""
+"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1
+where delays decide, which only the fluid layer knows. ``tail_ps``: :data:`TAIL` by rate. ``loads``
+int32[ports] and ``delay_ps`` int64[hosts] are for the kernels alone."""
 
 MOST_HOPS = 64
 LONGEST_PS = (1 << 31) - 1
@@ -60,7 +66,8 @@ LONGEST_PS = (1 << 31) - 1
 
 @kernel
 def link_rows(t, switch, sl, rows):
-    """``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a fabric, for packets of ``sl``."""
+    """``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a fabric, for
+    packets of ``sl``."""
     for egress in range(len(rows)):
         rows[egress].peer = -1
         rows[egress].switch = -1
@@ -84,7 +91,8 @@ def link_rows(t, switch, sl, rows):
 
 @inner
 def follow_from(ln, s, to, lid, pa, r):
-    """The path from switch ``s`` to port ``to`` as row ``r`` of the paths; 1: there is none, or none of :data:`Links`."""
+    """The path from switch ``s`` to port ``to`` as row ``r`` of the paths; 1: there is none, or
+    none of :data:`Links`."""
     channels, row, hops = pa.channels, ln.row, pa.channels.shape[1]
     delay, n = np.int64(0), 0
     while n < MOST_HOPS:
@@ -111,7 +119,8 @@ def follow_from(ln, s, to, lid, pa, r):
 
 @kernel
 def fill_all(ln, ho, n, of_switch, pa):
-    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; how many there are none of."""
+    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; how many
+    there are none of."""
     lost = 0
     for s in range(len(of_switch)):
         for b in range(n):
@@ -121,7 +130,8 @@ def fill_all(ln, ho, n, of_switch, pa):
 
 @kernel
 def fill_shifts(ln, ho, n, shifts, seen, pa):
-    """As :func:`fill_all`, only what ``shifts`` of ``n`` hosts and their acknowledgements need, by destination; ``seen`` by switch is for it alone."""
+    """As :func:`fill_all`, only what ``shifts`` of ``n`` hosts and their acknowledgements need, by
+    destination; ``seen`` by switch is for it alone."""
     seen[:] = -1
     lost, used = 0, 0
     for b in range(n):
@@ -153,8 +163,9 @@ def row_of(ho, n, pa, m, i, b):
 
 @inner
 def add_shift(ln, ho, n, pa, ph, m, k, base):
-    """Each message of shift ``k``: its delay in ``delay_ps``, and one flow on each port of its path in ``loads``, where none is ``base`` or less.
-    Returns the least share of a port (Gb/s) and the most flows."""
+    """Each message of shift ``k``: its delay in ``delay_ps``, and one flow on each port of its path
+    in ``loads``, where none is ``base`` or less. Returns the least share of a port (Gb/s) and the
+    most flows."""
     channels, hops = pa.channels, pa.channels.shape[1]
     loads, delay_ps, tail_ps = ph.loads, ph.delay_ps, ph.tail_ps
     least, most, floor = np.inf, 1, ln.floor[0]
@@ -208,7 +219,8 @@ def longest_held(ln, ho, n, pa, ph, m, k, base, least):
 
 @kernel
 def shift_phases(ln, ho, n, pa, ph, begin, end, bits):
-    """The phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits on the wire)."""
+    """The phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits on the
+    wire)."""
     ph.loads[:] = 0
     base = 0
     for m in range(begin, end):

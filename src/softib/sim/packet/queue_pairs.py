@@ -1,4 +1,5 @@
-"""Queue pairs and messages of the packet layer as rows: their paths, packets and sequence numbers, and the receives that they find."""
+"""Queue pairs and messages of the packet layer as rows: their paths, packets and sequence numbers,
+and the receives that they find."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray
     if too_long.any():
         i = int(np.argmax(too_long))
         raise InputError(
-            f"message {i} is a datagram of {int(m.size[i]):,} octets; UD sends at most the path MTU, {int(payload[i]):,}"
+            f"message {i} is a datagram of {int(m.size[i]):,} octets; "
+            f"UD sends at most the path MTU, {int(payload[i]):,}"
         )
     out["qp"][:n], out["length"][:n], out["packets"][:n], out["opcode"][:n] = row, m.size, packets, m.opcode
     immediate = m.opcode == Opcode.WRITE_WITH_IMM
@@ -54,9 +56,11 @@ def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray
 
 
 def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
-    """``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d`` receives the first ``d`` find one, each other takes that of the ``d``-th before
-    it. Of UC and UD who finds one is known when they arrive, as what finds none is lost. Raises :class:`InputError` for receives of a UD queue pair that sends to several
-    destinations: each of these has receives of its own."""
+    """``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d`` receives
+    the first ``d`` find one, each other takes that of the ``d``-th before it. Of UC and UD who
+    finds one is known when they arrive, as what finds none is lost. Raises :class:`InputError` for
+    receives of a UD queue pair that sends to several destinations: each of these has receives of
+    its own."""
     out = np.zeros(len(m), np.int64)
     counted = (m.receives > 0) & np.isin(m.opcode, (Opcode.SEND, Opcode.WRITE_WITH_IMM))
     if not counted.any():
@@ -82,7 +86,8 @@ def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
 def queue_pairs(
     fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """(``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`, row of the queue pair of each message)"""
+    """(``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`, row
+    of the queue pair of each message)"""
     link_fs = net.port["fs"]
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
@@ -125,7 +130,8 @@ def on_frames(q: np.ndarray, net: Any, network: str) -> None:
 
 
 def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
-    """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the identity."""
+    """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the
+    identity."""
     rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
     pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
     vl = np.where(sl & 1, pair & 15, pair >> 4)
@@ -133,13 +139,15 @@ def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
 
 
 def path_mask(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """The path bits that each end port has (LMC). Those of a path are added to both of its base LIDs; beyond LMC they wrap."""
+    """The path bits that each end port has (LMC). Those of a path are added to both of its base
+    LIDs; beyond LMC they wrap."""
     mask: np.ndarray = (1 << fabric.lmc[ports].astype(np.int64)) - 1
     return mask
 
 
 def _path_mtu(fabric: Fabric, m: Messages, first: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """Payload of a packet of each queue pair: the smallest NeighborMTU on its way, which is what its path record says."""
+    """Payload of a packet of each queue pair: the smallest NeighborMTU on its way, which is what
+    its path record says."""
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     of_ends: np.ndarray = np.minimum(mtu[src], mtu[dst])

@@ -1,4 +1,5 @@
-"""Why a run stands still: the cycle of buffers that wait for each other, or what else nothing can move."""
+"""Why a run stands still: the cycle of buffers that wait for each other, or what else nothing can
+move."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ __all__ = ["standstill_notes"]
 
 
 def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
-    """(port, VL) of output ports, each waiting for the receive buffer behind its link, in which a packet waits for the next one;
-    empty where there is no such cycle."""
+    """(port, VL) of output ports, each waiting for the receive buffer behind its link, in which a
+    packet waits for the next one; empty where there is no such cycle."""
     waits = _waits_for(net, s)
     state: dict[int, int] = {}
     for root in sorted(waits):
@@ -38,7 +39,8 @@ def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
-    """Port VL of an output → port VLs of the outputs for which packets wait in the buffer at the other end of its link."""
+    """Port VL of an output → port VLs of the outputs for which packets wait in the buffer at the
+    other end of its link."""
     vls, packet = int(net.opt.vls), s.packet
     found: dict[int, set[int]] = {}
     for row in np.flatnonzero(s.vl["ring"]).tolist():
@@ -62,18 +64,21 @@ def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
 
 
 ENTRIES = 64
-"""Most entries of a table of VLArbitrationTable; low priority stands in blocks 0 and 1, high priority in 2 and 3 (IBA 14.2.5.9)."""
+"""Most entries of a table of VLArbitrationTable; low priority stands in blocks 0 and 1, high
+priority in 2 and 3 (IBA 14.2.5.9)."""
 
 
 def standstill_notes(net: Any, s: Any, began: np.ndarray, arrived: np.ndarray) -> tuple[str, ...]:
-    """Lines for people: VLs that no arbitration table of a port serves although packets wait there, and messages that wait for others that never arrive. ``began``, ``arrived``
-    int64[messages] ps, -1: not."""
+    """Lines for people: VLs that no arbitration table of a port serves although packets wait there,
+    and messages that wait for others that never arrive. ``began``, ``arrived`` int64[messages] ps,
+    -1: not."""
     found = []
     unserved, ports = _unserved(net, s)
     if unserved:
         vls = ", ".join(str(vl) for vl in unserved)
         found.append(
-            f"packets wait for ever at {ports:,} ports on VL {vls}, which no arbitration table there serves (qos_vlarb_low)"
+            f"packets wait for ever at {ports:,} ports on VL {vls}, "
+            "which no arbitration table there serves (qos_vlarb_low)"
         )
     never = int((began < 0).sum())
     lost = int(((began >= 0) & (arrived < 0)).sum())

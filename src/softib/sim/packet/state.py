@@ -45,8 +45,8 @@ def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 
 def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(``State.flow``, ``State.throttle``): each stream is slowed by itself, or all of one SL of a port together (CACongestionSetting.
-    PortControl bit 0)."""
+    """(``State.flow``, ``State.throttle``): each stream is slowed by itself, or all of one SL of a
+    port together (CACongestionSetting. PortControl bit 0)."""
     if not controlled:
         return np.zeros(1, np.int64), links.THROTTLE.zeros(1)
     port = np.stack([q["src"], q["dst"]], axis=1).ravel()
@@ -58,7 +58,8 @@ def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray,
 
 
 def _width(ports: int, fastest_fs: int) -> int:
-    """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that its heap stays flat."""
+    """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that
+    its heap stays flat."""
     packet_ps = max(4200 * fastest_fs // 1000, 1)
     width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), LEAST_WIDTH_PS)
     return min(int(width).bit_length(), 24)
@@ -71,7 +72,8 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
         raise InputError(
-            f"{int(unlinked.sum()):,} messages cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
+            f"{int(unlinked.sum()):,} messages cannot leave: "
+            f"the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
     asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
     if network == "tcp" and asks.any():
@@ -85,7 +87,8 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
 def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
     """:data:`~softib.sim.packet.tables.State` before the first event.
 
-    Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more than the event numbers can tell apart.
+    Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more
+    than the event numbers can tell apart.
     """
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")

@@ -1,8 +1,10 @@
 # mypy: ignore-errors
-"""Explicit congestion notification: a switch marks packets by the length of the egress queue that they join (RFC 3168, RED).
+"""Explicit congestion notification: a switch marks packets by the length of the egress queue that
+they join (RFC 3168, RED).
 
-Below Kmin none is marked, from Kmax on every one, between them a share that grows to Pmax (Zhu et al., SIGCOMM 2015, section 3.1). What is
-drawn is a hash of packet, port and time, so it does not depend on the order of events elsewhere.
+Below Kmin none is marked, from Kmax on every one, between them a share that grows to Pmax (Zhu et
+al., SIGCOMM 2015, section 3.1). What is drawn is a hash of packet, port and time, so it does not
+depend on the order of events elsewhere.
 """
 
 import numpy as np
@@ -13,26 +15,29 @@ from softib.sim.packet.kernels.engine.rng import mixed
 
 
 @inner
-def drawn(n, s, k, out, now):
+def drawn(net, state, k, out, now):
     """A number below a million."""
     z = mixed(np.uint64(now) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(out + 1))
     z = mixed(
-        z ^ np.uint64(s.packet[k].stream) << np.uint64(32) ^ np.uint64(s.packet[k].psn) ^ np.uint64(n.ethernet.seed)
+        z
+        ^ np.uint64(state.packet[k].stream) << np.uint64(32)
+        ^ np.uint64(state.packet[k].psn)
+        ^ np.uint64(net.ethernet.seed)
     )
     return np.int64(z >> np.uint64(33)) % MILLION
 
 
 @inner
-def mark_ecn(n, s, k, out, row, now):
+def mark_ecn(net, state, k, out, row, now):
     """Packet ``k`` was queued at port VL ``row`` of ``out``: is its CE codepoint set?"""
-    queued, least = s.queue[row].egress, n.buffer[out].k_min
-    if not n.ethernet.ecn or queued <= least:
+    queued, least = state.queue[row].egress, net.buffer[out].k_min
+    if not net.ethernet.ecn or queued <= least:
         return
-    what = s.packet[k].kind
+    what = state.packet[k].kind
     if what != DATA and what != READ_RESPONSE:  # acknowledgements and CNPs are not ECN-capable
         return
-    span = n.buffer[out].k_max - least
-    if queued < least + span and drawn(n, s, k, out, now) >= n.ethernet.p_max * (queued - least) // span:
+    span = net.buffer[out].k_max - least
+    if queued < least + span and drawn(net, state, k, out, now) >= net.ethernet.p_max * (queued - least) // span:
         return
-    s.packet[k].marks |= FECN
-    s.queue[row].ecn_marked += 1
+    state.packet[k].marks |= FECN
+    state.queue[row].ecn_marked += 1

@@ -1,8 +1,10 @@
 # mypy: ignore-errors
-"""What happens when: a calendar of buckets, the sorted list of what the bucket of now had, a heap for what is added to it, a heap for what is far, one for timeouts.
+"""What happens when: a calendar of buckets, the sorted list of what the bucket of now had, a heap
+for what is added to it, a heap for what is far, one for timeouts.
 
-An event is (time, what); ``what`` is entity, kind and payload in one number, so events of one time have an order that does not
-depend on who put them there first. Timeouts wait apart: a network in which nothing but timeouts is left stands still.
+An event is (time, what); ``what`` is entity, kind and payload in one number, so events of one time
+have an order that does not depend on who put them there first. Timeouts wait apart: a network in
+which nothing but timeouts is left stands still.
 """
 
 import numpy as np
@@ -68,47 +70,47 @@ def heap_pop(h, n):
 
 
 @inner
-def into_bucket(s, b, t, what):
+def into_bucket(state, b, t, what):
     """Put an event into bucket ``b`` of the calendar."""
     at = b & MASK
-    e = s.bucket[at]
-    many = s.event[e].count
+    e = state.bucket[at]
+    many = state.event[e].count
     if many == EVENTS_A_BLOCK:
-        block = s.reg.free_event
-        following = s.event[block].next
-        prefetch(s.event, following, 0)
-        s.reg.free_event = following
-        s.reg.spare_events -= 1
-        s.event[block].next = e
-        s.bucket[at] = block
+        block = state.reg.free_event
+        following = state.event[block].next
+        prefetch(state.event, following, 0)
+        state.reg.free_event = following
+        state.reg.spare_events -= 1
+        state.event[block].next = e
+        state.bucket[at] = block
         e, many = block, many - many
-    s.event[e].time[many] = t
-    s.event[e].what[many] = what
-    s.event[e].count = many + 1
-    s.used[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
-    s.reg.pending += 1
+    state.event[e].time[many] = t
+    state.event[e].what[many] = what
+    state.event[e].count = many + 1
+    state.used[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+    state.reg.pending += 1
 
 
 @inner
-def push(s, t, what):
+def push(state, t, what):
     """Let ``what`` happen at ``t``."""
-    b = t >> s.reg.width
-    ahead = b - s.reg.bucket
+    b = t >> state.reg.width
+    ahead = b - state.reg.bucket
     if ahead <= 0:
-        heap_push(s.heap, s.reg.heap_n, t, what)
-        s.reg.heap_n += 1
+        heap_push(state.heap, state.reg.heap_n, t, what)
+        state.reg.heap_n += 1
     elif ahead < BUCKETS:
-        into_bucket(s, b, t, what)
+        into_bucket(state, b, t, what)
     else:
-        heap_push(s.far, s.reg.far_n, t, what)
-        s.reg.far_n += 1
+        heap_push(state.later, state.reg.later_n, t, what)
+        state.reg.later_n += 1
 
 
 @inner
-def push_timer(s, t, what):
+def push_timer(state, t, what):
     """Let a timeout happen at ``t``."""
-    heap_push(s.timer, s.reg.timer_n, t, what)
-    s.reg.timer_n += 1
+    heap_push(state.timer, state.reg.timer_n, t, what)
+    state.reg.timer_n += 1
 
 
 @inner
@@ -123,105 +125,108 @@ def lowest_bit(x):
 
 
 @inner
-def next_used(s, b):
+def next_used(state, b):
     """The first bucket after ``b`` that has events; there is one."""
     at = (b + 1) & MASK
     w = at >> 6
-    bits = s.used[w] >> np.uint64(at & 63)
+    bits = state.used[w] >> np.uint64(at & 63)
     if bits:
         return b + 1 + lowest_bit(bits)
     step = 64 - (at & 63)
     for i in range(1, BITMAPS + 1):
-        bits = s.used[(w + i) & (BITMAPS - 1)]
+        bits = state.used[(w + i) & (BITMAPS - 1)]
         if bits:
             return b + 1 + step + 64 * (i - 1) + lowest_bit(bits)
     return b
 
 
 @inner
-def send_scouts(s, b):
-    """Memory is fetched for the two buckets after ``b``, where there are so many events that caches do not hold what they touch."""
-    s.reg.first_scout = 0
-    s.reg.second_scout = 0
-    s.reg.next_block = 0
-    if s.reg.pending > CROWD:
-        following = next_used(s, b)
-        if s.reg.due_n >= CROWDED:
-            s.reg.next_block = s.bucket[following & MASK]
-            prefetch(s.event, s.reg.next_block, 0)
+def send_scouts(state, b):
+    """Memory is fetched for the two buckets after ``b``, where there are so many events that caches
+    do not hold what they touch."""
+    state.reg.first_scout = 0
+    state.reg.second_scout = 0
+    state.reg.next_block = 0
+    if state.reg.pending > CROWD:
+        following = next_used(state, b)
+        if state.reg.due_n >= CROWDED:
+            state.reg.next_block = state.bucket[following & MASK]
+            prefetch(state.event, state.reg.next_block, 0)
             return
-        s.reg.second_scout = s.bucket[following & MASK] << 2
-        s.reg.first_scout = s.bucket[next_used(s, following) & MASK] << 2
+        state.reg.second_scout = state.bucket[following & MASK] << 2
+        state.reg.first_scout = state.bucket[next_used(state, following) & MASK] << 2
 
 
 @inner
-def load(n, s, b):
-    """Make ``b`` the current bucket: its events are due, in their order. Those that come to it later go to the heap."""
-    s.reg.bucket = b
-    while s.reg.far_n > 0 and (s.far[0].time >> s.reg.width) - b < BUCKETS:
-        heap_pop(s.far, s.reg.far_n)
-        last = s.reg.far_n - 1
-        s.reg.far_n = last
-        push(s, s.far[last].time, s.far[last].what)
+def load(net, state, b):
+    """Make ``b`` the current bucket: its events are due, in their order. Those that come to it
+    later go to the heap."""
+    state.reg.bucket = b
+    while state.reg.later_n > 0 and (state.later[0].time >> state.reg.width) - b < BUCKETS:
+        heap_pop(state.later, state.reg.later_n)
+        last = state.reg.later_n - 1
+        state.reg.later_n = last
+        push(state, state.later[last].time, state.later[last].what)
     at = b & MASK
-    e = s.bucket[at]
-    s.bucket[at] = 0
-    s.used[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
+    e = state.bucket[at]
+    state.bucket[at] = 0
+    state.used[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
     many = np.int64(0)
     while e:
-        following = s.event[e].next
-        prefetch(s.event, following, 0)
-        for i in range(s.event[e].count):
-            s.due[many].time = s.event[e].time[i]
-            s.due[many].what = s.event[e].what[i]
+        following = state.event[e].next
+        prefetch(state.event, following, 0)
+        for i in range(state.event[e].count):
+            state.due[many].time = state.event[e].time[i]
+            state.due[many].what = state.event[e].what[i]
             many += 1
-        s.event[e].next = s.reg.free_event
-        s.reg.free_event = e
-        s.reg.spare_events += 1
+        state.event[e].next = state.reg.free_event
+        state.reg.free_event = e
+        state.reg.spare_events += 1
         e = following
-    s.reg.pending -= many
-    sort_due(s, many)
-    s.reg.due_at = 0
-    s.reg.due_n = many
-    fetch_first(n, s)
-    send_scouts(s, b)
+    state.reg.pending -= many
+    sort_due(state, many)
+    state.reg.due_at = 0
+    state.reg.due_n = many
+    fetch_first(net, state)
+    send_scouts(state, b)
 
 
 @inner
-def advance(n, s):
+def advance(net, state):
     """Have the next events due; False when there are none (timeouts aside)."""
-    while s.reg.heap_n == 0 and s.reg.due_at == s.reg.due_n:
-        if s.reg.pending > 0:
-            load(n, s, next_used(s, s.reg.bucket))
-        elif s.reg.far_n > 0:
-            load(n, s, s.far[0].time >> s.reg.width)
+    while state.reg.heap_n == 0 and state.reg.due_at == state.reg.due_n:
+        if state.reg.pending > 0:
+            load(net, state, next_used(state, state.reg.bucket))
+        elif state.reg.later_n > 0:
+            load(net, state, state.later[0].time >> state.reg.width)
         else:
             return False
     return True
 
 
 @inner
-def first_of(s):
-    """(where the next event is, its time, what it is): FROM_DUE, FROM_HEAP or FROM_TIMERS; its time is NEVER where there is none."""
-    source, t, what = FROM_TIMERS, np.int64(NEVER), np.int64(s.timer[0].what)
-    if s.reg.timer_n > 0:
-        t = s.timer[0].time
-    if s.reg.heap_n > 0 and (s.heap[0].time < t or (s.heap[0].time == t and s.heap[0].what <= what)):
-        source, t, what = FROM_HEAP, s.heap[0].time, s.heap[0].what
-    at = s.reg.due_at
-    if at < s.reg.due_n and (s.due[at].time < t or (s.due[at].time == t and s.due[at].what <= what)):
-        source, t, what = FROM_DUE, s.due[at].time, s.due[at].what
+def first_of(state):
+    """(where the next event is, its time, what it is): FROM_DUE, FROM_HEAP or FROM_TIMERS; its time
+    is NEVER where there is none."""
+    source, t, what = FROM_TIMERS, np.int64(NEVER), np.int64(state.timer[0].what)
+    if state.reg.timer_n > 0:
+        t = state.timer[0].time
+    if state.reg.heap_n > 0 and (state.heap[0].time < t or (state.heap[0].time == t and state.heap[0].what <= what)):
+        source, t, what = FROM_HEAP, state.heap[0].time, state.heap[0].what
+    at = state.reg.due_at
+    if at < state.reg.due_n and (state.due[at].time < t or (state.due[at].time == t and state.due[at].what <= what)):
+        source, t, what = FROM_DUE, state.due[at].time, state.due[at].what
     return source, t, what
 
 
 @inner
-def take_first_of(s, source):
+def take_first_of(state, source):
     """Take the next event away, which is in ``source``."""
     if source == FROM_DUE:
-        s.reg.due_at += 1
+        state.reg.due_at += 1
     elif source == FROM_HEAP:
-        heap_pop(s.heap, s.reg.heap_n)
-        s.reg.heap_n -= 1
+        heap_pop(state.heap, state.reg.heap_n)
+        state.reg.heap_n -= 1
     else:
-        heap_pop(s.timer, s.reg.timer_n)
-        s.reg.timer_n -= 1
+        heap_pop(state.timer, state.reg.timer_n)
+        state.reg.timer_n -= 1

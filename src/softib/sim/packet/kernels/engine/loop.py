@@ -44,121 +44,123 @@ from softib.sim.packet.kernels.transport.retransmission import timeout
 
 
 @inner
-def compute(n, s, m, now):
-    """Computation ``m`` can begin: its processor (a row of ``qp``) takes it when it is free. Returns -1."""
-    q = s.message[m].qp
-    began = max(now, s.qp[q].not_before)
-    over = began + s.message[m].length
-    s.qp[q].not_before = over
-    s.message[m].began = began
-    arrived(n, s, m, over)
-    completed(n, s, m, over)
+def compute(net, state, m, now):
+    """Computation ``m`` can begin: its processor (a row of ``qp``) takes it when it is free.
+    Returns -1."""
+    q = state.message[m].qp
+    began = max(now, state.qp[q].not_before)
+    over = began + state.message[m].length
+    state.qp[q].not_before = over
+    state.message[m].began = began
+    arrived(net, state, m, over)
+    completed(net, state, m, over)
     return np.int64(-1)
 
 
 @inner
-def posted(n, s, m, now):
+def posted(net, state, m, now):
     """A program posts message ``m``. Returns the port to look at."""
-    if s.message[m].opcode == COMPUTE_OP:
-        return compute(n, s, m, now)
-    s.message[m].began = now
-    inside = is_node(n, s.qp[s.message[m].qp].src)
-    ready = now if inside else now + n.port[s.qp[s.message[m].qp].src].latency_ps
-    opcode = s.message[m].opcode
+    if state.message[m].opcode == COMPUTE_OP:
+        return compute(net, state, m, now)
+    state.message[m].began = now
+    inside = is_node(net, state.qp[state.message[m].qp].src)
+    ready = now if inside else now + net.port[state.qp[state.message[m].qp].src].latency_ps
+    opcode = state.message[m].opcode
     if opcode < READ_OP and not inside:
-        if s.message[m].length > n.opt.inline:
-            ready += n.opt.fetch_ps
+        if state.message[m].length > net.opt.inline:
+            ready += net.opt.fetch_ps
         else:
-            ready += s.message[m].length * n.opt.pio_fs // 1000
-    s.message[m].posted = ready + 1
-    return activate(n, s, s.message[m].qp, now)
+            ready += state.message[m].length * net.opt.pio_fs // 1000
+    state.message[m].posted = ready + 1
+    return activate(net, state, state.message[m].qp, now)
 
 
 @inner
-def handle(n, s, entity, kind, payload, now):
+def handle(net, state, entity, kind, payload, now):
     """One event."""
     port = np.int64(-1)
     if kind == ARRIVE:
-        port = arrive(n, s, entity, payload, now)
+        port = arrive(net, state, entity, payload, now)
     elif kind == LOOK:
-        looks(n, s, entity, now)
+        looks(net, state, entity, now)
     elif kind == RECEIVE:
-        port = receive(n, s, entity, payload, now)
+        port = receive(net, state, entity, payload, now)
     elif kind == ANSWER:
-        port = answer(n, s, entity, payload, now)
+        port = answer(net, state, entity, payload, now)
     elif kind == STREAM:
-        port = resume(n, s, entity, payload, now)
+        port = resume(net, state, entity, payload, now)
     elif kind == POSTED:
-        port = posted(n, s, payload, now)
+        port = posted(net, state, payload, now)
     elif kind == NEXT_IN:
-        port = next_in(n, s, entity, payload, now)
+        port = next_in(net, state, entity, payload, now)
     elif kind == TIMER:
-        port = timeout(n, s, entity, payload, now)
+        port = timeout(net, state, entity, payload, now)
     elif kind == COPIES:
-        make_copies(n, s, entity, payload, now)
+        make_copies(net, state, entity, payload, now)
     elif kind == FASTER:
-        timer_over(n, s, entity, payload, now)
+        timer_over(net, state, entity, payload, now)
     elif kind == MANAGE:
-        port = at_port(n, s, entity, payload, now)
+        port = at_port(net, state, entity, payload, now)
     elif kind == AGENT:
-        port = processed(n, s, entity, payload, now)
+        port = processed(net, state, entity, payload, now)
     elif kind == ENTER:
-        port = receive(n, s, np.int64(n.port[entity].port_0), payload, now)
+        port = receive(net, state, np.int64(net.port[entity].port_0), payload, now)
     else:
-        port = link_event(n, s, entity, kind, payload, now)
+        port = link_event(net, state, entity, kind, payload, now)
     if port >= 0:
-        look(n, s, port, now)
+        look(net, state, port, now)
 
 
 @kernel
-def start(n, s):
+def start(net, state):
     """Put the messages that wait for none at their time."""
-    for m in range(s.message.shape[0]):
-        if s.message[m].needs == 0:
-            push(s, s.message[m].start, word(s.qp[s.message[m].qp].src, POSTED, m))
+    for m in range(state.message.shape[0]):
+        if state.message[m].needs == 0:
+            push(state, state.message[m].start, word(state.qp[state.message[m].qp].src, POSTED, m))
 
 
 @inner
-def ended(n, s, until, now, has_events):
-    """Does the run end before the event of ``now``? GOES_ON, or why. While links change and MADs travel the caller says when all is
-    done, and what stands still may go on after a timeout."""
-    if n.management.on:
+def ended(net, state, until, now, has_events):
+    """Does the run end before the event of ``now``? GOES_ON, or why. While links change and MADs
+    travel the caller says when all is done, and what stands still may go on after a timeout."""
+    if net.management.on:
         if now == NEVER:
             return np.int64(STUCK)
         return np.int64(TIME_OVER) if now > until else np.int64(GOES_ON)
-    if s.reg.left <= 0 and s.reg.in_network <= 0:
+    if state.reg.left <= 0 and state.reg.in_network <= 0:
         return np.int64(DONE)
-    if not has_events and (s.reg.in_network > 0 or now == NEVER):
+    if not has_events and (state.reg.in_network > 0 or now == NEVER):
         return np.int64(STUCK)
     return np.int64(TIME_OVER) if now > until else np.int64(GOES_ON)
 
 
 @kernel
-def run(n, s, until, most):
-    """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait for each other for ever), GROW (a
-    pool is short: make it larger and call again), TIME_OVER or MANAGED (a MAD waits in
-    the inbox)."""
+def run(net, state, until, most):
+    """Handle at most ``most`` events up to time ``until``. Returns DONE, MORE, STUCK (packets wait
+    for each other for ever), GROW (a pool is short: make it larger and call again), TIME_OVER or
+    MANAGED (a MAD waits in the inbox)."""
     for _ in range(most):
-        if short(s):
+        if short(state):
             return np.int64(GROW)
-        has_events = advance(n, s)
-        source, now, what = first_of(s)
-        status = ended(n, s, until, now, has_events)
+        has_events = advance(net, state)
+        source, now, what = first_of(state)
+        status = ended(net, state, until, now, has_events)
         if status != GOES_ON:
             return status
-        take_first_of(s, source)
-        s.reg.now = now
-        scout(n, s)
-        fetch_due(n, s)
-        s.reg.events += 1
-        handle(n, s, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
-        scout(n, s)
-        if what >> 28 & 15 == AGENT and s.mads.inbox > 0:
+        take_first_of(state, source)
+        state.reg.now = now
+        scout(net, state)
+        fetch_due(net, state)
+        state.reg.events += 1
+        handle(net, state, what >> 32, what >> 28 & 15, what & 0xFFFFFFF, now)
+        scout(net, state)
+        if what >> 28 & 15 == AGENT and state.mads.inbox > 0:
             return np.int64(MANAGED)
     return np.int64(MORE)
 
 
 @inner
-def link_event(n, s, port, kind, payload, now):
-    """An event at ``port`` of a kind that the loop does not know. Returns the port to look at, -1 for none."""
+def link_event(net, state, port, kind, payload, now):
+    """An event at ``port`` of a kind that the loop does not know. Returns the port to look at, -1
+    for none."""
     return np.int64(-1)

@@ -6,50 +6,50 @@ from softib.sim.packet.constants import MARGIN
 
 
 @inner
-def blank_packet(s):
+def blank_packet(state):
     """A packet; its columns are those of the one before."""
-    k = s.reg.free_packet
-    following = s.packet[k].next
-    prefetch(s.packet, following, 0)
-    s.reg.free_packet = following
-    s.reg.spare_packets -= 1
-    s.reg.in_network += 1
-    s.packet[k].next = 0
+    k = state.reg.free_packet
+    following = state.packet[k].next
+    prefetch(state.packet, following, 0)
+    state.reg.free_packet = following
+    state.reg.spare_packets -= 1
+    state.reg.in_network += 1
+    state.packet[k].next = 0
     return k
 
 
 @inner
-def new_packet(s, stream, psn, octets, dlid, level, what, flags):
+def new_packet(state, stream, psn, octets, dlid, level, what, flags):
     """A packet with what all have: whose it is, and what its headers say."""
-    k = blank_packet(s)
-    s.packet[k].stream = stream
-    s.packet[k].psn = psn
-    s.packet[k].octets = octets
-    s.packet[k].dlid = dlid
-    s.packet[k].sl = level
-    s.packet[k].kind = what
-    s.packet[k].marks = flags
+    k = blank_packet(state)
+    state.packet[k].stream = stream
+    state.packet[k].psn = psn
+    state.packet[k].octets = octets
+    state.packet[k].dlid = dlid
+    state.packet[k].sl = level
+    state.packet[k].kind = what
+    state.packet[k].marks = flags
     return k
 
 
 @inner
-def free_packet(s, k):
+def free_packet(state, k):
     """Packet ``k`` is no more."""
-    s.packet[k].next = s.reg.free_packet
-    s.reg.free_packet = k
-    s.reg.spare_packets += 1
-    s.reg.in_network -= 1
+    state.packet[k].next = state.reg.free_packet
+    state.reg.free_packet = k
+    state.reg.spare_packets += 1
+    state.reg.in_network -= 1
 
 
 @inner
-def short(s):
+def short(state):
     """Is a pool nearly used up? What is far may come into the calendar all at once."""
     return (
-        s.reg.spare_events - s.reg.far_n < MARGIN
-        or s.reg.spare_packets < MARGIN
-        or s.reg.spare_credits < MARGIN
-        or s.reg.heap_n + s.reg.due_n - s.reg.due_at > s.heap.shape[0] - MARGIN
-        or s.reg.far_n > s.far.shape[0] - MARGIN
-        or s.reg.timer_n > s.timer.shape[0] - MARGIN
-        or s.reg.log_rows > s.log.shape[0] - MARGIN
+        state.reg.spare_events - state.reg.later_n < MARGIN
+        or state.reg.spare_packets < MARGIN
+        or state.reg.spare_credits < MARGIN
+        or state.reg.heap_n + state.reg.due_n - state.reg.due_at > state.heap.shape[0] - MARGIN
+        or state.reg.later_n > state.later.shape[0] - MARGIN
+        or state.reg.timer_n > state.timer.shape[0] - MARGIN
+        or state.reg.log_rows > state.log.shape[0] - MARGIN
     )

@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""Random numbers of the packet layer: splitmix64 (Steele, Lea, Flood, OOPSLA 2014) of the seed, the port and the time.
+"""Random numbers of the packet layer: splitmix64 (Steele, Lea, Flood, OOPSLA 2014) of the seed, the
+port and the time.
 
 A number depends on nothing that happened elsewhere, so that ports may be looked at in any order.
 """
@@ -10,15 +11,15 @@ from softib.jit import inner
 
 
 @inner
-def draw(s, port, now):
+def draw(state, port, now):
     """The number in [0, 1) of ``port`` at ``now``."""
-    return draw_for(s, port, np.int64(0), now)
+    return draw_for(state, port, np.int64(0), now)
 
 
 @inner
-def draw_for(s, port, of, now):
+def draw_for(state, port, of, now):
     """The same of one of several at ``port`` (``of``: its number)."""
-    z = s.rng[0] + mixed(
+    z = state.rng[0] + mixed(
         np.uint64(now) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(port) * np.uint64(0xD1342543DE82EF95)
     )
     z = mixed(z + np.uint64(of + 1) * np.uint64(0x9E3779B97F4A7C15))

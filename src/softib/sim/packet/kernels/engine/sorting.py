@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""Events of a bucket in their order: by insertion where they are few, by digits of eight bits (least significant first) where they are many."""
+"""Events of a bucket in their order: by insertion where they are few, by digits of eight bits
+(least significant first) where they are many."""
 
 from softib.jit import inner
 
@@ -40,7 +41,8 @@ def digits_of(h, i, of_time):
 
 @inner
 def by_digit(h, to, digits, n, of_time, shift):
-    """Put the ``n`` rows of ``h`` into ``to``, by eight bits of the time (else of what the event is); those of one digit stay in their order."""
+    """Put the ``n`` rows of ``h`` into ``to``, by eight bits of the time (else of what the event
+    is); those of one digit stay in their order."""
     for d in range(1 << DIGIT):
         digits[d] = 0
     for i in range(n):
@@ -59,22 +61,22 @@ def by_digit(h, to, digits, n, of_time, shift):
 
 
 @inner
-def sort_due(s, n):
+def sort_due(state, n):
     """Sort the ``n`` events of ``State.due`` by time, those of one time by what they are."""
     if n <= FEW:
-        insert_each(s.due, n)
+        insert_each(state.due, n)
         return
-    events, times = varying(s.due, n, False), varying(s.due, n, True)
+    events, times = varying(state.due, n, False), varying(state.due, n, True)
     away = False
     for place in range(16):
         of_time, shift = place >= 8, (place & 7) * DIGIT
         if (times if of_time else events) >> shift & ((1 << DIGIT) - 1):
             if away:
-                by_digit(s.sorting, s.due, s.digits, n, of_time, shift)
+                by_digit(state.sorting, state.due, state.digits, n, of_time, shift)
             else:
-                by_digit(s.due, s.sorting, s.digits, n, of_time, shift)
+                by_digit(state.due, state.sorting, state.digits, n, of_time, shift)
             away = not away
     if away:
         for i in range(n):
-            s.due[i].time = s.sorting[i].time
-            s.due[i].what = s.sorting[i].what
+            state.due[i].time = state.sorting[i].time
+            state.due[i].what = state.sorting[i].what

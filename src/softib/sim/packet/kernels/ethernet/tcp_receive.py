@@ -1,10 +1,14 @@
 # mypy: ignore-errors
-"""TCP as a receiver: what the stack costs, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3, RFC 5681 4.2), ECN echo (RFC 8257).
+"""TCP as a receiver: what the stack costs, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3,
+RFC 5681 4.2), ECN echo (RFC 8257).
 
-With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time for each octet, one core a connection; only then the transport sees it. Every second segment is
-acknowledged at once, and so is one out of order, one that fills a hole or a part of one (RFC 5681 4.2) and one that ends a message (its push flag wakes the
-program, and reading sends the acknowledgement, as Linux does; here it does not wait for the program, so a sender may see a message completed before the
-other program has it); a single one after the delay.
+With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for
+the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time for each
+octet, one core a connection; only then the transport sees it. Every second segment is acknowledged
+at once, and so is one out of order, one that fills a hole or a part of one (RFC 5681 4.2) and one
+that ends a message (its push flag wakes the program, and reading sends the acknowledgement, as
+Linux does; here it does not wait for the program, so a sender may see a message completed before
+the other program has it); a single one after the delay.
 """
 
 import numpy as np
@@ -34,115 +38,116 @@ SECOND = 2
 
 
 @inner
-def tcp_receive(n, s, port, k, now):
+def tcp_receive(net, state, port, k, now):
     """Frame ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
-    octets = np.int64(s.packet[k].octets)
-    if s.packet[k].came_in == port and corrupted(n, s, port, octets, now):
-        return dropped(s, k, port, RCV_ERRORS)
-    s.port[port].rcv_octets += octets
-    s.port[port].rcv_packets += 1
-    q = np.int64(s.packet[k].stream) >> 1
-    if s.packet[k].kind == ACK:
-        s.processor[port].send_ps += n.ethernet.segment_ps
-        look = tcp_ack(n, s, q, k, s.packet[k].entered, now)
-        free_packet(s, k)
+    octets = np.int64(state.packet[k].octets)
+    if state.packet[k].came_in == port and corrupted(net, state, port, octets, now):
+        return dropped(state, k, port, RCV_ERRORS)
+    state.port[port].rcv_octets += octets
+    state.port[port].rcv_packets += 1
+    q = np.int64(state.packet[k].stream) >> 1
+    if state.packet[k].kind == ACK:
+        state.processor[port].send_ps += net.ethernet.segment_ps
+        look = tcp_ack(net, state, q, k, state.packet[k].entered, now)
+        free_packet(state, k)
         return look
-    c = s.tcp[q]
-    work = (octets - SEGMENT_HEADERS) * n.ethernet.stack_fs // 1000 + n.ethernet.segment_ps
-    s.processor[port].receive_ps += work
-    seen = interrupt(n, s, port, now)
-    s.port[port].rx_free = max(s.port[port].rx_free, seen) + work // n.ethernet.cores
-    c.receiver_free = max(max(seen, c.receiver_free) + work, s.port[port].rx_free)
+    c = state.tcp[q]
+    work = (octets - SEGMENT_HEADERS) * net.ethernet.stack_fs // 1000 + net.ethernet.segment_ps
+    state.processor[port].receive_ps += work
+    seen = interrupt(net, state, port, now)
+    state.port[port].rx_free = max(state.port[port].rx_free, seen) + work // net.ethernet.cores
+    c.receiver_free = max(max(seen, c.receiver_free) + work, state.port[port].rx_free)
     if c.receiver_free > now:
-        push(s, c.receiver_free, word(port, ANSWER, k))
+        push(state, c.receiver_free, word(port, ANSWER, k))
         return np.int64(-1)
-    return segment(n, s, port, k, now)
+    return segment(net, state, port, k, now)
 
 
 @inner
-def interrupt(n, s, port, now):
-    """When the processor sees a frame that is there ``now``: at an interrupt that waits already, else at one that keeps the distance to the last."""
-    gap = n.ethernet.interrupt_ps
+def interrupt(net, state, port, now):
+    """When the processor sees a frame that is there ``now``: at an interrupt that waits already,
+    else at one that keeps the distance to the last."""
+    gap = net.ethernet.interrupt_ps
     if gap == 0:
         return now
-    last = s.processor[port].interrupt_at - 1
+    last = state.processor[port].interrupt_at - 1
     if last < now:
         last = now if last < 0 else max(now, last + gap)
-        s.processor[port].interrupt_at = last + 1
+        state.processor[port].interrupt_at = last + 1
     return last
 
 
 @inner
-def segment(n, s, port, k, now):
+def segment(net, state, port, k, now):
     """The transport has segment ``k``. Returns a port to look at."""
-    q = np.int64(s.packet[k].stream) >> 1
-    c, psn, expected = s.tcp[q], np.int64(s.packet[k].psn), s.rc[q].expected
-    flags, sent = np.int64(s.packet[k].marks), s.packet[k].entered
-    free_packet(s, k)
+    q = np.int64(state.packet[k].stream) >> 1
+    c, psn, expected = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].expected
+    flags, sent = np.int64(state.packet[k].marks), state.packet[k].entered
+    free_packet(state, k)
     marked = np.int64(1) if flags & FECN else np.int64(0)
     if marked:
-        s.port[port].rcv_fecn += 1
+        state.port[port].rcv_fecn += 1
     look = np.int64(-1)
-    if n.ethernet.dctcp and marked != c.ecn_seen:
+    if net.ethernet.dctcp and marked != c.ecn_seen:
         if c.unacked:
-            look = acknowledge(n, s, port, q)
+            look = acknowledge(net, state, port, q)
         c.ecn_seen = marked
     c.furthest = max(c.furthest, psn + 1)
     if psn != expected:
         if expected < psn < expected + WINDOW_PACKETS - 1:
-            keep(s, 2 * q, psn, np.int64(0))
-        return acknowledge(n, s, port, q)
+            keep(state, 2 * q, psn, np.int64(0))
+        return acknowledge(net, state, port, q)
     if c.unacked == 0:
         c.echo = sent
-    in_order(n, s, port, q, psn, flags, now)
+    in_order(net, state, port, q, psn, flags, now)
     c.unacked += 1
     if psn + 1 < c.furthest or c.unacked >= SECOND or flags & LAST_OF_MESSAGE:
-        return acknowledge(n, s, port, q)
-    c.delayed_at = now + n.ethernet.delayed_ack_ps
-    push_timer(s, c.delayed_at, word(port, ETHERNET_TIMER, 16 + q))
+        return acknowledge(net, state, port, q)
+    c.delayed_at = now + net.ethernet.delayed_ack_ps
+    push_timer(state, c.delayed_at, word(port, ETHERNET_TIMER, 16 + q))
     return look
 
 
 @inner
-def in_order(n, s, port, q, psn, flags, now):
+def in_order(net, state, port, q, psn, flags, now):
     """Segment ``psn`` is the next one; those behind it that are there already follow."""
-    delivered(n, s, port, q, psn, flags & LAST_OF_MESSAGE, now)
-    while kept(s, 2 * q, s.rc[q].expected):
-        at = s.rc[q].expected
-        forget(s, 2 * q, at)
-        m = s.order[message_of(s, q, at)]
-        delivered(n, s, port, q, at, at + 1 == s.message[m].psn + s.message[m].packets, now)
+    delivered(net, state, port, q, psn, flags & LAST_OF_MESSAGE, now)
+    while kept(state, 2 * q, state.rc[q].expected):
+        at = state.rc[q].expected
+        forget(state, 2 * q, at)
+        m = state.order[message_of(state, q, at)]
+        delivered(net, state, port, q, at, at + 1 == state.message[m].psn + state.message[m].packets, now)
 
 
 @inner
-def delivered(n, s, port, q, psn, last, now):
+def delivered(net, state, port, q, psn, last, now):
     """The program gets segment ``psn``; the last of a message wakes it."""
-    s.rc[q].expected = psn + 1
+    state.rc[q].expected = psn + 1
     if last:
-        at = message_of(s, q, psn)
-        s.qp[q].rx_message = at
-        s.processor[port].receive_ps += n.ethernet.stack_receive_ps
-        arrived(n, s, s.order[at], now + n.ethernet.stack_receive_ps)
+        at = message_of(state, q, psn)
+        state.qp[q].rx_message = at
+        state.processor[port].receive_ps += net.ethernet.stack_receive_ps
+        arrived(net, state, state.order[at], now + net.ethernet.stack_receive_ps)
 
 
 @inner
-def acknowledge(n, s, port, q):
+def acknowledge(net, state, port, q):
     """Acknowledge all that came in order. Returns the port to look at."""
-    c = s.tcp[q]
+    c = state.tcp[q]
     c.unacked = 0
     c.delayed_at = 0
-    control(n, s, port, 2 * q + 1, ACK, s.rc[q].expected, s.qp[q].back_lid, s.qp[q].back_vl)
-    k = s.vl_more[port * n.opt.vls + s.qp[q].back_vl].last_control
-    s.packet[k].entered = c.echo
-    if n.ethernet.dctcp and c.ecn_seen:
-        s.packet[k].marks = FECN  # the ECE flag
+    control(net, state, port, 2 * q + 1, ACK, state.rc[q].expected, state.qp[q].back_lid, state.qp[q].back_vl)
+    k = state.vl_more[port * net.opt.vls + state.qp[q].back_vl].last_control
+    state.packet[k].entered = c.echo
+    if net.ethernet.dctcp and c.ecn_seen:
+        state.packet[k].marks = FECN  # the ECE flag
     return port
 
 
 @inner
-def tcp_event(n, s, port, kind, payload, now):
+def tcp_event(net, state, port, kind, payload, now):
     """An acknowledgement was delayed long enough. Returns the port to look at."""
     q = payload - 16
-    if s.tcp[q].delayed_at == now and s.tcp[q].unacked:
-        return acknowledge(n, s, port, q)
+    if state.tcp[q].delayed_at == now and state.tcp[q].unacked:
+        return acknowledge(net, state, port, q)
     return np.int64(-1)

@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""Packets without payload: acknowledgements and congestion notices, sent before the streams of their port."""
+"""Packets without payload: acknowledgements and congestion notices, sent before the streams of
+their port."""
 
 import numpy as np
 
@@ -11,20 +12,21 @@ ACK_OCTETS = 30
 
 
 @inner
-def control(n, s, port, stream, what, psn, dlid, vl):
+def control(net, state, port, stream, what, psn, dlid, vl):
     """Queue a packet of kind ``what`` about ``stream`` at ``port``. Returns the port."""
-    k = new_packet(s, stream, psn, ACK_OCTETS, dlid, s.qp[stream >> 1].sl, what, 0)
-    return before_streams(n, s, port, k, vl)
+    k = new_packet(state, stream, psn, ACK_OCTETS, dlid, state.qp[stream >> 1].sl, what, 0)
+    return before_streams(net, state, port, k, vl)
 
 
 @inner
-def before_streams(n, s, port, k, vl):
-    """Queue packet ``k`` at end port ``port``: it is sent on ``vl`` before the streams. Returns the port."""
-    row = port * n.opt.vls + vl
-    if s.vl_more[row].control:
-        s.packet[s.vl_more[row].last_control].next = k
+def before_streams(net, state, port, k, vl):
+    """Queue packet ``k`` at end port ``port``: it is sent on ``vl`` before the streams. Returns the
+    port."""
+    row = port * net.opt.vls + vl
+    if state.vl_more[row].control:
+        state.packet[state.vl_more[row].last_control].next = k
     else:
-        s.vl_more[row].control = k
-    s.vl_more[row].last_control = k
-    s.port[port].ready |= np.int64(1) << vl
+        state.vl_more[row].control = k
+    state.vl_more[row].last_control = k
+    state.port[port].ready |= np.int64(1) << vl
     return port

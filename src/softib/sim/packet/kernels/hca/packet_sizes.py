@@ -11,47 +11,48 @@ RC, UC, UD = 0, 1, 2
 
 
 @inner
-def payload_of(s, q, m, psn):
+def payload_of(state, q, m, psn):
     """Octets of payload in the packet ``psn`` of message ``m``."""
-    mtu = s.qp[q].payload
-    return min(mtu, s.message[m].length - (psn - s.message[m].psn) * mtu)
+    mtu = state.qp[q].payload
+    return min(mtu, state.message[m].length - (psn - state.message[m].psn) * mtu)
 
 
 @inner
-def request_octets(s, q):
+def request_octets(state, q):
     """Octets of the next packet of requests of ``q``."""
-    m, psn = s.order[s.qp[q].current_message], s.qp[q].next_psn
-    opcode = s.message[m].opcode
+    m, psn = state.order[state.qp[q].current_message], state.qp[q].next_psn
+    opcode = state.message[m].opcode
     if opcode == READ_OP:
         return HEADERS + RETH
     if opcode == ATOMIC_OP:
         return HEADERS + ATOMIC_ETH
-    octets = HEADERS + (payload_of(s, q, m, psn) + 3 & ~3)
-    if opcode == WRITE_OP and psn == s.message[m].psn:
+    octets = HEADERS + (payload_of(state, q, m, psn) + 3 & ~3)
+    if opcode == WRITE_OP and psn == state.message[m].psn:
         octets += RETH
-    if s.message[m].immediate and psn + 1 == s.message[m].psn + s.message[m].packets:
+    if state.message[m].immediate and psn + 1 == state.message[m].psn + state.message[m].packets:
         octets += IMMDT
-    if s.qp[q].service == UD:
+    if state.qp[q].service == UD:
         octets += DETH
-        if s.message[m].group:
+        if state.message[m].group:
             octets += GRH
     return octets
 
 
 @inner
-def response_octets(s, q):
-    """Octets of the next packet of responses of ``q``: the first and the last have an AETH (IBA chapter 9)."""
-    m, psn = s.order[s.rc[q].response], s.rc[q].response_psn
-    if s.message[m].opcode == ATOMIC_OP:
+def response_octets(state, q):
+    """Octets of the next packet of responses of ``q``: the first and the last have an AETH (IBA
+    chapter 9)."""
+    m, psn = state.order[state.rc[q].response], state.rc[q].response_psn
+    if state.message[m].opcode == ATOMIC_OP:
         return HEADERS + AETH + ATOMIC_ACK_ETH
-    octets = HEADERS + (payload_of(s, q, m, psn) + 3 & ~3)
-    first = s.message[m].psn
-    if psn == first or psn == first + s.message[m].packets - 1:
+    octets = HEADERS + (payload_of(state, q, m, psn) + 3 & ~3)
+    first = state.message[m].psn
+    if psn == first or psn == first + state.message[m].packets - 1:
         octets += AETH
     return octets
 
 
 @inner
-def stream_octets(s, stream):
+def stream_octets(state, stream):
     """Octets of the next packet of a stream."""
-    return response_octets(s, stream >> 1) if stream & 1 else request_octets(s, stream >> 1)
+    return response_octets(state, stream >> 1) if stream & 1 else request_octets(state, stream >> 1)

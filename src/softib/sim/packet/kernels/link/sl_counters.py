@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""Optional counters: PortXmitDataSL and PortRcvDataSL by SL, PortVLXmitWait by VL (IBA 16.1.4). Only with ``opt[BY_SL]``."""
+"""Optional counters: PortXmitDataSL and PortRcvDataSL by SL, PortVLXmitWait by VL (IBA 16.1.4).
+Only with ``opt[BY_SL]``."""
 
 import numpy as np
 
@@ -9,34 +10,34 @@ VCRC = 2
 
 
 @inner
-def count_sent(n, s, port, row, k, start, end):
+def count_sent(net, state, port, row, k, start, end):
     """Packet ``k`` leaves by port VL ``row`` of ``port`` from ``start`` to ``end``."""
-    s.by_sl[port, s.packet[k].sl].sent += (s.packet[k].octets - VCRC) // 4
-    waits_no_longer(n, s, port, row, start)
-    s.vl_wait[row].busy = end
+    state.by_sl[port, state.packet[k].sl].sent += (state.packet[k].octets - VCRC) // 4
+    waits_no_longer(net, state, port, row, start)
+    state.vl_wait[row].busy = end
 
 
 @inner
-def count_received(s, port, k):
+def count_received(state, port, k):
     """Packet ``k`` came in by ``port``."""
-    s.by_sl[port, s.packet[k].sl].received += (s.packet[k].octets - VCRC) // 4
+    state.by_sl[port, state.packet[k].sl].received += (state.packet[k].octets - VCRC) // 4
 
 
 @inner
-def waits_no_longer(n, s, port, row, now):
+def waits_no_longer(net, state, port, row, now):
     """Port VL ``row`` waited until ``now``: whole ticks count."""
-    since = s.vl_wait[row].since
+    since = state.vl_wait[row].since
     if since:
-        s.vl_wait[row].since = 0
-        s.vl_wait[row].ticks += max(now - since + 1, np.int64(0)) // n.rare[port].tick_ps
+        state.vl_wait[row].since = 0
+        state.vl_wait[row].ticks += max(now - since + 1, np.int64(0)) // net.rare[port].tick_ps
 
 
 @inner
-def note_waiting(n, s, port, now):
+def note_waiting(net, state, port, now):
     """VLs of ``port`` with data wait from now on, or from when their own packet has left."""
-    for vl in range(n.opt.vls):
-        row = port * n.opt.vls + vl
-        if not s.port[port].ready >> vl & 1:
-            s.vl_wait[row].since = 0
-        elif s.vl_wait[row].since == 0:
-            s.vl_wait[row].since = max(now, s.vl_wait[row].busy) + 1
+    for vl in range(net.opt.vls):
+        row = port * net.opt.vls + vl
+        if not state.port[port].ready >> vl & 1:
+            state.vl_wait[row].since = 0
+        elif state.vl_wait[row].since == 0:
+            state.vl_wait[row].since = max(now, state.vl_wait[row].busy) + 1

@@ -43,9 +43,10 @@ def passes_on(m):
 
 
 @inner
-def next_hop(n, m, came_in):
-    """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is where it shall be; -2: its path
-    leads nowhere (IBA 14.2.2). Moves the hop pointer and writes the return path."""
+def next_hop(net, m, came_in):
+    """The port by which a directed SMP leaves the node that it came to by ``came_in``; -1: it is
+    where it shall be; -2: its path leads nowhere (IBA 14.2.2). Moves the hop pointer and writes the
+    return path."""
     hops, at = np.int64(m[HOP_COUNT_AT]), np.int64(m[HOP_POINTER_AT])
     if m[STATUS_AT] & DIRECTION:
         if at <= 1:
@@ -57,20 +58,20 @@ def next_hop(n, m, came_in):
         if not permissive(m, DR_SLID_AT) or not permissive(m, DR_DLID_AT) or at > hops:
             return np.int64(-2)
         if at:
-            m[RETURN_PATH_AT + at] = n.port[came_in].num
+            m[RETURN_PATH_AT + at] = net.port[came_in].num
         m[HOP_POINTER_AT] = at + 1
         if at == hops:
             return np.int64(-1)
         num = np.int64(m[INITIAL_PATH_AT + at + 1])
-    if n.port[came_in].switch < 0 or num < 1 or num >= n.port[came_in].ports:
+    if net.port[came_in].switch < 0 or num < 1 or num >= net.port[came_in].ports:
         return np.int64(-2)
-    return np.int64(n.port[came_in].port_0) + num
+    return np.int64(net.port[came_in].port_0) + num
 
 
 @inner
-def first_hop(n, m, port):
-    """The port by which a directed SMP leaves the node of ``port`` that sends it (-1: it is for that node; -2: its path leads nowhere).
-    An answer goes back where it came from."""
+def first_hop(net, m, port):
+    """The port by which a directed SMP leaves the node of ``port`` that sends it (-1: it is for
+    that node; -2: its path leads nowhere). An answer goes back where it came from."""
     hops = np.int64(m[HOP_COUNT_AT])
     if m[STATUS_AT] & DIRECTION:
         m[HOP_POINTER_AT] = hops
@@ -80,8 +81,8 @@ def first_hop(n, m, port):
         num = np.int64(m[INITIAL_PATH_AT + 1])
     if hops == 0:
         return np.int64(-1)
-    if n.port[port].switch < 0:
-        return np.int64(port) if num == n.port[port].num else np.int64(-2)
-    if num < 1 or num >= n.port[port].ports:
+    if net.port[port].switch < 0:
+        return np.int64(port) if num == net.port[port].num else np.int64(-2)
+    if num < 1 or num >= net.port[port].ports:
         return np.int64(-2)
-    return np.int64(n.port[port].port_0) + num
+    return np.int64(net.port[port].port_0) + num

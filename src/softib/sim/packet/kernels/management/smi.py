@@ -1,11 +1,13 @@
 # mypy: ignore-errors
-"""Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA 14.2.1, 14.2.2; chapters 7, VL15, and 13).
+"""Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA
+14.2.1, 14.2.2; chapters 7, VL15, and 13).
 
-SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped where a port's VL15 buffer is full (VL15Dropped, 16.1.3.5).
-Directed ones visit the management processor of each switch on their way, which writes the return path; LID-routed ones follow
-the forwarding table, cut through. Everything else is a packet of a data VL, with credits. A device has one processor, which
-takes MADs one after another. What has reached its destination waits in ``State.inbox`` until the caller of the loop
-answers it.
+SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped where a port's VL15
+buffer is full (VL15Dropped, 16.1.3.5). Directed ones visit the management processor of each switch
+on their way, which writes the return path; LID-routed ones follow the forwarding table, cut
+through. Everything else is a packet of a data VL, with credits. A device has one processor, which
+takes MADs one after another. What has reached its destination waits in ``State.inbox`` until the
+caller of the loop answers it.
 """
 
 import numpy as np
@@ -37,114 +39,116 @@ VL15_READY = 1 << VL15
 
 
 @inner
-def new_mad_packet(s, row, what, dlid, level):
+def new_mad_packet(state, row, what, dlid, level):
     """A packet for the MAD in ``row``."""
-    k = new_packet(s, 0, row, MAD_OCTETS, dlid, level, what, 0)
-    s.mads.sent += 1
+    k = new_packet(state, 0, row, MAD_OCTETS, dlid, level, what, 0)
+    state.mads.sent += 1
     return k
 
 
 @inner
-def on_vl15(n, s, out, k):
-    """Packet ``k`` waits for VL15 of ``out``. Where that link is down it is lost, and ``out`` counts it. Returns the port to look at, -1
-    for none."""
-    if n.wire[out] < 0:
-        s.port[out].inactive += 1
-        leave_buffer(s, k)
-        lose_mad(s, k)
+def on_vl15(net, state, out, k):
+    """Packet ``k`` waits for VL15 of ``out``. Where that link is down it is lost, and ``out``
+    counts it. Returns the port to look at, -1 for none."""
+    if net.wire[out] < 0:
+        state.port[out].inactive += 1
+        leave_buffer(state, k)
+        lose_mad(state, k)
         return np.int64(-1)
-    s.packet[k].next = 0
-    if s.smi[out].head:
-        s.packet[s.smi[out].last].next = k
+    state.packet[k].next = 0
+    if state.smi[out].head:
+        state.packet[state.smi[out].last].next = k
     else:
-        s.smi[out].head = k
-    s.smi[out].last = k
-    s.port[out].ready |= VL15_READY
+        state.smi[out].head = k
+    state.smi[out].last = k
+    state.port[out].ready |= VL15_READY
     return np.int64(out)
 
 
 @inner
-def leave_buffer(s, k):
-    """Packet ``k`` leaves the VL15 receive buffer of the port that it came in by; its VL says whether it is in one."""
-    if s.packet[k].vl == VL15:
-        s.smi[s.packet[k].came_in].held -= 1
-        s.packet[k].vl = 0
+def leave_buffer(state, k):
+    """Packet ``k`` leaves the VL15 receive buffer of the port that it came in by; its VL says
+    whether it is in one."""
+    if state.packet[k].vl == VL15:
+        state.smi[state.packet[k].came_in].held -= 1
+        state.packet[k].vl = 0
 
 
 @inner
-def send_smp(n, s, port, now):
-    """Send the first packet that waits for VL15 of ``port``: it has priority over all data VLs and needs no credits (IBA 7.6.9; chapter 7, flow control)."""
-    k = s.smi[port].head
-    following = np.int64(s.packet[k].next)
-    s.smi[port].head = following
+def send_smp(net, state, port, now):
+    """Send the first packet that waits for VL15 of ``port``: it has priority over all data VLs and
+    needs no credits (IBA 7.6.9; chapter 7, flow control)."""
+    k = state.smi[port].head
+    following = np.int64(state.packet[k].next)
+    state.smi[port].head = following
     if following == 0:
-        s.port[port].ready &= ~np.int64(VL15_READY)
-    s.packet[k].next = 0
-    octets = np.int64(s.packet[k].octets)
-    start = max(now, s.packet[k].tail - wire_ps(n, port, octets))
-    leave_buffer(s, k)
-    end = start + wire_ps(n, port, octets + n.opt.gap + s.port[port].debt)
-    s.port[port].debt = 0
-    s.port[port].free_at = end
-    s.packet[k].tail = end + n.port[port].delay_ps
-    s.port[port].xmit_octets += octets
-    s.port[port].xmit_packets += 1
-    waits_no_more(n, s, port, start)
-    if n.watch_port.shape[0]:
-        log_sent(n, s, port, VL15, k, now, start, end)
-    peer = np.int64(n.wire[port])
-    s.packet[k].came_in = peer
-    at = s.packet[k].tail
-    if n.port[peer].switch >= 0:
-        s.packet[k].tail += n.port[peer].latency_ps
-        at = s.packet[k].tail
-        if not directed(s.mad[s.packet[k].psn]):
-            at = start + n.port[port].delay_ps + n.port[peer].latency_ps
-    push_timer(s, at, word(peer, MANAGE, k))
+        state.port[port].ready &= ~np.int64(VL15_READY)
+    state.packet[k].next = 0
+    octets = np.int64(state.packet[k].octets)
+    start = max(now, state.packet[k].tail - wire_ps(net, port, octets))
+    leave_buffer(state, k)
+    end = start + wire_ps(net, port, octets + net.opt.gap + state.port[port].debt)
+    state.port[port].debt = 0
+    state.port[port].free_at = end
+    state.packet[k].tail = end + net.port[port].delay_ps
+    state.port[port].xmit_octets += octets
+    state.port[port].xmit_packets += 1
+    waits_no_more(net, state, port, start)
+    if net.watch_port.shape[0]:
+        log_sent(net, state, port, VL15, k, now, start, end)
+    peer = np.int64(net.wire[port])
+    state.packet[k].came_in = peer
+    at = state.packet[k].tail
+    if net.port[peer].switch >= 0:
+        state.packet[k].tail += net.port[peer].latency_ps
+        at = state.packet[k].tail
+        if not directed(state.mad[state.packet[k].psn]):
+            at = start + net.port[port].delay_ps + net.port[peer].latency_ps
+    push_timer(state, at, word(peer, MANAGE, k))
 
 
 @inner
-def at_port(n, s, port, k, now):
+def at_port(net, state, port, k, now):
     """A packet on VL15 has come to ``port``. Returns the port to look at, -1 for none."""
-    if s.packet[k].marks & CUT:
-        removed(s, k)
+    if state.packet[k].marks & CUT:
+        removed(state, k)
         return np.int64(-1)
-    octets = np.int64(s.packet[k].octets)
-    if corrupted(n, s, port, octets, now):
-        s.port[port].rcv_errors += 1
-        lose_mad(s, k)
+    octets = np.int64(state.packet[k].octets)
+    if corrupted(net, state, port, octets, now):
+        state.port[port].rcv_errors += 1
+        lose_mad(state, k)
         return np.int64(-1)
-    s.port[port].rcv_octets += octets
-    s.port[port].rcv_packets += 1
-    if s.smi[port].held >= n.management.buffers:
-        s.smi[port].dropped += 1
-        lose_mad(s, k)
+    state.port[port].rcv_octets += octets
+    state.port[port].rcv_packets += 1
+    if state.smi[port].held >= net.management.buffers:
+        state.smi[port].dropped += 1
+        lose_mad(state, k)
         return np.int64(-1)
-    s.smi[port].held += 1
-    s.packet[k].vl = VL15
-    m = s.mad[s.packet[k].psn]
-    if n.port[port].switch < 0 or directed(m):
-        to_processor(n, s, port, k, now)
+    state.smi[port].held += 1
+    state.packet[k].vl = VL15
+    m = state.mad[state.packet[k].psn]
+    if net.port[port].switch < 0 or directed(m):
+        to_processor(net, state, port, k, now)
         return np.int64(-1)
-    out = by_table(n, port, np.int64(s.packet[k].dlid))
-    if out == n.port[port].port_0:
-        to_processor(n, s, port, k, now)
+    out = by_table(net, port, np.int64(state.packet[k].dlid))
+    if out == net.port[port].port_0:
+        to_processor(net, state, port, k, now)
         return np.int64(-1)
     if out < 0 or out == port:
-        s.port[port].relay_errors += 1
-        leave_buffer(s, k)
-        lose_mad(s, k)
+        state.port[port].relay_errors += 1
+        leave_buffer(state, k)
+        lose_mad(state, k)
         return np.int64(-1)
-    return on_vl15(n, s, out, k)
+    return on_vl15(net, state, out, k)
 
 
 @inner
-def removed(s, k):
+def removed(state, k):
     """The event of a packet that was cut: it is no more. (It was counted when it was cut.)"""
-    if s.packet[k].kind >= SMP:
-        lose_mad(s, k)
+    if state.packet[k].kind >= SMP:
+        lose_mad(state, k)
     else:
-        free_packet(s, k)
+        free_packet(state, k)
 
 
 @inner
@@ -154,80 +158,83 @@ def for_client(m):
 
 
 @inner
-def to_processor(n, s, port, k, now):
-    """Packet ``k``, which came in by ``port`` (a row; where it begins, the end port itself), waits for the node's management processor."""
-    end = np.int64(n.port[port].port_0) if n.port[port].switch >= 0 else port
-    m = s.mad[s.packet[k].psn]
-    here = max(now, s.packet[k].tail)
-    if n.port[port].switch < 0 and for_client(m):
-        push_timer(s, here, word(end, AGENT, k))
+def to_processor(net, state, port, k, now):
+    """Packet ``k``, which came in by ``port`` (a row; where it begins, the end port itself), waits
+    for the node's management processor."""
+    end = np.int64(net.port[port].port_0) if net.port[port].switch >= 0 else port
+    m = state.mad[state.packet[k].psn]
+    here = max(now, state.packet[k].tail)
+    if net.port[port].switch < 0 and for_client(m):
+        push_timer(state, here, word(end, AGENT, k))
         return
-    takes = n.management.agent_ps
+    takes = net.management.agent_ps
     if directed(m) and passes_on(m):
-        takes = n.management.forward_ps
-    done = max(here, s.smi[end].busy) + takes
-    s.smi[end].busy = done
-    push_timer(s, done, word(end, AGENT, k))
+        takes = net.management.forward_ps
+    done = max(here, state.smi[end].busy) + takes
+    state.smi[end].busy = done
+    push_timer(state, done, word(end, AGENT, k))
 
 
 @inner
-def processed(n, s, end, k, now):
-    """The management processor behind ``end`` is done with packet ``k``: it goes on, or waits in the inbox. Returns the port to look at,
-    -1 for none."""
-    if s.packet[k].marks & CUT:
-        removed(s, k)
+def processed(net, state, end, k, now):
+    """The management processor behind ``end`` is done with packet ``k``: it goes on, or waits in
+    the inbox. Returns the port to look at, -1 for none."""
+    if state.packet[k].marks & CUT:
+        removed(state, k)
         return np.int64(-1)
-    m = s.mad[s.packet[k].psn]
-    if s.packet[k].kind == SMP and directed(m):
-        out = next_hop(n, m, np.int64(s.packet[k].came_in))
+    m = state.mad[state.packet[k].psn]
+    if state.packet[k].kind == SMP and directed(m):
+        out = next_hop(net, m, np.int64(state.packet[k].came_in))
         if out >= 0:
-            return on_vl15(n, s, out, k)
+            return on_vl15(net, state, out, k)
         if out < -1:
-            leave_buffer(s, k)
-            lose_mad(s, k)
+            leave_buffer(state, k)
+            lose_mad(state, k)
             return np.int64(-1)
-    leave_buffer(s, k)
-    s.inbox[s.mads.inbox] = k
-    s.mads.inbox += 1
+    leave_buffer(state, k)
+    state.inbox[state.mads.inbox] = k
+    state.mads.inbox += 1
     return np.int64(-1)
 
 
 @inner
-def post_smp(n, s, port, row, dlid, to_self, now):
-    """The end port ``port`` sends the SMP in ``row``; ``to_self``: it is for that port itself. Returns the port to look at, -1 for none."""
-    k = new_mad_packet(s, row, SMP, dlid, 0)
-    s.packet[k].came_in = port
-    s.packet[k].vl = 0
-    s.packet[k].tail = now
-    m = s.mad[row]
+def post_smp(net, state, port, row, dlid, to_self, now):
+    """The end port ``port`` sends the SMP in ``row``; ``to_self``: it is for that port itself.
+    Returns the port to look at, -1 for none."""
+    k = new_mad_packet(state, row, SMP, dlid, 0)
+    state.packet[k].came_in = port
+    state.packet[k].vl = 0
+    state.packet[k].tail = now
+    m = state.mad[row]
     out = np.int64(-1)
     if directed(m):
-        out = first_hop(n, m, port)
+        out = first_hop(net, m, port)
     elif not to_self:
-        out = np.int64(port) if n.port[port].switch < 0 else by_table(n, port, dlid)
+        out = np.int64(port) if net.port[port].switch < 0 else by_table(net, port, dlid)
         out = np.int64(-2) if out < 0 else out
-        if out == n.port[port].port_0 and n.port[port].switch >= 0:
+        if out == net.port[port].port_0 and net.port[port].switch >= 0:
             out = np.int64(-1)
     if out >= 0:
-        return on_vl15(n, s, out, k)
+        return on_vl15(net, state, out, k)
     if out < -1:
-        lose_mad(s, k)
+        lose_mad(state, k)
         return np.int64(-1)
-    to_processor(n, s, port, k, now)
+    to_processor(net, state, port, k, now)
     return np.int64(-1)
 
 
 @inner
-def post_gmp(n, s, port, row, dlid, level, vl):
-    """The end port ``port`` sends the MAD in ``row`` on a data VL, before its streams. Returns the port to look at."""
-    k = new_mad_packet(s, row, GMP, dlid, level)
-    return before_streams(n, s, port, k, vl)
+def post_gmp(net, state, port, row, dlid, level, vl):
+    """The end port ``port`` sends the MAD in ``row`` on a data VL, before its streams. Returns the
+    port to look at."""
+    k = new_mad_packet(state, row, GMP, dlid, level)
+    return before_streams(net, state, port, k, vl)
 
 
 @inner
-def gmp_arrived(n, s, port, k, now):
+def gmp_arrived(net, state, port, k, now):
     """A MAD on a data VL is whole at end port ``port``; its buffer is free already."""
-    s.packet[k].vl = 0
-    s.packet[k].came_in = port
-    s.packet[k].tail = now
-    to_processor(n, s, port, k, now)
+    state.packet[k].vl = 0
+    state.packet[k].came_in = port
+    state.packet[k].tail = now
+    to_processor(net, state, port, k, now)

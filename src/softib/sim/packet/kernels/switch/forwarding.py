@@ -1,5 +1,6 @@
 # mypy: ignore-errors
-"""The linear forwarding table of a switch: what data, management packets and Ethernet without ECMP go by."""
+"""The linear forwarding table of a switch: what data, management packets and Ethernet without ECMP
+go by."""
 
 import numpy as np
 
@@ -9,11 +10,12 @@ NO_ROUTE = 255
 
 
 @inner
-def by_table(n, came_in, dlid):
-    """The port that the forwarding table of ``came_in``'s switch has for ``dlid`` (its port 0: the switch itself), -1 for none."""
-    if dlid >= n.lft.shape[1]:
+def by_table(net, came_in, dlid):
+    """The port that the forwarding table of ``came_in``'s switch has for ``dlid`` (its port 0: the
+    switch itself), -1 for none."""
+    if dlid >= net.lft.shape[1]:
         return np.int64(-1)
-    num = np.int64(n.lft[n.port[came_in].switch, dlid])
-    if num == NO_ROUTE or num >= n.port[came_in].ports:
+    num = np.int64(net.lft[net.port[came_in].switch, dlid])
+    if num == NO_ROUTE or num >= net.port[came_in].ports:
         return np.int64(-1)
-    return np.int64(n.port[came_in].port_0) + num
+    return np.int64(net.port[came_in].port_0) + num

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Switches: forwarding by LFT, SL to VL, virtual output queues, cut-through (IBA chapter 18).
 
-A packet waits in the receive buffer of the port that it came in by, in a queue of its own for each output port and VL. An
-output port takes the inputs that have something for a VL in turn. In FIFO mode each input has one queue a VL, and only its first
-packet is offered.
+A packet waits in the receive buffer of the port that it came in by, in a queue of its own for each
+output port and VL. An output port takes the inputs that have something for a VL in turn. In FIFO
+mode each input has one queue a VL, and only its first packet is offered.
 """
 
 import numpy as np
@@ -37,240 +37,247 @@ NO_VL = 15
 
 
 @inner
-def vl_of(n, came_in, out, sl):
-    """VL of a packet of ``sl`` from ``came_in`` to ``out``, two ports of one switch (SLtoVLMappingTable, IBA 7.6.6)."""
-    if n.opt.uniform_sl2vl:
-        return n.uniform[sl]
-    pair = np.int64(n.sl2vl[n.sl2vl_base[out] + n.port[came_in].num, sl >> 1])
+def vl_of(net, came_in, out, sl):
+    """VL of a packet of ``sl`` from ``came_in`` to ``out``, two ports of one switch
+    (SLtoVLMappingTable, IBA 7.6.6)."""
+    if net.opt.uniform_sl2vl:
+        return net.uniform[sl]
+    pair = np.int64(net.sl2vl[net.sl2vl_base[out] + net.port[came_in].num, sl >> 1])
     return pair >> 4 if sl & 1 == 0 else pair & 15
 
 
 @inner
-def egress(n, s, k, came_in, now):
+def egress(net, state, k, came_in, now):
     """The output port of packet ``k``; -1: the tables have none for it."""
-    out, base = by_table(n, came_in, s.packet[k].dlid), np.int64(n.port[came_in].port_0)
-    if n.opt.ar and out > base:
-        vl = vl_of(n, came_in, out, s.packet[k].sl)
-        if vl >= n.opt.vls:  # VL 15, or one that a manager wrote while packets moved: it is discarded
+    out, base = by_table(net, came_in, state.packet[k].dlid), np.int64(net.port[came_in].port_0)
+    if net.opt.ar and out > base:
+        vl = vl_of(net, came_in, out, state.packet[k].sl)
+        if vl >= net.opt.vls:  # VL 15, or one that a manager wrote while packets moved: it is discarded
             return out
-        return base + choose(n, s, k, n.port[came_in].switch, base, out - base, vl, now)
+        return base + choose(net, state, k, net.port[came_in].switch, base, out - base, vl, now)
     return out
 
 
 @inner
-def arrive(n, s, port, k, now):
-    """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the output port that it waits for, -1
-    where there is none to look at."""
-    octets = s.packet[k].octets
-    if n.opt.lossy:
-        check(n, s, port, k, now)
-    if n.opt.by_sl:
-        count_received(s, port, k)
-    s.port[port].rcv_octets += octets
-    s.port[port].rcv_packets += 1
-    out = egress(n, s, k, port, now)
-    if out == n.port[port].port_0:  # for the switch itself
-        push(s, max(s.packet[k].tail, now), word(port, ENTER, k))
+def arrive(net, state, port, k, now):
+    """The header of packet ``k``, which came in by ``port``, is through the switch. Returns the
+    output port that it waits for, -1 where there is none to look at."""
+    octets = state.packet[k].octets
+    if net.opt.lossy:
+        check(net, state, port, k, now)
+    if net.opt.by_sl:
+        count_received(state, port, k)
+    state.port[port].rcv_octets += octets
+    state.port[port].rcv_packets += 1
+    out = egress(net, state, k, port, now)
+    if out == net.port[port].port_0:  # for the switch itself
+        push(state, max(state.packet[k].tail, now), word(port, ENTER, k))
         return np.int64(-1)
-    if out < 0 and n.opt.multicast and s.packet[k].dlid >= MULTICAST_LID:
-        s.rare_count[port].multicast_rcv += 1
-        begin_copies(n, s, port, k, now)
+    if out < 0 and net.opt.multicast and state.packet[k].dlid >= MULTICAST_LID:
+        state.rare_count[port].multicast_rcv += 1
+        begin_copies(net, state, port, k, now)
         return np.int64(-1)
     if out < 0 or out == port:
-        return discard(n, s, k, port, RELAY_ERRORS, now)
-    if n.port[out].peer < 0:
-        return discard(n, s, k, out, INACTIVE, now)
-    if octets > n.port[out].mtu:
-        return discard(n, s, k, out, TOO_LONG, now)
-    vl = vl_of(n, port, out, s.packet[k].sl)
-    if vl >= n.port[out].vls or vl == NO_VL:
-        return discard(n, s, k, port, RELAY_ERRORS, now)
-    s.packet[k].entered = now
-    if n.opt.fifo:
-        return behind_others(n, s, port, out, vl, k, now)
-    if goes_straight(n, s, out, k, now):
-        s.vl[out].head_since = now
-        pass_on(n, s, out, vl, out, k, now)
+        return discard(net, state, k, port, RELAY_ERRORS, now)
+    if net.port[out].peer < 0:
+        return discard(net, state, k, out, INACTIVE, now)
+    if octets > net.port[out].mtu:
+        return discard(net, state, k, out, TOO_LONG, now)
+    vl = vl_of(net, port, out, state.packet[k].sl)
+    if vl >= net.port[out].vls or vl == NO_VL:
+        return discard(net, state, k, port, RELAY_ERRORS, now)
+    state.packet[k].entered = now
+    if net.opt.fifo:
+        return behind_others(net, state, port, out, vl, k, now)
+    if goes_straight(net, state, out, k, now):
+        state.vl[out].head_since = now
+        pass_on(net, state, out, vl, out, k, now)
         return np.int64(-1)
-    return offer(n, s, port, out, vl, k, now)
+    return offer(net, state, port, out, vl, k, now)
 
 
 @inner
-def goes_straight(n, s, out, k, now):
-    """Can packet ``k`` leave by ``out`` at once? Nothing waits there, the link is free, and credits are there. So its queue, which nothing else of
-    this packet touches, need not be looked at. With several VLs, or where more than that decides, packets go the long way."""
-    if s.port[out].ready or s.port[out].free_at > now or n.opt.vls > 1:
+def goes_straight(net, state, out, k, now):
+    """Can packet ``k`` leave by ``out`` at once? Nothing waits there, the link is free, and credits
+    are there. So its queue, which nothing else of this packet touches, need not be looked at. With
+    several VLs, or where more than that decides, packets go the long way."""
+    if state.port[out].ready or state.port[out].free_at > now or net.opt.vls > 1:
         return False
-    if n.opt.cc or n.opt.lossy or n.opt.by_sl or s.vl[out].waits:
+    if net.opt.cc or net.opt.lossy or net.opt.by_sl or state.vl[out].waits:
         return False
-    take_credits(s, out, now)
-    return has_credit(s, out, s.packet[k].octets)
+    take_credits(state, out, now)
+    return has_credit(state, out, state.packet[k].octets)
 
 
 @inner
-def behind_others(n, s, port, out, vl, k, now):
+def behind_others(net, state, port, out, vl, k, now):
     """FIFO mode: packet ``k`` is offered when those before it in the input have left."""
-    row = port * n.opt.vls + s.packet[k].vl
-    s.packet[k].out = out * 16 + vl
-    s.packet[k].behind = 0
-    if s.vl_more[row].first:
-        s.packet[s.vl_more[row].last_in].behind = k
-        s.vl_more[row].last_in = k
+    row = port * net.opt.vls + state.packet[k].vl
+    state.packet[k].out = out * 16 + vl
+    state.packet[k].behind = 0
+    if state.vl_more[row].first:
+        state.packet[state.vl_more[row].last_in].behind = k
+        state.vl_more[row].last_in = k
         return np.int64(-1)
-    s.vl_more[row].first = k
-    s.vl_more[row].last_in = k
-    if s.vl_more[row].leaving:
+    state.vl_more[row].first = k
+    state.vl_more[row].last_in = k
+    if state.vl_more[row].leaving:
         return np.int64(-1)
-    return offer(n, s, port, out, vl, k, now)
+    return offer(net, state, port, out, vl, k, now)
 
 
 @inner
-def next_in(n, s, port, vl, now):
-    """FIFO mode: the first packet of the input has left; offer the next. Returns its output port, -1 without one."""
-    row = port * n.opt.vls + vl
-    s.vl_more[row].leaving = 0
-    k = s.vl_more[row].first
+def next_in(net, state, port, vl, now):
+    """FIFO mode: the first packet of the input has left; offer the next. Returns its output port,
+    -1 without one."""
+    row = port * net.opt.vls + vl
+    state.vl_more[row].leaving = 0
+    k = state.vl_more[row].first
     if k == 0:
         return np.int64(-1)
-    return offer(n, s, port, s.packet[k].out >> 4, s.packet[k].out & 15, k, now)
+    return offer(net, state, port, state.packet[k].out >> 4, state.packet[k].out & 15, k, now)
 
 
 @inner
-def offer(n, s, port, out, vl, k, now):
+def offer(net, state, port, out, vl, k, now):
     """Put packet ``k`` into the queue of input ``port`` for ``vl`` of ``out``; returns ``out``."""
-    vls = n.opt.vls
+    vls = net.opt.vls
     row = out * vls + vl
-    voq = n.port[out].voq + n.port[port].num * vls + vl
-    octets = s.packet[k].octets
-    s.vl[row].queued += blocks_of(octets)
-    if n.opt.cc:
-        mark(n, s, k, out, row)
-    if s.voq[voq].head:
-        s.packet[s.voq[voq].tail].next = k
-        s.voq[voq].tail = k
+    voq = net.port[out].voq + net.port[port].num * vls + vl
+    octets = state.packet[k].octets
+    state.vl[row].queued += blocks_of(octets)
+    if net.opt.cc:
+        mark(net, state, k, out, row)
+    if state.voq[voq].head:
+        state.packet[state.voq[voq].tail].next = k
+        state.voq[voq].tail = k
         return out
-    s.voq[voq].head = k
-    s.voq[voq].tail = k
-    last = s.vl[row].ring
+    state.voq[voq].head = k
+    state.voq[voq].tail = k
+    last = state.vl[row].ring
     if last == 0:
-        s.voq[voq].next = voq + 1
-        s.port[out].ready |= np.int64(1) << vl
-        s.vl[row].head_since = now
+        state.voq[voq].next = voq + 1
+        state.port[out].ready |= np.int64(1) << vl
+        state.vl[row].head_since = now
     else:
-        s.voq[voq].next = s.voq[last - 1].next
-        s.voq[last - 1].next = voq + 1
-    s.vl[row].ring = voq + 1
+        state.voq[voq].next = state.voq[last - 1].next
+        state.voq[last - 1].next = voq + 1
+    state.vl[row].ring = voq + 1
     return out
 
 
 @inner
-def draw_first(s, port, row, now):
-    """RANDOM mode: of the inputs that have a packet for port VL ``row`` the one that draws the largest number is next. Whoever waits draws anew at each
-    time, so neither the order of the ring nor another look at the same time changes who it is."""
-    last = before = s.vl[row].ring
+def draw_first(state, port, row, now):
+    """RANDOM mode: of the inputs that have a packet for port VL ``row`` the one that draws the
+    largest number is next. Whoever waits draws anew at each time, so neither the order of the ring
+    nor another look at the same time changes who it is."""
+    last = before = state.vl[row].ring
     if last == 0:
         return
     drawn, most = last, -1.0
     while True:
-        at = s.voq[before - 1].next
-        number = draw_for(s, port, at, now)
+        at = state.voq[before - 1].next
+        number = draw_for(state, port, at, now)
         if number > most:
             drawn, most = before, number
         before = at
         if before == last:
             break
-    s.vl[row].ring = drawn
+    state.vl[row].ring = drawn
 
 
 @inner
-def first_voq(s, row):
+def first_voq(state, row):
     """The queue whose turn it is at port VL ``row``."""
-    return np.int64(s.voq[s.vl[row].ring - 1].next) - 1
+    return np.int64(state.voq[state.vl[row].ring - 1].next) - 1
 
 
 @inner
-def take_first(n, s, out, vl, row, voq, now):
+def take_first(net, state, out, vl, row, voq, now):
     """Take the first packet of ``voq``, whose turn it is, out of its queue; the turn passes on."""
-    k = np.int64(s.voq[voq].head)
-    s.vl[row].queued -= blocks_of(s.packet[k].octets)
-    following = s.packet[k].next
-    s.voq[voq].head = following
+    k = np.int64(state.voq[voq].head)
+    state.vl[row].queued -= blocks_of(state.packet[k].octets)
+    following = state.packet[k].next
+    state.voq[voq].head = following
     if following:
-        s.vl[row].ring = voq + 1
+        state.vl[row].ring = voq + 1
     else:
-        last = s.vl[row].ring
+        last = state.vl[row].ring
         if last == voq + 1:
-            s.vl[row].ring = 0
-            s.port[out].ready &= ~(np.int64(1) << vl)
+            state.vl[row].ring = 0
+            state.port[out].ready &= ~(np.int64(1) << vl)
         else:
-            s.voq[last - 1].next = s.voq[voq].next
-    s.vl[row].head_since = now
+            state.voq[last - 1].next = state.voq[voq].next
+    state.vl[row].head_since = now
     return k
 
 
 @inner
-def leaves_input(n, s, k, t):
+def leaves_input(net, state, k, t):
     """At ``t`` packet ``k`` has left the buffer of the port that it came in by."""
-    if n.opt.multicast and s.packet[k].marks & COPY:
-        copy_leaves(n, s, k, t)
+    if net.opt.multicast and state.packet[k].marks & COPY:
+        copy_leaves(net, state, k, t)
         return
-    port, vl = s.packet[k].came_in, s.packet[k].vl
-    grant(n, s, port, vl, s.packet[k].octets, t)
-    if n.opt.fifo:
-        row = port * n.opt.vls + vl
-        s.vl_more[row].first = s.packet[k].behind
-        s.vl_more[row].leaving = 1
-        push(s, t, word(port, NEXT_IN, vl))
+    port, vl = state.packet[k].came_in, state.packet[k].vl
+    grant(net, state, port, vl, state.packet[k].octets, t)
+    if net.opt.fifo:
+        row = port * net.opt.vls + vl
+        state.vl_more[row].first = state.packet[k].behind
+        state.vl_more[row].leaving = 1
+        push(state, t, word(port, NEXT_IN, vl))
 
 
 @inner
-def forward(n, s, out, vl, row, voq, now):
-    """Send the first packet of ``voq``. It may begin to leave before it has come in whole, but not faster than it comes in."""
-    k = take_first(n, s, out, vl, row, voq, now)
-    ends_discards(s, row)
-    return pass_on(n, s, out, vl, row, k, now)
+def forward(net, state, out, vl, row, voq, now):
+    """Send the first packet of ``voq``. It may begin to leave before it has come in whole, but not
+    faster than it comes in."""
+    k = take_first(net, state, out, vl, row, voq, now)
+    ends_discards(state, row)
+    return pass_on(net, state, out, vl, row, k, now)
 
 
 @inner
-def pass_on(n, s, out, vl, row, k, now):
+def pass_on(net, state, out, vl, row, k, now):
     """Packet ``k`` leaves its input for ``out``; returns its octets."""
-    octets, came_in = s.packet[k].octets, s.packet[k].tail
-    start = max(now, came_in - wire_ps(n, out, octets))
-    leaves_input(n, s, k, put_on_wire(n, s, out, row, k, start))
-    s.packet[k].next = 0
-    cross(n, s, out, vl, k, start)
+    octets, came_in = state.packet[k].octets, state.packet[k].tail
+    start = max(now, came_in - wire_ps(net, out, octets))
+    leaves_input(net, state, k, put_on_wire(net, state, out, row, k, start))
+    state.packet[k].next = 0
+    cross(net, state, out, vl, k, start)
     return octets
 
 
 @inner
-def into_nothing(n, s, out, vl, k):
-    """An end port whose link is down discards what it is given to send (IBA chapter 7, link states): it did not send it, and needed no credits."""
-    octets = s.packet[k].octets
-    row = out * n.opt.vls + vl
-    s.vl[row].fctbs = (s.vl[row].fctbs - blocks_of(octets)) & WRAP
-    s.port[out].xmit_octets -= octets
-    s.port[out].xmit_packets -= 1
-    s.port[out].inactive += 1
-    lose(s, k)
+def into_nothing(net, state, out, vl, k):
+    """An end port whose link is down discards what it is given to send (IBA chapter 7, link
+    states): it did not send it, and needed no credits."""
+    octets = state.packet[k].octets
+    row = out * net.opt.vls + vl
+    state.vl[row].fctbs = (state.vl[row].fctbs - blocks_of(octets)) & WRAP
+    state.port[out].xmit_octets -= octets
+    state.port[out].xmit_packets -= 1
+    state.port[out].inactive += 1
+    lose(state, k)
 
 
 @inner
-def cross(n, s, out, vl, k, start):
-    """Packet ``k`` is on the cable of ``out``: at a switch its header matters, at an end port its last octet."""
-    peer = n.port[out].peer
+def cross(net, state, out, vl, k, start):
+    """Packet ``k`` is on the cable of ``out``: at a switch its header matters, at an end port its
+    last octet."""
+    peer = net.port[out].peer
     if peer < 0:
-        into_nothing(n, s, out, vl, k)
+        into_nothing(net, state, out, vl, k)
         return
-    s.packet[k].came_in = peer
-    s.packet[k].vl = vl
+    state.packet[k].came_in = peer
+    state.packet[k].vl = vl
     if peer == out:  # port 0 of a switch sends into it
-        push(s, start, word(peer, ARRIVE, k))
-    elif n.port[out].next_kind == END_PORT:
-        if s.packet[k].kind >= SMP:
-            push_timer(s, s.packet[k].tail, word(peer, RECEIVE, k))
+        push(state, start, word(peer, ARRIVE, k))
+    elif net.port[out].next_kind == END_PORT:
+        if state.packet[k].kind >= SMP:
+            push_timer(state, state.packet[k].tail, word(peer, RECEIVE, k))
         else:
-            push(s, s.packet[k].tail, word(peer, RECEIVE, k))
+            push(state, state.packet[k].tail, word(peer, RECEIVE, k))
     else:
-        s.packet[k].tail += n.port[out].next_latency_ps
-        t = start + n.port[out].delay_ps + n.port[out].next_latency_ps
-        push(s, t, word(peer, ARRIVE, k))
+        state.packet[k].tail += net.port[out].next_latency_ps
+        t = start + net.port[out].delay_ps + net.port[out].next_latency_ps
+        push(state, t, word(peer, ARRIVE, k))
