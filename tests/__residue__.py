@@ -44,8 +44,10 @@ def ancestors() -> set[int]:
 def files() -> list[str]:
     """What is in shared memory, in the checkout beside what git has, and in the home directory with the time of its last change."""
     found = [f"/dev/shm/{name}" for name in os.listdir("/dev/shm")]
-    words = ["git", "-C", str(ROOT), "status", "--porcelain", "--ignored"]
-    changed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    words = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "status", "--porcelain", "--ignored"]
+    changed = subprocess.run(
+        words, capture_output=True, text=True, check=False
+    ).stdout.splitlines()  # none where it is no clone
     found += [f"{ROOT}: {line}" for line in changed if not any(cache in line for cache in CACHES)]
     for folder, inside, names in os.walk(Path.home()):
         inside[:] = [name for name in inside if Path(folder, name) not in (ROOT, KERNELS)]

@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from softib.agents.kernels.serve import serve
 from softib.errors import SoftibBug
 from softib.fabric.columns import COLUMN_BY_NAME, COLUMNS
 from softib.iba.smp import PortInfo
+from softib.jit import interpreted
 from softib.mad.batch import MadBatch
 from tests.agents.client_plane import ClientPlane
 from tests.agents.lab import program
@@ -228,3 +230,9 @@ def test_other_versions_and_methods_of_gmps_are_refused():
         assert ask(plane, sm, klass=klass, version=3 - version, method=0x15, attr=1, dlid=1)[0] == 0x08
     f.vendor_id[:] = 0x1077
     assert ask(plane, sm, klass=0x0A, attr=1, dlid=1) is None and len(plane.take_deliveries()) == 1
+
+
+def test_answers_to_noise_are_the_same_in_python(monkeypatch):
+    expected = answers_digest()
+    monkeypatch.setattr("softib.agents.plane.serve", lambda *args: interpreted.run(serve, args))
+    assert answers_digest() == expected

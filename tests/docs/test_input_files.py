@@ -29,6 +29,7 @@ _WORDS = re.compile(rf"\b(?:open|gzip|bz2|lzma|zipfile|tarfile|{'|'.join(sorted(
 UNPACKERS = {"gzip", "bz2", "lzma", "zipfile", "tarfile"}
 
 OF_SOFTIB = {
+    "monitor/prometheus_answers.py": (1, "an address, by HTTP alone, with limits of its own"),
     "input_files.py": (4, "the reader itself"),
     "fabric/formats/cabling/sheet.py": (4, "a workbook, in bytes that the reader gave"),
     # What softib ships with itself, below its own folder.

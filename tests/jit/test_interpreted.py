@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import softib
-from softib.agents.kernels.serve import serve
 from softib.jit import ALWAYS_COMPILE, Kernel, interpreted, small_work_in_python
 from softib.jit.functions import is_kernel_file
 from softib.jit.identity import title
@@ -129,14 +128,6 @@ def test_softib_compile_compiles_small_work(rank, monkeypatch):
         assert interpreted.is_small(rank(), (1,))
         monkeypatch.setenv(ALWAYS_COMPILE, "always")
         assert not interpreted.is_small(rank(), (1,))
-
-
-def test_answers_of_agents_to_noise_are_the_same_in_python(monkeypatch):
-    from tests.agents.test_hostile import answers_digest
-
-    expected = answers_digest()
-    monkeypatch.setattr("softib.agents.plane.serve", lambda *args: interpreted.run(serve, args))
-    assert answers_digest() == expected
 
 
 @pytest.mark.slow

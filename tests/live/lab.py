@@ -55,9 +55,16 @@ class Softib:
             self.words("up", *args), env=self.env, cwd=self.folder, stderr=subprocess.PIPE, text=True
         )
         self.started.append(one)
-        line = one.stderr.readline()
-        assert "ready in" in line, line + one.stderr.read()
+        until_ready(one)
         return one
+
+
+def until_ready(up: subprocess.Popen[str]) -> None:
+    """Read what ``softib up`` says until it is ready; where it takes more than some seconds, it reports its progress before that."""
+    lines = [""]
+    while "ready in" not in lines[-1]:
+        lines.append(up.stderr.readline())
+        assert lines[-1], "".join(lines)
 
 
 @pytest.fixture

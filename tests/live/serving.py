@@ -199,8 +199,9 @@ def tid_of(m: np.ndarray) -> int:
     return int.from_bytes(bytes(m[8:16]), "big")
 
 
-def wait_for(what, seconds: float = 60.0) -> bool:
-    """Poll until ``what()`` is true. The bound is against a hang: how fast something is, no test of the default run asks."""
+def wait_for(what, seconds: float = 240.0) -> bool:
+    """Poll until ``what()`` is true. The bound is against a hang: how fast something is, no test of the default run asks, and kernels may be
+    compiled meanwhile beside other load."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if what():

@@ -17,7 +17,7 @@ from softib.live.crash_log import MOST_TRACEBACKS, CrashLog
 from softib.live.ibsim import server as ibsim_server
 from softib.live.umad import requests
 from softib.preload.build import LIBRARY
-from tests.live.lab import Softib
+from tests.live.lab import Softib, until_ready
 from tests.live.serving import Raw, Serving, mad, wait_for
 from tests.live.umad.serving import UmadServing
 
@@ -144,7 +144,7 @@ o.Operations._fault = fault
     up = subprocess.Popen([sys.executable, "-c", PLANTED.format(plant=plant), "up", "one.yaml"], env=softib.env,
                           cwd=softib.folder, stderr=subprocess.PIPE, text=True)  # fmt: skip
     softib.started.append(up)
-    assert "ready in" in up.stderr.readline()
+    until_ready(up)
     done = subprocess.run(
         softib.words("run", "--", "true"), env=softib.env, capture_output=True, text=True, timeout=240
     )

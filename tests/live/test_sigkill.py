@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from softib.live.instances import KEPT
-from tests.live.lab import Softib
+from tests.live.lab import Softib, until_ready
 from tests.live.serving import PRELOAD, wait_for
 
 NODES = "name: one\ngeneration: HDR\ntopology: {kind: fat-tree, radix: 8, levels: 2}\n"
@@ -59,8 +59,7 @@ def kills(command: Softib, seed: int, times: int, osm: tuple[str, ...], stays: s
         if moment == "up":
             time.sleep(float(rng.uniform(0, 1.2)))
         else:
-            line = up.stderr.readline()
-            assert "ready in" in line, line + up.stderr.read()
+            until_ready(up)
             if moment == "serving":
                 options = ["--stock-preload"] if PRELOAD.is_file() and i % 2 else []
                 words = command.words("run", "--node", "host-0003", *options, "--", stays, "-S")

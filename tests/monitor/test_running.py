@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import softib as library
+from tests.live.serving import wait_for
+from tests.monitor.exporting import address_of
 
 
 @pytest.fixture
@@ -95,15 +97,11 @@ def test_the_exporter_serves_and_ends_with_its_fabric(running):
         text=True,
     )
     running.started.append(exporter)
-    line = exporter.stderr.readline()
-    url = line.split()[-1]
-    time.sleep(1.2)
-    text = urllib.request.urlopen(url, timeout=10).read().decode()
-    assert (
-        'infiniband_portxmitdata_total{component="switch",local_name="leaf-1"' in text
-        and "infiniband_scrape_ok 1.0" in text
-    )
-    assert urllib.request.urlopen(url.replace("/metrics", "/-/healthy"), timeout=10).status == 200
+    url = address_of(exporter)
+    page = lambda: urllib.request.urlopen(url, timeout=60).read().decode()
+    assert wait_for(lambda: "infiniband_scrape_ok 1.0" in page()), page()
+    assert 'infiniband_portxmitdata_total{component="switch",local_name="leaf-1"' in page()
+    assert urllib.request.urlopen(url.replace("/metrics", "/-/healthy"), timeout=60).status == 200
     running("down", "one")
     assert exporter.wait(20) == 2
     last = exporter.stderr.read().strip().splitlines()

@@ -43,9 +43,10 @@ class Browser:
         self.into, from_child = os.pipe()
         # 3 and 4 may be taken here; a shell puts the pipes there.
         script = f'exec 3<&{to_child} 4>&{from_child}; exec "$@"'
+        home = {name: str(self.folder) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
         self.child = subprocess.Popen(
             ["bash", "-c", script, "bash", CHROMIUM, *self.flags, f"--user-data-dir={self.folder / 'profile'}", "about:blank"],
-            pass_fds=(to_child, from_child), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            env={**os.environ, **home}, pass_fds=(to_child, from_child), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         os.close(to_child)
         os.close(from_child)

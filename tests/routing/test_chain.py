@@ -4,7 +4,7 @@ import pytest
 
 from softib.errors import UnknownName
 from softib.fabric.topologies.registry import generate
-from softib.routing.engine import route
+from softib.routing.engine import DEFAULT_ENGINE, WITHOUT_LANES, route
 from softib.routing.verify import verify
 from softib.scenario.bring_up import bring_up
 
@@ -19,13 +19,28 @@ CLEAN = [
 
 
 @pytest.mark.parametrize("kind,params,taken", CLEAN, ids=[c[0] for c in CLEAN])
-def test_the_default_list_leaves_no_clean_fabric_with_a_credit_loop(kind, params, taken):
-    b = bring_up(generate(kind, **params), "ftree,updn")
+def test_without_lanes_no_clean_fabric_has_a_credit_loop(kind, params, taken):
+    b = bring_up(generate(kind, **params), WITHOUT_LANES)
     assert b.routing.engine == taken
     proof = verify(b.graph, b.routing.lft)
     assert proof.deadlock_free and not proof.unreachable
     if taken == "updn":
-        assert any("ftree does not fit" in note for note in b.routing.notes), "the fallback is told"
+        assert any(n.startswith("ftree: ") and n.endswith("tried the next engine") for n in b.routing.notes), (
+            "the fallback is told"
+        )
+
+
+@pytest.mark.parametrize("kind,params,taken", CLEAN, ids=[c[0] for c in CLEAN])
+def test_by_default_neither_requests_nor_answers_make_a_loop(kind, params, taken):
+    """And every note is there once: what does not fit, with its reason in the same line."""
+    b = bring_up(generate(kind, **params), DEFAULT_ENGINE)
+    proof = verify(b.graph, b.routing.lft, b.routing.path_sl, b.routing.sl2vl)
+    assert proof.ok and proof.answer_loop is None and proof.switch_loop is None
+    notes = b.report.notes
+    assert len(set(notes)) == len(notes)
+    about = [n for n in notes if n.startswith("ftree")]
+    assert taken == "ftree" or (len(about) == 1 and about[0].endswith("; tried the next engine"))
+    assert (b.routing.path_sl is None) == (not any("SL of the path record" in n for n in notes))
 
 
 def test_minhop_on_a_ring_would_have_had_one():

@@ -33,7 +33,7 @@ def serving(source: str, *more: str, program: tuple[str, ...] = ("-m", "softib",
 
 
 def until(page: Browser, script: str, what: str) -> None:
-    for _ in range(200):
+    for _ in range(1200):
         if page.run(script):
             return
         time.sleep(0.05)

@@ -444,3 +444,47 @@ def test_tables_are_sorted_filtered_and_lead_to_the_node(page: Browser) -> None:
         assert page.run("document.documentElement.scrollWidth") <= 390, view
     page.resize(1280, 900)
     assert page.complaints() == []
+
+
+MARKUP = (
+    "<img src=x onerror=pwned=1>",
+    "</script><script>pwned=1</script>",
+    "<b id=pwned>",
+    "'\"><svg onload=pwned=1>",
+)
+"""Names that a page which makes HTML of them would run."""
+
+
+def test_names_are_never_markup(tmp_path: Path) -> None:
+    """In the map, tables, findings, search, paths and the report."""
+    text = TWINS
+    for old, new in zip(('"spine"', '"leaf-1"', '"LEAF 1"', '"node"'), MARKUP, strict=True):
+        text = text.replace(old, '"' + new.replace('"', "") + '"')
+    (tmp_path / "f.net").write_text(text)
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text(json.dumps({MARKUP[0]: [MARKUP[3].replace('"', "")], MARKUP[1]: ["x"]}))
+    safe = "window.pwned === undefined && document.querySelector('#pwned, img[src=x], [onload], [onerror]') === null"
+    with serving(str(tmp_path / "f.net"), "--jobs", str(jobs)) as address, Browser(tmp_path, webgl=True) as page:
+        page.go(address)
+        until(page, DRAWN, "the map")
+        assert MARKUP[0] in page.run("softib.map.doc.name") and page.run(safe)
+        for what in (
+            "[data-view=errors]",
+            "[data-view=modules]",
+            "[data-view=map]",
+            "#tab-jobs",
+            "#tab-path",
+            "#tab-node",
+        ):
+            page.click(what)
+            time.sleep(0.3)
+            assert page.run(safe), what
+        page.click("#search")
+        page.type("img")
+        until(page, "document.querySelectorAll('#hits li').length === 1", "one hit")
+        page.key("Enter")
+        until(page, f"document.querySelector('#node h2')?.textContent === {json.dumps(MARKUP[0])}", "its name as text")
+        assert page.run(safe) and page.complaints() == []
+        page.go(f"{address}report")
+        until(page, "document.getElementById('live') !== null", "the report")
+        assert page.run(safe) and page.complaints() == []

@@ -8,8 +8,13 @@ import socket
 import subprocess
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
+
+from softib.errors import SoftibError
+from tests.live.serving import wait_for
+from tests.monitor.exporting import address_of
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (the extra serve)")
 
@@ -99,6 +104,16 @@ def test_a_umad_device_is_served(softib):
         server.child.stderr.close()
 
 
+def rounds(folder: Path) -> int:
+    """How many rounds the exporter has kept so far."""
+    from softib.monitor.history import History
+
+    try:
+        return History(folder).observations().intervals
+    except SoftibError:  # none yet
+        return 0
+
+
 @pytest.mark.slow
 def test_the_history_of_an_exporter_is_on_the_slider(softib):
     pytest.importorskip("duckdb", reason="duckdb is not installed (the extra monitor)")
@@ -107,8 +122,8 @@ def test_the_history_of_an_exporter_is_on_the_slider(softib):
         softib.words("exporter", "one", "--port", "0", "--every", "0.5", "--history", "past"), env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     softib.started.append(exporter)
-    assert exporter.stderr.readline()
-    time.sleep(4)
+    assert address_of(exporter)
+    assert wait_for(lambda: rounds(softib.folder / "past") >= 3, 240)
     exporter.terminate()
     exporter.wait(20)
     exporter.stderr.close()

@@ -13,6 +13,7 @@ from softib.analysis.model import RoutingPart
 from softib.analysis.prediction import network_of, sampled_shifts
 from softib.errors import SoftibError
 from softib.fabric.model import Fabric
+from softib.plural import counted
 from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
 from softib.routing.graph import SwitchGraph
 from softib.routing.verify import verify
@@ -98,7 +99,7 @@ def _takes_long(name: str, switches: int, loops: bool) -> bool:
 
 
 def _not_tried(name: str, switches: int) -> EngineRow:
-    note = f"not tried: takes long on {switches:,} switches; softib route --engine {name} does it"
+    note = f"not tried: takes long on {counted(switches, 'switch')}; softib route --engine {name} does it"
     return EngineRow(name, name, False, None, None, None, None, note, tried=False)
 
 

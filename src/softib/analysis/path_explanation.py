@@ -11,6 +11,7 @@ from softib.errors import SoftibError
 from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 from softib.scenario.graph_view import graph_of
 
@@ -274,10 +275,10 @@ def _judge(f: Fabric, found: Explanation, b: int) -> None:
         return
     passed = len(switches) + bool(f.is_switch[f.port_node[b]])
     if found.shortest is not None and passed == found.shortest:
-        found.reasons.append(f"It is a shortest path: {passed} switch{'es' if passed > 1 else ''}.")
+        found.reasons.append(f"It is a shortest path: {counted(passed, 'switch')}.")
     elif found.shortest is not None:
         found.reasons.append(
-            f"It passes {passed} switches; a shortest path passes {found.shortest}. {found.engine} leaves shorter paths out where they"
+            f"It passes {counted(passed, 'switch')}; a shortest path passes {found.shortest}. {found.engine} leaves shorter paths out where they"
             " would turn from down to up, or where links that stand in its order of ranks are missing."
         )
     for hop in switches:

@@ -19,6 +19,7 @@ from softib.fabric.managers import master_of
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.plural import counted, plural
 from softib.routing.credit_loops import NO_PATH
 from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
@@ -243,7 +244,9 @@ def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, li
         return fabric, []
     fabric = fabric.copy()
     PortInfo.lid.set(fabric.port_info, 0, ports)
-    return fabric, [f"{int(unrouted.sum()):,} nodes have no cable to where these tables lead; they are left out"]
+    return fabric, [
+        f"{counted(int(unrouted.sum()), 'node')} {plural(int(unrouted.sum()), 'has', 'have')} no cable to where these tables lead; they are left out"
+    ]
 
 
 def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
@@ -253,7 +256,10 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
     facts = [] if master is None else [("Master in the source", fabric.node_name(master))]
     facts += [
         ("Ours ran on", f"{place}, in the master's place" if fabric.port_node[up.port] == master else place),
-        ("Found", f"{sweep.switches:,} switches, {sweep.cas:,} channel adapters, {sweep.links:,} links"),
+        (
+            "Found",
+            f"{counted(sweep.switches, 'switch')}, {counted(sweep.cas, 'channel adapter')}, {counted(sweep.links, 'link')}",
+        ),
         ("Addresses given (LIDs)", f"{sweep.lids:,}"),
         ("MADs", f"{sweep.sent:,}, {sweep.sets:,} of them writes"),
     ]
@@ -262,7 +268,9 @@ def bring_up_part(up: BringUp, master: int | None = None) -> BringUpPart:
     notes = [*sweep.notes, *sweep.problems]
     if len(up.unreached):
         some = ", ".join(fabric.node_name(int(n)) for n in up.unreached[:3])
-        notes.append(f"{len(up.unreached):,} nodes have no path to the subnet manager and stay down, such as {some}")
+        notes.append(
+            f"{counted(len(up.unreached), 'node')} {plural(len(up.unreached), 'has', 'have')} no path to the subnet manager and stay down, such as {some}"
+        )
     numbers = {"node": fabric.port_name(up.port), "engine": up.routing.engine, "sets": sweep.sets,
                "unreached": len(up.unreached), **sweep.as_dict()}  # fmt: skip
     numbers.pop("phase_s", None)  # of the virtual clock, which stands still while MADs are answered

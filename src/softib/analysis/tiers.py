@@ -12,6 +12,7 @@ import numpy as np
 from softib.diags.tiers import UNTIERED, count_tiers, tier_name
 from softib.diags.view import components
 from softib.fabric.natural_order import natural_rank
+from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["MAX_BOXES", "Tiers", "tiers_of"]
@@ -65,7 +66,7 @@ def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.n
 
 
 def _label(n: int, name: str) -> str:
-    return f"{n:,} {name + ' ' if name else ''}switch{'es' * (n != 1)}"
+    return counted(n, f"{name} switch".lstrip())
 
 
 def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:

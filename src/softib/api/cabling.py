@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from softib.api.records import Problem
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.api.fabric import Fabric
@@ -60,7 +61,7 @@ class CablingList:
         return propose_names(self._read.plan, result_of(as_fabric(fabric)).fabric)
 
     def __repr__(self) -> str:
-        return f"<CablingList {self._read.path!r}: {self.cables} cables>"
+        return f"<CablingList {self._read.path!r}: {counted(self.cables, 'cable')}>"
 
 
 def cabling_list(path: str | os.PathLike[str]) -> CablingList:

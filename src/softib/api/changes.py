@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from softib.api.shown import Suggests, counted, html_table
+from softib.api.shown import Suggests, html_table, totals
 from softib.api.table import Table
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Changes(Suggests, Sequence["Change"]):
         })  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"<Changes: {counted([c.kind for c in self._found]) or 'none'}>"
+        return f"<Changes: {totals([c.kind for c in self._found]) or 'none'}>"
 
     def _repr_html_(self) -> str:
         rows = ((c.kind, ", ".join(c.where), c.message) for c in self._found)

@@ -12,6 +12,7 @@ from softib.api.progress import Notice, Steps, Timed, silent
 from softib.api.shown import Suggests
 from softib.api.table import Table, library
 from softib.errors import InputError, UnknownName
+from softib.plural import counted
 from softib.source import warn
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Fabric(Suggests):
             "hosts": f"{self.hosts:,}",
             "cables": f"{self.cables:,}",
             "links": ", ".join(f"{n:,} × {rate}" for rate, n in rates.items()) or "speeds not recorded",
-            "not read": f"{len(self.problems):,} records" if self.problems else "",
+            "not read": f"{counted(len(self.problems), 'record')}" if self.problems else "",
         }
 
     def _repr_html_(self) -> str:
@@ -210,7 +211,7 @@ class Fabric(Suggests):
         return f"<table><caption><b>{html.escape(self.name)}</b></caption>{rows}</table>"
 
     def __repr__(self) -> str:
-        return f"<Fabric {self.name!r}: {self.switches:,} switches, {self.hosts:,} hosts, {self.cables:,} cables>"
+        return f"<Fabric {self.name!r}: {counted(self.switches, 'switch')}, {counted(self.hosts, 'host')}, {counted(self.cables, 'cable')}>"
 
 
 def load(

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from softib.api.shown import Suggests, counted, html_table
+from softib.api.shown import Suggests, html_table, totals
 from softib.api.table import Table
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.analysis import model
@@ -80,7 +81,7 @@ class Findings(Suggests, Sequence["Finding"]):
 
         path = os.fspath(baseline)
         new, same, resolved = new_findings(self._found, read_baseline(path))
-        note = f"{same} known finding{'' if same == 1 else 's'} of {path} not shown"
+        note = f"{counted(same, 'known finding')} of {path} not shown"
         note += f"; {resolved} of it {'is' if resolved == 1 else 'are'} resolved" if resolved else ""
         report = replace(self._report, notes=[*self._report.notes, note])
         return Findings(report, new)
@@ -145,7 +146,7 @@ class Findings(Suggests, Sequence["Finding"]):
         return Findings(self._report, found)
 
     def __repr__(self) -> str:
-        counts = counted([f.severity.name.lower() for f in self._found])
+        counts = totals([f.severity.name.lower() for f in self._found])
         return f"<Findings: {counts or 'none'}>"
 
     def _repr_html_(self) -> str:

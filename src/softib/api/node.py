@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.shown import Suggests, html_table
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.api.fabric import Fabric
@@ -81,7 +82,7 @@ class Node(Suggests):
 
     def __repr__(self) -> str:
         n = self.row["ports"]
-        return f"<Node {self.name!r}: {self.type}, {n} port{'' if n == 1 else 's'}>"
+        return f"<Node {self.name!r}: {self.type}, {counted(n, 'port')}>"
 
     def _repr_html_(self) -> str:
         return html_table(("", ""), [(k, v) for k, v in self.row.items() if v is not None]) + self.ports._repr_html_()

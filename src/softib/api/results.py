@@ -13,6 +13,7 @@ from softib.api.findings import Findings
 from softib.api.progress import Steps, Timed
 from softib.api.shown import Suggests, html_table
 from softib.api.table import Table
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.analysis import model, prediction
@@ -87,7 +88,7 @@ class Prediction(Suggests):
         return kinds[kind]()
 
     def __repr__(self) -> str:
-        return f"<Prediction for {self.fabric.name!r}: {self._found.hosts:,} hosts, effective bisection {self.bisection:.1%}>"
+        return f"<Prediction for {self.fabric.name!r}: {counted(self._found.hosts, 'host')}, effective bisection {self.bisection:.1%}>"
 
     def _repr_html_(self) -> str:
         rows = [(p.name, f"{p.relative:.1%}", f"{p.worst:.1%}", f"{p.most:g}") for p in self._found.patterns]

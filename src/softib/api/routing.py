@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.shown import Suggests, html_table
 from softib.api.table import Table
+from softib.plural import counted, plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,9 +170,13 @@ class Routing(Suggests):
 
     def __repr__(self) -> str:
         proof = "no credit loop" if self.deadlock_free else "a credit loop can form"
-        lost = "every pair arrives" if not self.unreachable else f"{self.unreachable:,} pairs have no path"
+        lost = (
+            "every pair arrives"
+            if not self.unreachable
+            else f"{counted(self.unreachable, 'pair')} {plural(self.unreachable, 'has', 'have')} no path"
+        )
         if self.ports_without_lid:
-            lost = f"{self.ports_without_lid:,} host ports have no LID, of the others {lost}"
+            lost = f"{counted(self.ports_without_lid, 'host port')} {plural(self.ports_without_lid, 'has', 'have')} no LID, of the others {lost}"
         return f"<Routing of {self.fabric.name!r} by {self.engine}: {lost}, {proof}>"
 
     def _repr_html_(self) -> str:

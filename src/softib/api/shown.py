@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from softib.api.arguments import checked_methods
+from softib.plural import counted
 
-__all__ = ["Suggests", "counted", "html_table"]
+__all__ = ["Suggests", "html_table", "totals"]
 
 
 class Suggests:
@@ -29,11 +30,11 @@ class Suggests:
         raise AttributeError(f"{kind} has no {name!r}; {hint}", name=name, obj=self)
 
 
-def counted(names: list[str]) -> str:
+def totals(names: list[str]) -> str:
     """``2 errors, 1 info`` of severities, ``2 cable-moved`` of kinds."""
     several = {"error": "errors", "warning": "warnings"}
     found = [(n, names.count(n)) for n in dict.fromkeys(names)]
-    return ", ".join(f"{count} {several.get(n, n) if count != 1 else n}" for n, count in found)
+    return ", ".join(counted(count, n, several.get(n, n)) for n, count in found)
 
 
 def html_table(head: Sequence[str], rows: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.arguments import checked_methods
 from softib.api.shown import html_table
 from softib.errors import MissingLibrary, UnknownName
+from softib.plural import counted
 
 if TYPE_CHECKING:
     import pandas
@@ -153,7 +154,7 @@ class Table:
             return sorted(object.__dir__(self))
 
     def __repr__(self) -> str:
-        return "\n".join((f"<Table: {self.height:,} rows × {self.width} columns>", *self._lines()))
+        return "\n".join((f"<Table: {counted(self.height, 'row')} × {self.width} columns>", *self._lines()))
 
     def _lines(self) -> list[str]:
         """Head and first rows, as many columns as a line takes."""
@@ -174,7 +175,9 @@ class Table:
     def _repr_html_(self) -> str:
         rows = (map(_cell, row) for row in self.head(SHOWN).iter_rows())
         more = f", the first {SHOWN} here" if self.height > SHOWN else ""
-        return f"{html_table(self.columns, rows)}<small>{self.height:,} rows × {self.width} columns{more}</small>"
+        return (
+            f"{html_table(self.columns, rows)}<small>{counted(self.height, 'row')} × {self.width} columns{more}</small>"
+        )
 
 
 checked_methods(Table)

@@ -9,6 +9,7 @@ import click
 from softib.cli import completing
 from softib.cli.output import Steps, print_document, print_problems, show_line
 from softib.foreign_text import shown
+from softib.plural import counted
 
 
 @click.group()
@@ -34,7 +35,9 @@ def _options(function: Any) -> Any:
 def _made(source: str, accepted: str | None, rounds: int | None, every: float) -> Any:
     import softib
 
-    shown = lambda one: show_line(f"round: {one['ports']} ports, {one['mads']} MADs in {one['seconds']:.1f} s")
+    shown = lambda one: show_line(
+        f"round: {counted(one['ports'], 'port')}, {counted(one['mads'], 'MAD')} in {one['seconds']:.1f} s"
+    )
     return softib.baseline(source, accepted, rounds=rounds or 0, every=every, on_round=shown, steps=Steps())
 
 
@@ -87,7 +90,7 @@ def compare(
     print_problems(found.problems)
     for d in drift:
         click.echo(
-            f"{d['test']}: {d['pairs']} pairs, median {100 * d['ratio']:.4g} % of the baseline, p = {d['probability']:.2g}"
+            f"{d['test']}: {counted(d['pairs'], 'pair')}, median {100 * d['ratio']:.4g} % of the baseline, p = {d['probability']:.2g}"
         )
     found.print(every_finding)
     return 0 if found.good else 1

@@ -8,15 +8,9 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import (
-    Steps,
-    print_json,
-    print_notice,
-    print_problems,
-    show_progress,
-    source_options,
-    table_options,
-)
+from softib.cli.loading import Load, source_options, table_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib import Fabric, Findings
@@ -57,7 +51,7 @@ UNJUDGED = {"temperatures": "temperatures of chips (no file states their limits)
 @table_options
 def command(
     source: str, plans: tuple[str, ...], every: bool, severity: str, ignored: tuple[str, ...], baseline: str | None,
-    write_baseline: str | None, jobs_file: str | None, form: str, as_json: bool, engine: str | None, lfts: str | None, ibnl: tuple[str, ...], node_name_map: str | None,
+    write_baseline: str | None, jobs_file: str | None, form: str, as_json: bool, engine: str | None, lfts: str | None, load: Load,
     guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Check SOURCE ("-": stdin) and print what was found.
@@ -70,9 +64,7 @@ def command(
     if as_json and form not in ("text", "json"):
         raise click.UsageError(f"--json and --format {form}: give one of the two")
     steps = Steps()
-    fabric = softib.load(
-        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
-    )
+    fabric = load(source, steps)
     _print_unjudged(source, fabric)
     jobs = None if jobs_file is None else softib.jobs_on(fabric, jobs_file, steps=steps)
     found = softib.check(
@@ -81,7 +73,7 @@ def command(
     if write_baseline is not None:
         found.save_baseline(write_baseline)
         n = len(found)
-        print_notice(f"{n} finding{'' if n == 1 else 's'} written to {write_baseline} as known")
+        print_notice(f"{counted(n, 'finding')} written to {write_baseline} as known")
         return 0
     _print(found, "json" if as_json else form, every)
     if jobs is not None and form == "text" and not as_json:

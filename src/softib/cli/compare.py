@@ -5,16 +5,8 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import (
-    Steps,
-    check_writable,
-    checked_engines,
-    print_json,
-    print_notice,
-    print_problems,
-    show_progress,
-    source_options,
-)
+from softib.cli.loading import Load, checked_engines, source_options
+from softib.cli.output import Steps, check_writable, print_json, print_notice, print_problems
 from softib.cli.simulate import LAYERS, Progress
 
 
@@ -35,7 +27,7 @@ from softib.cli.simulate import LAYERS, Progress
 @source_options
 def command(
     source: str, workload: str, networks: tuple[str, ...], layer: str, engine: str | None, seed: int, prices: str | None, html: str | None, as_json: bool,
-    ibnl: tuple[str, ...], node_name_map: str | None,
+    load: Load,
 ) -> int:  # fmt: skip
     """Run WORKLOAD on SOURCE over several networks, and show them side by side: completion, p50 and p99 latency, CPU share, price.
 
@@ -46,9 +38,7 @@ def command(
 
     if html:
         check_writable(html)
-    fabric = softib.load(
-        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
-    )
+    fabric = load(source, Steps())
     more = {"networks": networks} if networks else {}
     found = softib.compare(
         fabric,

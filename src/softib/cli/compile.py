@@ -7,6 +7,7 @@ import time
 import click
 
 from softib.cli.output import print_document, print_notice, show_line
+from softib.plural import counted
 
 
 @click.command()
@@ -25,5 +26,5 @@ def command(as_json: bool) -> int:
     if as_json:
         print_document("compile", kernels=count, folder=str(folder), seconds=round(seconds, 3))
     else:
-        print_notice(f"{count} kernels in {folder}, {seconds:.0f} s")
+        print_notice(f"{counted(count, 'kernel')} in {folder}, {seconds:.0f} s")
     return 0

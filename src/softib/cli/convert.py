@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_document, print_notice, print_problems, problems_of, show_progress, source_options
+from softib.cli.loading import Load, source_options
+from softib.cli.output import print_document, print_notice, print_problems, problems_of
 from softib.foreign_text import shown
+from softib.plural import counted
 
 
 @click.command()
@@ -27,8 +29,7 @@ def command(
     explain: bool,
     fabric: str | None,
     as_json: bool,
-    ibnl: tuple[str, ...],
-    node_name_map: str | None,
+    load: Load,
 ) -> int:
     """Read SOURCE (any known format) and write it to DEST; with --explain, show how a cabling list is read.
 
@@ -36,7 +37,6 @@ def command(
     are named on stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts (.lft),
     slurm (topology.conf), graphml (.graphml).
     """
-    import softib
 
     if explain:
         return _explain(source, dest, as_json)
@@ -44,7 +44,7 @@ def command(
         return _match(source, dest, fabric)
     if dest is None:
         raise click.UsageError("DEST is missing: the file to write")
-    loaded = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
+    loaded = load(source)
     notes = loaded.save(dest, to)
     if as_json:
         wrote = {"switches": loaded.switches, "cas": loaded.adapters, "links": loaded.cables}
@@ -55,8 +55,8 @@ def command(
     for note in notes:
         print_notice(note)
     click.echo(
-        f"{dest}: {loaded.switches} switches, {loaded.adapters} channel adapters, {loaded.cables} cables "
-        f"(read as {loaded.format}; {_count(len(notes), 'change')}, {_count(len(loaded.problems), 'record')} with problems)"
+        f"{dest}: {counted(loaded.switches, 'switch')}, {counted(loaded.adapters, 'channel adapter')}, {counted(loaded.cables, 'cable')} "
+        f"(read as {loaded.format}; {counted(len(notes), 'change')}, {counted(len(loaded.problems), 'record')} with problems)"
     )
     return 0
 
@@ -86,7 +86,3 @@ def _match(source: str, dest: str | None, fabric: str) -> int:
         proposal.write(dest)
         click.echo(shown(f"{dest}: look at it, then: softib check {fabric} --plan {source} --node-name-map {dest}"))
     return 0
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"

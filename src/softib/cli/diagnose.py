@@ -8,6 +8,7 @@ import click
 
 from softib.cli import completing
 from softib.cli.output import Compiling, Steps, print_json, print_notice, print_problems, show_line
+from softib.plural import counted
 
 
 @click.command()
@@ -65,7 +66,9 @@ def command(
 
     softib.on_compiling(Compiling())
     steps = Steps()
-    shown = lambda one: show_line(f"round: {one['ports']} ports, {one['mads']} MADs in {one['seconds']:.1f} s")
+    shown = lambda one: show_line(
+        f"round: {counted(one['ports'], 'port')}, {counted(one['mads'], 'MAD')} in {one['seconds']:.1f} s"
+    )
     seen = softib.observe(
         *sources,
         rounds=rounds,

@@ -7,7 +7,8 @@ from collections import Counter
 import click
 
 from softib.cli import completing
-from softib.cli.output import print_json, print_notice, print_problems, show_progress, source_options
+from softib.cli.loading import Load, source_options
+from softib.cli.output import print_json, print_problems
 from softib.foreign_text import shown
 
 
@@ -16,12 +17,11 @@ from softib.foreign_text import shown
 @click.argument("b", shell_complete=completing.sources)
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
-def command(a: str, b: str, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None) -> int:
+def command(a: str, b: str, as_json: bool, load: Load) -> int:
     """What leads from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 when anything differs."""
     import softib
 
-    read = {"ibnl": ibnl, "node_name_map": node_name_map, "notice": print_notice, "progress": show_progress}
-    before, after = softib.load(a, **read), softib.load(b, **read)  # type: ignore[arg-type]
+    before, after = load(a), load(b)
     changes = softib.diff(before, after)
     if as_json:
         print_json(changes.to_json())

@@ -9,9 +9,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +24,6 @@ __all__ = [
     "Compiling",
     "Steps",
     "check_writable",
-    "checked_engines",
     "given_options",
     "print_document",
     "print_json",
@@ -35,11 +33,7 @@ __all__ = [
     "problems_of",
     "show_line",
     "show_progress",
-    "source_options",
-    "table_options",
 ]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 SHOWN_PROBLEMS = 20
 LONG_S = 1.0
@@ -48,45 +42,6 @@ SHOW_S = 0.2
 """How often a line of progress changes."""
 SLOW_S = 10.0
 """How often it is a new line where stderr is no terminal."""
-
-
-def source_options(function: F) -> F:
-    """``--ibnl`` and ``--node-name-map``: what a reader may need in addition to the file."""
-    function = click.option("--ibnl", multiple=True, metavar="DIR", type=click.Path(),
-                            help="Directory of IBNL system descriptions for .topo files (repeatable).")(function)  # fmt: skip
-    return click.option("--node-name-map", metavar="F", type=click.Path(),
-                        help="Names of nodes by GUID, as infiniband-diags read them.")(function)  # fmt: skip
-
-
-def table_options(function: F) -> F:
-    """``--engine`` and ``--lfts``: which forwarding tables a verb judges. Raises a usage error for both, and for GUID files with ``--lfts``."""
-    from softib.cli import completing
-
-    @wraps(function)
-    def one_choice(*args: Any, engine: str | None, lfts: str | None, **options: Any) -> Any:
-        if lfts is not None and engine is not None:
-            raise click.UsageError("--engine computes tables and --lfts reads them; give one of the two")
-        if lfts is not None and any(v is not None for v in options.get("guid_files", {}).values()):
-            raise click.UsageError(
-                "GUID files are for an engine, and --lfts reads tables that are there; give one of the two"
-            )
-        return function(*args, engine=engine, lfts=lfts, **options)
-
-    with_lfts = click.option(
-        "--lfts", metavar="F", type=click.Path(), help="Use these forwarding tables (a dump) instead."
-    )(one_choice)
-    return click.option("--engine", metavar="E", callback=checked_engines, shell_complete=completing.engines,
-                        help="Routing engine by OpenSM's name, or a list of them: minhop, updn, dnup, ftree, dor, lash, sssp, dfsssp, nue, "
-                        "torus-2QoS, file, chain. Default ftree,updn,dfsssp,lash: updn where the fabric is no tree, lanes where they pay.")(cast("F", with_lfts))  # fmt: skip
-
-
-def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Routing engines that exist, before any work. Raises :class:`UnknownName`."""
-    import softib
-
-    if value is not None and not context.resilient_parsing:
-        softib.engines(value)
-    return value
 
 
 def given_options(*left_out: str) -> dict[str, Any]:

@@ -8,15 +8,8 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import (
-    Steps,
-    print_document,
-    print_notice,
-    print_problems,
-    show_progress,
-    source_options,
-    table_options,
-)
+from softib.cli.loading import Load, routing_of, source_options, table_options
+from softib.cli.output import Steps, print_document, print_problems
 from softib.foreign_text import shown
 
 if TYPE_CHECKING:
@@ -32,7 +25,7 @@ if TYPE_CHECKING:
 @guid_file_options
 @table_options
 def command(
-    source: str, a: str, b: str, as_json: bool, engine: str | None, lfts: str | None, ibnl: tuple[str, ...], node_name_map: str | None,
+    source: str, a: str, b: str, as_json: bool, engine: str | None, lfts: str | None, load: Load,
     guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Show the path of packets from A to B on SOURCE, hop by hop, with SL and VLs, and why it is this one.
@@ -40,16 +33,10 @@ def command(
     A and B are nodes or ports (host-1[2], host-1:2 or host-1/2); packets to a switch end at its port 0. The tables are those of a running fabric, of a dump (--lfts), or
     those that an engine makes. Exit 1 where no path leads there.
     """
-    import softib
 
     steps = Steps()
-    fabric = softib.load(
-        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
-    )
-    if lfts is not None:
-        routing = softib.verify(fabric, lfts, steps=steps)
-    else:
-        routing = softib.route(fabric, engine, guid_files=guid_files, steps=steps)
+    fabric = load(source, steps)
+    routing = routing_of(fabric, engine, lfts, guid_files, steps)
     found = routing.path(a, b)
     if as_json:
         print_document("path", **found.to_json())

@@ -8,16 +8,8 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import (
-    Steps,
-    check_writable,
-    print_json,
-    print_notice,
-    print_problems,
-    show_progress,
-    source_options,
-    table_options,
-)
+from softib.cli.loading import Load, source_options, table_options
+from softib.cli.output import Steps, check_writable, print_json, print_notice, print_problems
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,7 +42,7 @@ if TYPE_CHECKING:
 @table_options
 def command(
     source: str, html: str | None, plans: tuple[str, ...], engine: str | None, lfts: str | None, seed: int,
-    traffic: str | None, as_json: bool, ibnl: tuple[str, ...], node_name_map: str | None,
+    traffic: str | None, as_json: bool, load: Load,
     guid_files: dict[str, str | None],
 ) -> int:  # fmt: skip
     """Read SOURCE, bring it up with the subnet manager over MADs, prove its routing, check it, predict its traffic.
@@ -64,9 +56,7 @@ def command(
         check_writable(html, makes_folder=True)
         when, line = _stamp()  # fail before the work
     steps = Steps()
-    fabric = softib.load(
-        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
-    )
+    fabric = load(source, steps)
     report = softib.report(
         fabric, plan=plans, engine=engine, lfts=lfts, guid_files=guid_files, seed=seed, traffic=traffic, steps=steps
     )

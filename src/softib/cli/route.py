@@ -8,15 +8,8 @@ import click
 
 from softib.cli import completing
 from softib.cli.guid_files import guid_file_options
-from softib.cli.output import (
-    Steps,
-    print_json,
-    print_notice,
-    print_problems,
-    show_progress,
-    source_options,
-    table_options,
-)
+from softib.cli.loading import Load, routing_of, source_options, table_options
+from softib.cli.output import Steps, print_json, print_notice, print_problems
 
 if TYPE_CHECKING:
     from softib import Fabric, Routing
@@ -34,24 +27,17 @@ if TYPE_CHECKING:
 @guid_file_options
 @table_options
 def command(
-    source: str, engine: str | None, lfts: str | None, dump: str | None, as_json: bool, ibnl: tuple[str, ...],
-    node_name_map: str | None, guid_files: dict[str, str | None], write_to: str | None,
+    source: str, engine: str | None, lfts: str | None, dump: str | None, as_json: bool, load: Load, guid_files: dict[str, str | None], write_to: str | None,
 ) -> int:  # fmt: skip
     """Route SOURCE with an engine, or judge tables from a file.
 
     Proves that every CA reaches every CA and switch, counts hops, and looks for credit loops (deadlock). Exit 1 when a
     pair has no path or a credit loop can form.
     """
-    import softib
 
     steps = Steps()
-    fabric = softib.load(
-        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=steps, progress=show_progress
-    )
-    if lfts is not None:
-        found = softib.verify(fabric, lfts, steps=steps)
-    else:
-        found = softib.route(fabric, engine, guid_files=guid_files, steps=steps)
+    fabric = load(source, steps)
+    found = routing_of(fabric, engine, lfts, guid_files, steps)
     if write_to:
         found = _with_remedy(found, fabric, write_to, steps)
     if dump:

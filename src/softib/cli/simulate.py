@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli import completing
-from softib.cli.output import (
-    SHOW_S,
-    Steps,
-    check_writable,
-    print_json,
-    print_notice,
-    print_problems,
-    show_line,
-    show_progress,
-    source_options,
-    table_options,
-)
+from softib.cli.loading import Load, source_options, table_options
+from softib.cli.output import SHOW_S, Steps, check_writable, print_json, print_notice, print_problems, show_line
 from softib.cli.sweep import swept
 
 if TYPE_CHECKING:
@@ -105,7 +95,7 @@ SMS = ("internal", "off")
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON alone on stdout.")
 @source_options
-def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: str | None, **given: Any) -> int:
+def command(source: str, workload: str, load: Load, **given: Any) -> int:
     """Run WORKLOAD on SOURCE in virtual time.
 
     WORKLOAD is a pattern with its size and options, such as permutation:2MB or incast:64KB,senders=16,start=10us, or a YAML file of
@@ -116,15 +106,13 @@ def command(source: str, workload: str, ibnl: tuple[str, ...], node_name_map: st
     import softib
 
     if given["sweep"] or given["dask"] or given["workers"]:
-        return swept(source, workload, {"ibnl": ibnl, "node_name_map": node_name_map}, given)
+        return swept(source, workload, load, given)
     if bool(given["pcap"]) != bool(given["ports"]):
         raise click.UsageError("--pcap F and --port NODE:PORT belong together: the file, and whose frames it gets")
     for path in (given["pcap"], given["parquet"], given["html"]):
         if path:
             check_writable(path)
-    fabric = softib.load(
-        source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, steps=Steps(), progress=show_progress
-    )
+    fabric = load(source, Steps())
     if given["layer"] == "loggops":
         return _replay(fabric, workload, given)
     sampled = given["sample"] or (given["html"] is not None and given["layer"] != "static")

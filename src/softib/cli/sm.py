@@ -9,6 +9,7 @@ import click
 from softib.cli import completing
 from softib.cli.output import print_document
 from softib.foreign_text import shown
+from softib.plural import counted
 
 LAZY = {
     "run": "run our subnet manager on a umad device: hardware, softib run, ibsim",
@@ -71,5 +72,5 @@ def _sweep(name: str | None, as_json: bool, reload: bool) -> int:
     else:
         for problem in manager["problems"]:
             click.echo(shown(f"softib: {problem}"), err=True)
-        click.echo(f"softib: {fabric.name}: {manager['sweeps']} sweeps, {manager['state']}", err=True)
+        click.echo(f"softib: {fabric.name}: {counted(manager['sweeps'], 'sweep')}, {manager['state']}", err=True)
     return 0

@@ -11,6 +11,7 @@ import click
 from softib.cli.manager_options import given_settings, manager_options
 from softib.cli.output import Compiling, print_json, print_notice, show_line
 from softib.foreign_text import shown
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib import AttributeChange, PlannedChanges, UmadManager, UmadManagers
@@ -174,7 +175,7 @@ class Line:
         counts = manager.counts
         rate = (counts["mads"] - self.last[0]) / max(now - self.last[1], 1e-9)
         self.last = (counts["mads"], now)
-        text = f"{counts['nodes']} nodes, {counts['mads']} MADs, {rate:.0f} MADs/s, sweep {counts['sweeps']}"
+        text = f"{counted(counts['nodes'], 'node')}, {counted(counts['mads'], 'MAD')}, {rate:.0f} MADs/s, sweep {counts['sweeps']}"
         return f"{manager.phase or manager.state}: {text}"[:71]
 
     def clear(self) -> None:
@@ -206,7 +207,7 @@ def _summary(manager: UmadManager) -> None:
         print_notice(problem)
     _show_tables(manager)
     print_notice(
-        f"{found['port']}: {found['switches']} switches, {found['cas']} CAs, {found['links']} cables; {found['sent']} MADs ({found['sets']} Sets) in "
+        f"{found['port']}: {counted(found['switches'], 'switch')}, {counted(found['cas'], 'CA')}, {counted(found['links'], 'cable')}; {counted(found['sent'], 'MAD')} ({found['sets']} Sets) in "
         f"{sum(found['phase_s'].values()):.2f} s; {manager.state}"
     )
 
@@ -225,7 +226,9 @@ def _show_changes(planned: PlannedChanges) -> None:
             click.echo(f"    … and {len(rows) - SHOWN_ROWS} more lines (--json has all)")
     for problem in planned.problems:
         print_notice(problem)
-    print_notice(f"{len(lines)} nodes and {len(planned)} attributes would change; nothing was set")
+    print_notice(
+        f"{counted(len(lines), 'node')} and {counted(len(planned), 'attribute')} would change; nothing was set"
+    )
 
 
 def _lines(change: AttributeChange) -> list[str]:

@@ -9,6 +9,7 @@ import click
 from softib.cli import completing
 from softib.cli.output import print_document
 from softib.foreign_text import shown
+from softib.plural import counted
 
 
 @click.command()
@@ -39,16 +40,16 @@ def _print(one: dict[str, Any]) -> None:
     ports, sm, mads = one["port_states"], one["sm"], one["mads"]
     state = "ready" if one["ready"] else f"not ready ({sm.get('phase', '')})"
     lines = [f"{one['name']}: {state}, pid {one['pid']}, up {one['uptime_s']:.0f} s, from {one['source']}",
-             f"  {one['switches']} switches, {one['cas']} CAs, {one['links']} cables; linked ports: "
+             f"  {counted(one['switches'], 'switch')}, {counted(one['cas'], 'CA')}, {counted(one['links'], 'cable')}; linked ports: "
              + ", ".join(f"{n} {s}" for s, n in ports.items() if n),
-             f"  subnet manager: {sm['kind']}" + (f", {_engine(sm)} on {sm['node']}, {sm['state']}, {sm['sweeps']} sweeps"
+             f"  subnet manager: {sm['kind']}" + (f", {_engine(sm)} on {sm['node']}, {sm['state']}, {counted(sm['sweeps'], 'sweep')}"
                                                   if "engine" in sm else ""),
              f"  MADs: {mads['answered']} answered, {mads['forwarded']} forwarded, {mads['timed_out']} timed out; "
-             f"{len(one['clients'])} clients"]  # fmt: skip
+             f"{counted(len(one['clients']), 'client')}"]  # fmt: skip
     if one.get("kernels", "both") not in ("", "both"):
         lines.append(f"  compiled kernels: {one['kernels']}; see 'Compiled kernels' in docs/start.md")
     if one["bugs"]:
-        lines.append(f"  met {one['bugs']} bugs in softib: please report; tracebacks in {one['log']}")
+        lines.append(f"  met {counted(one['bugs'], 'bug')} in softib: please report; tracebacks in {one['log']}")
     for c in one["clients"]:
         lines.append(f"    {c['node']}[{c['portnum']}]  pid {c['pid']}" + ("  subnet manager" if c["sm"] else ""))
     for line in lines:

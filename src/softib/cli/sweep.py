@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from softib.cli.output import Steps, given_options, print_json, print_notice, print_problems, show_line, show_progress
+from softib.cli.loading import Load
+from softib.cli.output import Steps, given_options, print_json, print_notice, print_problems, show_line
+from softib.plural import counted, plural
 
 __all__ = ["swept"]
 
@@ -15,7 +17,7 @@ OF_A_SWEEP = {"sweep", "workers", "dask", "parquet", "json", "layer", "engine", 
 SHOW_S = 0.2
 
 
-def swept(source: str, workload: str, read: dict[str, Any], given: dict[str, Any]) -> int:
+def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
     """Run the sweep that the options of ``softib simulate`` ask for; the exit code."""
     import softib
 
@@ -26,13 +28,13 @@ def swept(source: str, workload: str, read: dict[str, Any], given: dict[str, Any
             raise click.UsageError(
                 f"--{name.replace('_', '-')} is of one run, not of a sweep; what changes stands in {given['sweep']}"
             )
-    fabric = softib.load(source, **read, notice=print_notice, steps=Steps(), progress=show_progress)
+    fabric = load(source, Steps())
     found = softib.sweep(
         fabric, workload, given["sweep"], layer=given["layer"], engine=given["engine"], out=given["parquet"], workers=given["workers"],
         dask=given["dask"], progress=Rows(),
     )  # fmt: skip
     if given["parquet"]:
-        print_notice(f"{len(found.rows()):,} runs written to {given['parquet']}")
+        print_notice(f"{counted(len(found.rows()), 'run')} written to {given['parquet']}")
     if given["as_json"]:
         print_json(found.to_json())
     else:
@@ -53,9 +55,9 @@ class Rows:
         if self.before is None:
             self.before, self.began = done, now
             if done:
-                print_notice(f"{done:,} of {of:,} runs are there from before")
+                print_notice(f"{done:,} of {counted(of, 'run')} {plural(of, 'is', 'are')} there from before")
         if done < of and now - self.shown < SHOW_S:
             return
         self.shown, new = now, done - self.before
         left = f", {(now - self.began) * (of - done) / new:.0f} s left" if new else ""
-        show_line(f"{done:,} of {of:,} runs{left}" if done < of else "")
+        show_line(f"{done:,} of {counted(of, 'run')}{left}" if done < of else "")

@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli import completing
+from softib.cli.loading import Load, source_options
 from softib.cli.manager_options import given_settings, manager_options
-from softib.cli.output import (
-    Compiling,
-    given_options,
-    print_line,
-    print_notice,
-    print_problems,
-    show_line,
-    show_progress,
-    source_options,
-)
+from softib.cli.output import Compiling, given_options, print_line, print_notice, print_problems, show_line
 from softib.foreign_text import shown
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib import Server, Starter
@@ -51,8 +44,7 @@ LINE_S = 0.5
 @manager_options
 @source_options
 def command(
-    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, as_json: bool, ibnl: tuple[str, ...],
-    node_name_map: str | None, manager: dict[str, Any],
+    source: str, name: str | None, sm: str, udp: int | None, pcap: str | None, pace: bool, strict: bool, detach: bool, as_json: bool, load: Load, manager: dict[str, Any],
 ) -> int:  # fmt: skip
     """Run SOURCE until Ctrl-C (or ``softib down``): ports, switches and agents that stock tools manage.
 
@@ -69,7 +61,7 @@ def command(
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
     server = softib.Server(source, name)  # fail before the work
-    fabric = softib.load(source, ibnl=ibnl, node_name_map=node_name_map, notice=print_notice, progress=show_progress)
+    fabric = load(source)
     print_problems(fabric.problems)
     given_manager, sm_config, partitions = given_settings(manager)
     server.start(
@@ -100,7 +92,7 @@ class Line:
         if server.ready_s is not None and not self.announced:
             self.announced = True
             switches, cas, cables = server.sizes
-            text = f"{server.name}: {switches} switches, {cas} CAs, {cables} cables; ready in {server.ready_s:.1f} s"
+            text = f"{server.name}: {counted(switches, 'switch')}, {counted(cas, 'CA')}, {counted(cables, 'cable')}; ready in {server.ready_s:.1f} s"
             clear = "\r\033[K" if self.live else ""
             click.echo(clear, nl=False, err=True)
             faults = server.table_faults()
@@ -128,4 +120,6 @@ class Line:
         ports, manager = status["port_states"], status["sm"]
         up = f"{ports['active']}/{sum(ports.values())} ports active"
         doing = f"sm {manager.get('phase') or manager.get('state', manager['kind']).lower()}"
-        return f"{status['name']}: {up} · {doing} · {len(status['clients'])} clients · {rate:.0f} MADs/s"[:79]
+        return f"{status['name']}: {up} · {doing} · {counted(len(status['clients']), 'client')} · {rate:.0f} MADs/s"[
+            :79
+        ]

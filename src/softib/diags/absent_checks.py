@@ -18,6 +18,7 @@ from softib.diags.rails import system_of
 from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.rules import mode
 from softib.diags.view import adapter_of
+from softib.plural import counted, plural
 
 ABSENT_SWITCH = code(
     "absent-switch", Severity.WARNING, "a switch is not there: its neighbours in name or cabling are, its ports on their peers "
@@ -63,7 +64,7 @@ def absent_nodes(c: Context) -> Iterator[Finding]:
         holders = len(set(view.fabric.port_node[row].tolist()))
         one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
         yield finding(ABSENT_SWITCH, map(view.location, row),
-                      f"{one} free on all {holders} switches that reach the same ones as "
+                      f"{one} free on all {counted(holders, 'switch')} that reach the same ones as "
                       f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a switch were not there",
                       {"ports": numbers, "switches": holders})  # fmt: skip
     yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
@@ -89,7 +90,7 @@ def _between(c: Context, a: Absent) -> str:
 
 
 def _switch(c: Context, a: Absent) -> Finding:
-    free = f"{len(a.ports)} of {a.port_count} ports between theirs have no link"
+    free = f"{len(a.ports)} of {counted(a.port_count, 'port')} between theirs have no link"
     return finding(ABSENT_SWITCH, map(c.view.location, a.ports), f"{a.name} is absent: {_between(c, a)}, {free}",
                    {"name": a.name, "before": c.view.display_names[a.before], "after": c.view.display_names[a.after], "free": len(a.ports),
                     "places": a.port_count})  # fmt: skip
@@ -105,7 +106,7 @@ def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
     lost_hosts = {host: parts for host, parts in hosts.items() if host not in known}
     lacking = {host: parts for host, parts in hosts.items() if host in known}
     several = [_host(c, host, parts) for host, parts in lost_hosts.items()]
-    yield from each_or_one(ABSENT_HOST, several, f"{len(several)} hosts are absent between others of their name, and their leaf ports are free",
+    yield from each_or_one(ABSENT_HOST, several, f"{counted(len(several), 'host')} {plural(len(several), 'is', 'are')} absent between others of their name, and their leaf ports are free",
                            {"hosts": list(lost_hosts), "ports": sum(len(where) for where, _, _ in several)}, count="absent")  # fmt: skip
     yield from _by_place(c, {p for a in absent for p in a.ports})
     yield from _fewer(c, lacking)
@@ -127,7 +128,7 @@ def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
         yield from each_or_one(
             ABSENT_HOST,
             several,
-            f"{len(several)} places of hosts are free between others",
+            f"{counted(len(several), 'place')} of hosts are free between others",
             count="places",
             severity=severity,
         )
@@ -176,7 +177,7 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
             parts = lacking.pop(name, [])
             ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, adapters)
             several.append(_lacks(c, name, adapters, parts, ports, int(usual), int(agree)))
-        yield from each_or_one(MISSING_ADAPTER, several, f"{len(fewer)} hosts have fewer adapters than {agree} of their kind, which have {usual}",
+        yield from each_or_one(MISSING_ADAPTER, several, f"{counted(len(fewer), 'host')} {plural(len(fewer), 'has', 'have')} fewer adapters than {agree} of their kind, which have {usual}",
                                {"usual": int(usual)}, count="hosts")  # fmt: skip
     members: dict[str, list[int]] = {}
     for n in nodes.tolist() if lacking else ():
@@ -187,7 +188,10 @@ def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
         parts = lacking[name]
         several.append(_lacks(c, name, np.array(adapter_nodes), parts, [p for a in parts for p in a.ports], 0, 0))
     yield from each_or_one(
-        MISSING_ADAPTER, several, f"{len(several)} hosts lack adapters that hosts beside them have", count="hosts"
+        MISSING_ADAPTER,
+        several,
+        f"{counted(len(several), 'host')} {plural(len(several), 'lacks', 'lack')} adapters that hosts beside them have",
+        count="hosts",
     )
 
 
@@ -233,7 +237,11 @@ def _lacks(
     where = [view.location(p) for p in ports] + [view.node_location(n) for n in adapters.tolist()]
     what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
     free = f"; free: {few(str(view.location(p)) for p in ports)}" if ports else ""
-    rule = f"{agree} hosts of its kind have {usual}" if usual else f"{_between(c, parts[0])} on the neighbouring hosts"
+    rule = (
+        f"{counted(agree, 'host')} of its kind have {usual}"
+        if usual
+        else f"{_between(c, parts[0])} on the neighbouring hosts"
+    )
     evidence: dict[str, Any] = {
         "adapters": len(adapters),
         "usual": usual,

@@ -14,6 +14,7 @@ import numpy as np
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.view import FabricView
+from softib.plural import counted, plural
 
 __all__ = ["THRESHOLDS"]
 
@@ -107,7 +108,7 @@ def _errors(view: FabricView) -> Iterator[Finding]:
                           {"counter": SHORT[name], "ports": len(below)}, severity=Severity.INFO)  # fmt: skip
     for name, most, above, usual in common:
         yield finding(LINK_ERROR_COUNTERS, map(view.location, above.tolist()),
-                      f"{SHORT[name]} is above {most} on {len(above)} ports, half of them above {usual}: what all ports count "
+                      f"{SHORT[name]} is above {most} on {counted(len(above), 'port')}, half of them above {usual}: what all ports count "
                       "is no cable's fault (reboots, multicast, counters never cleared)",
                       {"counter": SHORT[name], "ports": len(above), "median": usual, "threshold": most,
                        "counts": {str(view.location(p)): int(f.counters[name][p]) for p in above.tolist()}},
@@ -157,5 +158,5 @@ def _congestion(view: FabricView) -> Iterator[Finding]:
     by_port = {str(view.location(p)): _above(view, p, CONGESTION) for p in worst}
     most = ", ".join(f"{name} {value}" for name, value in by_port[str(view.location(worst[0]))].items())
     yield finding(CONGESTION_COUNTERS, map(view.location, worst),
-                  f"{len(rows)} ports have discarded packets or waited for credits, most of all {view.location(worst[0])}: {most} "
+                  f"{counted(len(rows), 'port')} {plural(len(rows), 'has', 'have')} discarded packets or waited for credits, most of all {view.location(worst[0])}: {most} "
                   "(totals since the last clear)", {"ports": len(rows), "counters": by_port})  # fmt: skip

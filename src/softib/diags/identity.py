@@ -12,6 +12,7 @@ from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
 from softib.diags.view import FabricView
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX
+from softib.plural import counted, plural
 
 DUPLICATE_NODE_GUID = code(
     "duplicate-node-guid", Severity.ERROR, "several nodes carry one NodeGUID",
@@ -95,7 +96,7 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         guid = f"{int(f.node_guid[nodes[0]]):#018x}"
         names = few(view.display_names[n] for n in nodes.tolist())
         yield finding(DUPLICATE_NODE_GUID, _linked_locations(view, nodes.tolist()),
-                      f"NodeGUID {guid} is carried by {len(nodes)} nodes: {names}",
+                      f"NodeGUID {guid} is carried by {counted(len(nodes), 'node')}: {names}",
                       {"guid": guid, "nodes": len(nodes), "linked_to": _neighbours(view, nodes.tolist())})  # fmt: skip
     # A CA's port without a link is in no record of a dump: its GUID is node GUID + portnum, which nobody stated.
     stated = f.is_switch[f.port_node] | (f.port_cable >= 0) | (f.source.format in STATES_PORT_GUIDS)
@@ -105,7 +106,7 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
         if len(owners_of) > 1 and not owners_of <= reported:
             guid = f"{int(f.port_guid[ports[0]]):#018x}"
             yield finding(DUPLICATE_PORT_GUID, map(view.location, ports.tolist()),
-                          f"PortGUID {guid} is carried by {len(ports)} ports: {few(str(view.location(p)) for p in ports.tolist())}",
+                          f"PortGUID {guid} is carried by {counted(len(ports), 'port')}: {few(str(view.location(p)) for p in ports.tolist())}",
                           {"guid": guid, "ports": len(ports)})  # fmt: skip
 
 
@@ -178,7 +179,11 @@ def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high:
     """The finding of ports whose LIDs overlap, directly or by others."""
     where = [view.location(p) for p in ends.tolist()]
     same = bool((low == low[0]).all() and (high == high[0]).all())
-    who = f"{where[0]} and {where[1]} both" if len(where) == 2 else f"{len(where)} ports, {few(map(str, where))},"
+    who = (
+        f"{where[0]} and {where[1]} both"
+        if len(where) == 2
+        else f"{counted(len(where), 'port')}, {few(map(str, where))},"
+    )
     first = int(low[1])
     text = f"{who} have LID {first}" if same else f"{who} own LID {first} (LMC ranges overlap)"
     if len(where) > 2 and not same:
@@ -199,14 +204,17 @@ def records(c: Context) -> Iterator[Finding]:
     loop = known & (node[:, 0] == node[:, 1])
     yield from _dangling(c, ends[~known].max(axis=1).tolist())
     one_sided = ends[np.flatnonzero(known & ~loop & (f.cable_listed == 1))].tolist()
-    said = [p for p in c.problems if p.code == ONE_SIDED_RECORD]
-    lines = [p.line for p in said] if len(said) == len(one_sided) else [0] * len(one_sided)
+    reported = [p for p in c.problems if p.code == ONE_SIDED_RECORD]
+    lines = [p.line for p in reported] if len(reported) == len(one_sided) else [0] * len(one_sided)
     several: list[Each] = [
         ([view.location(a), view.location(b)], f"{view.link_name(a, b)}: only one end lists it{_at(line)}", {"line": line} if line else {})
         for (a, b), line in zip(one_sided, lines, strict=True)
     ]  # fmt: skip
     yield from each_or_one(
-        ONE_SIDED_RECORD, several, f"{len(one_sided)} cables are listed by one end only", count="cables"
+        ONE_SIDED_RECORD,
+        several,
+        f"{counted(len(one_sided), 'cable')} {plural(len(one_sided), 'is', 'are')} listed by one end only",
+        count="cables",
     )
     loops = ends[np.flatnonzero(loop)]
     numbers = np.sort(f.port_num[loops], axis=1)
@@ -218,7 +226,7 @@ def records(c: Context) -> Iterator[Finding]:
             if a == b
             else f"{view.link_name(a, b)}: a cable from a node to itself"
         )
-        more = f"; {times} nodes have one between these ports" if times > 1 else ""
+        more = f"; {counted(times, 'node')} {plural(times, 'has', 'have')} one between these ports" if times > 1 else ""
         yield finding(SELF_LOOP_CABLE, [view.location(p) for p in dict.fromkeys((a, b))], text + more,
                       {"ports": sorted({*pair}), "nodes_alike": times, "loops": len(loops)})  # fmt: skip
 
@@ -230,9 +238,9 @@ def _at(line: int) -> str:
 def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
     """Cables without a second end: one finding for each node that the source names and lacks."""
     view, problems = c.view, [p for p in c.problems if p.code == DANGLING_RECORD]
-    said = problems if len(problems) == len(ports) else [None] * len(ports)  # both in the order of the file
+    reported = problems if len(problems) == len(ports) else [None] * len(ports)  # both in the order of the file
     groups: dict[Any, list[tuple[int, Any]]] = {}
-    for i, (port, problem) in enumerate(zip(ports, said, strict=True)):
+    for i, (port, problem) in enumerate(zip(ports, reported, strict=True)):
         groups.setdefault(problem.peer if problem and problem.peer else i, []).append((port, problem))
     single: list[Each] = []
     for peer, rows in groups.items():
@@ -243,10 +251,13 @@ def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
             line = _at(rows[0][1].line if rows[0][1] else 0)
             single.append((where, f"{where[0]}: its peer is not in the source{line}", evidence))
         else:
-            text = f"{len(rows)} cables lead to {peer}, which is not in the source: {few(map(str, where))}"
+            text = f"{counted(len(rows), 'cable')} {plural(len(rows), 'leads', 'lead')} to {peer}, which is not in the source: {few(map(str, where))}"
             yield finding(DANGLING_RECORD, where, text, {"peer": peer, "cables": len(rows), **evidence})
     yield from each_or_one(
-        DANGLING_RECORD, single, f"{len(single)} cables lead to ports that are not in the source", count="cables"
+        DANGLING_RECORD,
+        single,
+        f"{counted(len(single), 'cable')} {plural(len(single), 'leads', 'lead')} to ports that are not in the source",
+        count="cables",
     )
 
 
@@ -260,17 +271,17 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
     if not len(view.cable) and not dangling.any():
         yield from _no_links(view)
         return
-    counted = np.flatnonzero(~lone & ~view.is_sharp)
-    roots, size = np.unique(view.component[counted], return_counts=True)
+    joined = np.flatnonzero(~lone & ~view.is_sharp)
+    roots, size = np.unique(view.component[joined], return_counts=True)
     if len(roots) < 2:
         return
     main = int(roots[np.argmax(size)])
-    order = counted[np.argsort(view.component[counted], kind="stable")]
+    order = joined[np.argsort(view.component[joined], kind="stable")]
     parts = np.split(order, np.cumsum(size)[:-1])
     smaller = [(r, p) for r, p in zip(roots.tolist(), parts, strict=True) if r != main]
     nodes = sum(len(p) for _, p in smaller)
     yield from each_or_one(ISOLATED_PART, [_isolated(view, part, int(size.max())) for _, part in smaller],
-                           f"{len(smaller)} parts, {nodes} nodes in all, have no link to the largest part", {"nodes": nodes}, count="parts")  # fmt: skip
+                           f"{counted(len(smaller), 'part')}, {counted(nodes, 'node')} in all, have no link to the largest part", {"nodes": nodes}, count="parts")  # fmt: skip
 
 
 def _no_links(view: FabricView) -> Iterator[Finding]:
@@ -281,7 +292,7 @@ def _no_links(view: FabricView) -> Iterator[Finding]:
         text = (
             f"{named} is the only node and has no link"
             if len(nodes) == 1
-            else f"no link joins any of the {len(nodes)} nodes: {named}"
+            else f"no link joins any of the {counted(len(nodes), 'node')}: {named}"
         )
         yield finding(ISOLATED_PART, map(view.node_location, nodes.tolist()), text, {"nodes": len(nodes)})
 
@@ -291,7 +302,11 @@ def _isolated(view: FabricView, part: np.ndarray, main: int) -> Each:
     named = few(view.display_names[n] for n in part.tolist())
     evidence: dict[str, Any] = {"switches": switches, "cas": len(part) - switches, "largest_part": main}
     first = part[np.argsort(~view.fabric.is_switch[part], kind="stable")]
-    text = f"{named} has no link" if len(part) == 1 else f"{len(part)} nodes have no link to the largest part: {named}"
+    text = (
+        f"{named} has no link"
+        if len(part) == 1
+        else f"{counted(len(part), 'node')} {plural(len(part), 'has', 'have')} no link to the largest part: {named}"
+    )
     return [view.node_location(n) for n in first.tolist()], text, evidence
 
 
@@ -337,7 +352,7 @@ def _unlinked_nodes(view: FabricView) -> Iterator[Finding]:
     evidence = {"listed": int(view.is_host.sum()), "unlinked": len(lone)}
     if len(lone) > MANY:
         yield finding(UNLINKED_HCA_PORT, map(view.node_location, lone.tolist()),
-                      f"{len(lone)} adapters are listed without any link, {view.display_names[int(lone[0])]} the first", evidence)  # fmt: skip
+                      f"{counted(len(lone), 'adapter')} {plural(len(lone), 'is', 'are')} listed without any link, {view.display_names[int(lone[0])]} the first", evidence)  # fmt: skip
         return
     for node in lone.tolist():
         yield finding(

@@ -15,6 +15,7 @@ from softib.diags.rules import mode
 from softib.diags.view import FabricView, speed_text
 from softib.iba.constants import PortState
 from softib.iba.rates import data_gbps
+from softib.plural import counted, plural
 
 LINK_NOT_ACTIVE = code(
     "link-not-active", Severity.ERROR, "a cabled link is not in state ACTIVE",
@@ -62,7 +63,7 @@ def not_active(c: Context) -> Iterator[Finding]:
     bad = np.flatnonzero((state[view.port_a] != PortState.ACTIVE) | (state[view.port_b] != PortState.ACTIVE))
     if len(bad) > max(MANY, len(view.cable) // 2):
         ports = np.stack([view.port_a[bad], view.port_b[bad]], axis=1).ravel()
-        yield finding(LINKS_NOT_ACTIVE, map(view.location, ports.tolist()), f"{len(bad)} of {len(view.cable)} links are not active",
+        yield finding(LINKS_NOT_ACTIVE, map(view.location, ports.tolist()), f"{len(bad)} of {counted(len(view.cable), 'link')} {plural(len(view.cable), 'is', 'are')} not active",
                       {"links": len(bad), "of": len(view.cable)})  # fmt: skip
         return
     for row in bad.tolist():
@@ -260,7 +261,7 @@ def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: 
     where = [place for f in findings for place in f.where]
     first = findings[0]
     _, _, rest = first.message.partition(": runs at ")
-    return finding(first.code, where, f"{view.display_names[switch]}: {len(findings)} of its {of} links of a kind, {view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
+    return finding(first.code, where, f"{view.display_names[switch]}: {len(findings)} of its {counted(of, 'link')} of a kind, {view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
                    f"the first, run at {rest}", {**first.evidence, "links": len(findings), "of": of})  # fmt: skip
 
 
@@ -279,7 +280,7 @@ def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity
     ports = np.stack([view.port_a[mine], view.port_b[mine]], axis=1).ravel()
     return finding(
         MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION, map(view.location, ports.tolist()),
-        f"{count} link{'s such as' if count > 1 else ''} {view.link_name(a, b)} run{'' if count > 1 else 's'} at {now}, {' and '.join(t for t in (parts, others) if t)}",
+        f"{counted(count, 'link')}{plural(count, '', ' such as')} {view.link_name(a, b)} {plural(count, 'runs', 'run')} at {now}, {' and '.join(t for t in (parts, others) if t)}",
         {"links": count, "of": of, "faster": faster, "speed": speed_text(int(links.speed[first])),
          "lanes": int(links.lanes[first]), "can": speed_text(int(links.can[first])) if can else None},
         severity=severity,

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import code, finding
+from softib.plural import counted, plural
 
 __all__ = ["ManagerRound", "manager_findings"]
 
@@ -66,10 +67,10 @@ def manager_findings(rounds: Sequence[ManagerRound]) -> Iterator[Finding]:
     if all(not r.answered and r.port_answered for r in last):
         yield _finding(
             SM_STALLED, rounds, f"{_who(one)} left SMInfo and queries of its administration unanswered for {_since(rounds, 'answered'):.0f} s "
-            f"while its port and {one.agents - one.agents_silent} of {one.agents} devices answered: the manager hangs, the network does not")  # fmt: skip
+            f"while its port and {one.agents - one.agents_silent} of {counted(one.agents, 'device')} answered: the manager hangs, the network does not")  # fmt: skip
     elif all(not r.answered and not r.port_answered for r in last) and one.agents_silent < one.agents:
         yield _finding(
-            SM_UNREACHABLE, rounds, f"{_who(one)} does not answer, and neither does the agent of its port, while {one.agents - one.agents_silent} of {one.agents} devices do: "
+            SM_UNREACHABLE, rounds, f"{_who(one)} does not answer, and neither does the agent of its port, while {one.agents - one.agents_silent} of {counted(one.agents, 'device')} {plural(one.agents, 'does', 'do')}: "
             "its host or its link")  # fmt: skip
     elif all(r.answered and r.sa_answered is False for r in last):
         yield _finding(

@@ -21,6 +21,7 @@ from softib.iba import mlnx_registers as r
 from softib.iba.mlnx_registers import ModuleInfo
 from softib.iba.rates import SPEEDS
 from softib.iba.smp import PortInfoExtended
+from softib.plural import counted
 
 FEC_MISMATCH = code(
     "fec-mismatch", Severity.WARNING, "the two ends of a link state different FEC modes",
@@ -43,7 +44,7 @@ def _each(c: Context, name: str, rows: list[Row]) -> Iterator[Finding]:
     yield from each_or_one(
         name,
         [([c.view.location(port)], text, evidence) for port, text, evidence in rows],
-        f"{len(rows)} ports",
+        f"{counted(len(rows), 'port')}",
         count="ports",
     )
 
@@ -129,7 +130,7 @@ def _links(c: Context, name: str, rows: list[int], column: str, a: np.ndarray, b
         )
         several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {both} ({column})",
                         {"column": column, "modes": [here, there], "links": len(rows)}))  # fmt: skip
-    yield from each_or_one(name, several, f"{len(rows)} links", {"column": column}, count="links")
+    yield from each_or_one(name, several, f"{counted(len(rows), 'link')}", {"column": column}, count="links")
 
 
 def _text(column: str, mode: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from softib.diags.cabling_plan.result import PlanComparison
 from softib.diags.finding import Finding, Severity
+from softib.plural import counted, plural
 
 __all__ = ["one_each"]
 
@@ -106,7 +107,7 @@ def _of_two_owners(findings: list[Finding]) -> list[Finding]:
     if -1 in of.values() or not of:
         return findings
     lead = next(iter(of.values()))
-    pairs = f"{lost.evidence['pairs']:,} of {lost.evidence['of']:,} pairs do not arrive"
+    pairs = f"{lost.evidence['pairs']:,} of {counted(lost.evidence['of'], 'pair')} {plural(lost.evidence['pairs'], 'does', 'do')} not arrive"
     found = _with(replace(findings[lead], message=f"{findings[lead].message}; {pairs}"), lost)
     return [found if i == lead else f for i, f in enumerate(findings) if f is not lost]
 

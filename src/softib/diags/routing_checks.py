@@ -9,6 +9,7 @@ import numpy as np
 
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
+from softib.plural import counted, plural
 from softib.routing.parts import components
 from softib.routing.reach import cas_of
 
@@ -66,7 +67,7 @@ def unreachable(c: Context) -> Iterator[Finding]:
     first = f"; from {examples[0]}" if examples else ""
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
     yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
-                  f"{c.proof.unreachable} of {total} pairs do not arrive{first}",
+                  f"{c.proof.unreachable} of {counted(total, 'pair')} {plural(total, 'does', 'do')} not arrive{first}",
                   {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples,
                    "lids": sorted({int(x.lid) for x in c.proof.failures if x.kind.startswith("CA")})})  # fmt: skip
 
@@ -97,7 +98,7 @@ def unreachable_from_switches(c: Context) -> Iterator[Finding]:
         yield finding(CUT_OFF_SWITCHES, where[:MANY],
                       f"{len(rows)} {'switch has' if len(rows) == 1 else 'switches have'} no path to some hosts; {where[0]} misses {int(to_cas[worst[0]])} addresses", evidence)  # fmt: skip
     else:
-        yield finding(CUT_OFF_SWITCHES, [], f"{between} pairs of switches have no path to each other; every switch reaches every host",
+        yield finding(CUT_OFF_SWITCHES, [], f"{counted(between, 'pair')} of switches have no path to each other; every switch reaches every host",
                       evidence, severity=Severity.INFO, advice="nothing where the subnet manager runs on a host")  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def credit_loops(c: Context) -> Iterator[Finding]:
         return
     if c.proof.credit_loop is not None:
         where, shown, evidence = _cycle(c, c.proof.credit_loop)
-        what = f"credit loop of {len(where)} channels: {shown}"
+        what = f"credit loop of {counted(len(where), 'channel')}: {shown}"
         if c.proof.assumed:
             yield finding(CREDIT_LOOP, where, f"{what}, if all paths use one SL", {**evidence, "sls": c.proof.assumed},
                           severity=Severity.WARNING, advice=f"the paths' SLs are not known here ({c.proof.assumed}): where an "
@@ -126,7 +127,7 @@ def credit_loops(c: Context) -> Iterator[Finding]:
         yield finding(ANSWER_LOOP, where, f"credit loop of {len(where)} channels with answers on the SL of the request: {shown}", evidence)  # fmt: skip
     elif c.proof.switch_loop is not None and not c.proof.among_switches:
         where, shown, evidence = _cycle(c, c.proof.switch_loop)
-        yield finding(SWITCH_LOOP, where, f"credit loop of {len(where)} channels with packets to and from switches: {shown}", evidence)  # fmt: skip
+        yield finding(SWITCH_LOOP, where, f"credit loop of {counted(len(where), 'channel')} with packets to and from switches: {shown}", evidence)  # fmt: skip
 
 
 def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:
@@ -150,7 +151,7 @@ def imbalance(c: Context) -> Iterator[Finding]:
             continue
         where = [_out(c, s, p) for s, p, _ in tier.worst[:MANY]]
         yield finding(UNEVEN_ROUTES, where,
-                      f"{where[0]} carries {tier.worst[0][2]} paths, {tier.imbalance:.1f} times the mean of its {tier.links} links",
+                      f"{where[0]} carries {counted(tier.worst[0][2], 'path')}, {tier.imbalance:.1f} times the mean of its {counted(tier.links, 'link')}",
                       {"paths": int(tier.worst[0][2]), "mean": round(float(tier.mean), 1), "links": int(tier.links),
                        "unused_or_least": int(tier.least)},
                       severity=Severity.WARNING if "lfts" in c.view.records else Severity.INFO)  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.fabric.managers import state_of
+from softib.plural import counted
 
 SM_NONE = code(
     "sm-none", Severity.ERROR, "no subnet manager is master",
@@ -80,7 +81,7 @@ def _on_compute(c: Context, sm: dict[str, Any]) -> Iterator[Finding]:
     if len(made.nodes) >= COMPUTE_CLASS:
         location = _location(c, sm)
         yield finding(SM_ON_COMPUTE_NODE, [location] if location else [],
-                      f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {len(made.nodes)} nodes {made.name}",
+                      f"the {state_of(sm)} subnet manager runs on {_name(c, sm)}, one of {counted(len(made.nodes), 'node')} {made.name}",
                       {"class": made.name, "nodes": len(made.nodes), "hosts": hosts})  # fmt: skip
 
 

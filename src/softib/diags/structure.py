@@ -22,6 +22,7 @@ from softib.diags.ranks import ranks
 from softib.diags.tiers import count_tiers
 from softib.diags.view import FabricView
 from softib.fabric.model import Fabric
+from softib.plural import counted
 
 __all__ = ["Structure", "recognise", "recognise_view", "summary"]
 
@@ -101,7 +102,7 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
     if rank.max() >= 2 and len(sideways) <= max(SIDEWAYS * len(links), FEW_SIDEWAYS * (len(links) >= SMALL)):
         none.kind = "fat-tree"
         if len(sideways):
-            none.notes.append(f"{len(sideways)} of {len(links)} links between switches stay within one tier")
+            none.notes.append(f"{len(sideways)} of {counted(len(links), 'link')} between switches stay within one tier")
         return none
     return (
         grids.dragonfly_plus(view, rank, sideways)

@@ -17,6 +17,7 @@ from softib.diags.tiers import tier_name
 from softib.diags.uneven_tiers import UnevenTier, uneven_as_a_whole
 from softib.diags.uniform import Repairs, Uneven, uneven
 from softib.diags.view import FabricView
+from softib.plural import counted, plural
 
 SWAPPED_CABLES = code(
     "swapped-cables", Severity.ERROR, "two cables are exchanged: each would be right in the other's place",
@@ -103,7 +104,7 @@ def missing_cables(c: Context) -> Iterator[Finding]:
         left = [pair for pair in left if pair not in set(at_node)]
         linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
         yield finding(MISSING_CABLE, [view.node_location(node), *(view.location(p) for pair in at_node for p in pair)],
-                      f"{view.display_names[node]}: {len(at_node)} cables of the pattern are missing, {linked} are there",
+                      f"{view.display_names[node]}: {counted(len(at_node), 'cable')} of the pattern are missing, {linked} are there",
                       {"missing": len(at_node), "linked": linked,
                        "ports": [str(view.location(a if f.port_node[a] == node else b)) for a, b in at_node]})  # fmt: skip
     for a, b in left:
@@ -176,7 +177,12 @@ def same_tier_cables(c: Context) -> Iterator[Finding]:
             else f"a cable from a {tier} switch past the tier above it"
         )
         several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {what}", {"tier": tier}))
-    yield from each_or_one(SAME_TIER_CABLE, several, f"{len(several)} cables stay within a tier", count="cables")
+    yield from each_or_one(
+        SAME_TIER_CABLE,
+        several,
+        f"{counted(len(several), 'cable')} {plural(len(several), 'stays', 'stay')} within a tier",
+        count="cables",
+    )
 
 
 @check_function
@@ -202,8 +208,8 @@ def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
     tier = tier_name(u.tier)
     return finding(
         UNEVEN_UPLINKS, map(view.node_location, [*few_links, *u.astray]),
-        f"{len(few_links) + len(u.astray)} of {u.of} {tier} switches are uneven: {u.usual} uplinks to {u.parents} switches are the most frequent "
-        f"({u.right} switches); {', '.join(parts)}",
+        f"{len(few_links) + len(u.astray)} of {u.of} {tier} switches are uneven: {u.usual} uplinks to {counted(u.parents, 'switch')} are the most frequent "
+        f"({counted(u.right, 'switch')}); {', '.join(parts)}",
         {"of": u.of, "usual": u.usual, "right": u.right, "parents": u.parents, "fewer": {names[n]: links for n, links in u.fewer},
          "uneven": [names[n] for n in u.astray]},
     )  # fmt: skip

@@ -15,6 +15,7 @@ from softib.diags.rails import OddAdapter, odd_adapters
 from softib.diags.registry import Context, check_function, code, finding
 from softib.diags.structure_checks import CROSSED_RAILS, SWAPPED_CABLES
 from softib.fabric.formats.cabling.node_address import address_of
+from softib.plural import counted, plural
 
 SWAPPED_HOSTS = code(
     "swapped-hosts", Severity.INFO, "two hosts sit in each other's place: all their cables, or their names, are exchanged",
@@ -75,13 +76,13 @@ def _shifted(c: Context) -> Iterator[Finding]:
     shifts: dict[int, tuple[tuple[int, ...], int, str]] = {}
     for s in shifted_leaves(view, rank):
         first, last = (int(f.port_num[p]) for p in (s.ports[0], s.ports[-1]))
-        shifts.setdefault(s.leaf, (s.ports, s.by, f"its {len(s.ports)} hosts are in ports {first} to {last}, those of {s.of} other leaves in "
+        shifts.setdefault(s.leaf, (s.ports, s.by, f"its {counted(len(s.ports), 'host')} {plural(len(s.ports), 'is', 'are')} in ports {first} to {last}, those of {s.of} other leaves in "
                                  f"{first - s.by} to {last - s.by}"))  # fmt: skip
     for r in turned_rails(view):
-        shifts.setdefault(r.leaf, (r.ports, r.by, f"each of its {len(r.ports)} hosts is {_ports(r.by)} from where the {r.others} other leaves of its "
+        shifts.setdefault(r.leaf, (r.ports, r.by, f"each of its {counted(len(r.ports), 'host')} is {_ports(r.by)} from where the {r.others} other leaves of its "
                                  "unit have it"))  # fmt: skip
     for t in turned_leaves(view):
-        shifts.setdefault(t.leaf, (t.ports, t.by, f"its {len(t.ports)} hosts are in order once each is moved back by {_ports(t.by)}, as "
+        shifts.setdefault(t.leaf, (t.ports, t.by, f"its {counted(len(t.ports), 'host')} {plural(len(t.ports), 'is', 'are')} in order once each is moved back by {_ports(t.by)}, as "
                                  f"{t.follow} of {t.of} such hosts are"))  # fmt: skip
     for leaf, (ports, by, text) in shifts.items():
         yield finding(
@@ -93,7 +94,7 @@ def _shifted(c: Context) -> Iterator[Finding]:
 
 
 def _ports(by: int) -> str:
-    return f"{abs(by)} port{'s' if abs(by) > 1 else ''}"
+    return f"{counted(abs(by), 'port')}"
 
 
 def _swapped_by_order(c: Context, x: HostExchange) -> Finding:
@@ -117,7 +118,7 @@ def _swapped_hosts(c: Context, pairs: list[HostExchange]) -> Finding:
     )
     x = pairs[0]
     return finding(
-        SWAPPED_HOSTS, where, f"{one} and {other} sit in each other's place, {f'all {len(pairs)} cables' if len(pairs) > 1 else 'one cable each'}: by the order of names along "
+        SWAPPED_HOSTS, where, f"{one} and {other} sit in each other's place, {'all ' + counted(len(pairs), 'cable') if len(pairs) > 1 else 'one cable each'}: by the order of names along "
         f"the ports, which {x.follow} of {x.of} such adapters follow",
         {"cables": len(pairs), "follow": x.follow, "of": x.of},
     )  # fmt: skip

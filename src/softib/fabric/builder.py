@@ -26,6 +26,7 @@ from softib.iba.catalogue import Switch
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.devices import DEVICES, MELLANOX, is_aggregation_node
 from softib.iba.sharp import OTHER_TREES
+from softib.plural import counted
 
 __all__ = ["GUID_BASE", "FabricBuilder", "LinkColumns", "NodeColumns"]
 
@@ -111,7 +112,9 @@ class FabricBuilder:
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
         if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
-            raise TopologyError(f"a node of {int(np.max(nports))} ports: a switch has at most {MAX_SWITCH_PORTS}")
+            raise TopologyError(
+                f"a node of {counted(int(np.max(nports)), 'port')}: a switch has at most {MAX_SWITCH_PORTS}"
+            )
         given = _with_defaults(columns, NODE_DEFAULTS)
         desc = given.pop("desc")
         guid = given["node_guid"] = generated_guids(index) if given["node_guid"] is None else given["node_guid"]
@@ -260,7 +263,7 @@ def _write_images(f: Fabric, node_speed: np.ndarray, node_lanes: np.ndarray, lin
 def _starts(lengths: np.ndarray) -> np.ndarray:
     ends = np.cumsum(lengths, dtype=np.int64)
     if len(ends) and int(ends[-1]) > np.iinfo(np.int32).max:
-        raise LimitError(f"tables of {int(ends[-1])} rows: more than 2^31 cannot be addressed")
+        raise LimitError(f"tables of {counted(int(ends[-1]), 'row')}: more than 2^31 cannot be addressed")
     return ends - lengths
 
 
@@ -274,6 +277,6 @@ def _desc_images(desc: Sequence[str] | None, count: int) -> np.ndarray:
     if desc is None:
         return np.zeros((count, 64), np.uint8)
     if len(desc) != count:
-        raise ValueError(f"{len(desc)} descriptions for {count} nodes")
+        raise ValueError(f"{len(desc)} descriptions for {counted(count, 'node')}")
     raw = b"".join(d.encode()[:64].ljust(64, b"\0") for d in desc)
     return np.frombuffer(raw, np.uint8).reshape(count, 64)

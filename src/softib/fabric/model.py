@@ -14,6 +14,7 @@ from softib.foreign_text import NAME, shown
 from softib.iba.constants import NodeType
 from softib.iba.devices import is_host
 from softib.iba.smp import PortInfo
+from softib.plural import counted
 
 __all__ = ["Fabric", "Reported", "Source"]
 
@@ -270,4 +271,4 @@ class Fabric:
 
     def __repr__(self) -> str:
         s = self.sizes
-        return f"<Fabric {self.name!r}: {s.switches} switches, {s.nodes - s.switches} CAs, {s.cables} cables>"
+        return f"<Fabric {self.name!r}: {counted(s.switches, 'switch')}, {s.nodes - s.switches} CAs, {counted(s.cables, 'cable')}>"

@@ -15,6 +15,7 @@ from softib.errors import InputError, UnknownName
 from softib.fabric.default_port import default_port, port_on
 from softib.fabric.hosts import host_of
 from softib.fabric.model import Fabric
+from softib.plural import counted
 
 __all__ = ["NodeFinder", "port_named", "split_port"]
 
@@ -88,7 +89,9 @@ class NodeFinder:
         f = self.fabric
         some = ", ".join(f"{f.node_name(row)!r} {int(f.node_guid[row]):#018x}" for row in rows[:SHOWN])
         more = ", …" if len(rows) > SHOWN else ""
-        return InputError(f"{name!r} means {len(rows)} nodes ({some}{more}); write one of them in full, or its GUID")
+        return InputError(
+            f"{name!r} means {counted(len(rows), 'node')} ({some}{more}); write one of them in full, or its GUID"
+        )
 
     def port(self, place: str) -> int:
         """Port row of ``place``: empty (the default host), a name or GUID, or either with a port (:func:`split_port`). Raises as

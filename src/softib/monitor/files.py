@@ -28,6 +28,7 @@ from softib.monitor.left_out import LeftOut, left_out
 from softib.monitor.reading import Reading
 from softib.monitor.series import merged_ports, observations_of
 from softib.monitor.ufm_telemetry import is_telemetry, read_telemetry
+from softib.plural import counted, plural
 from softib.source import load
 
 __all__ = ["Snapshot", "checked_pair", "observations_of_files", "read_snapshot", "snapshot_of"]
@@ -58,7 +59,7 @@ def observations_of_files(
     if len(files) < 2:
         raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; give a second, later one")
     if times_ns is not None and len(times_ns) != len(files):
-        raise InputError(f"{len(times_ns)} times for {len(files)} files; give one each")
+        raise InputError(f"{len(times_ns)} times for {counted(len(files), 'file')}; give one each")
     shots = [read_snapshot(f, fabric, None if times_ns is None else times_ns[i]) for i, f in enumerate(files)]
     shots.sort(key=lambda s: int(s.reading.time_ns.max(initial=0)))
     intervals: list[Interval] = []
@@ -81,7 +82,7 @@ def checked_pair(before: Snapshot, after: Snapshot) -> None:
     both = len(np.intersect1d(old, new))
     if both < COMMON * min(len(old), len(new)) or not both:
         raise InputError(
-            f"{after.file} is of another fabric than {before.file}: {both} of its {len(new)} devices are in both; give two files of one fabric"
+            f"{after.file} is of another fabric than {before.file}: {both} of its {counted(len(new), 'device')} {plural(len(new), 'is', 'are')} in both; give two files of one fabric"
         )
     first, second = (int(s.reading.time_ns.max(initial=0)) for s in (before, after))
     if second <= first:

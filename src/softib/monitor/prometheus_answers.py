@@ -64,10 +64,10 @@ def answer_of(url: str, what: str, given: dict[str, str]) -> list[Series]:
             ) from None
         raise PeerError(f"{url}: the server answers {error.code} {error.reason}; is it a Prometheus?") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
-        late = time.monotonic() >= deadline
+        overdue = time.monotonic() >= deadline
         why = (
             f"nothing whole in {PATIENCE_S:g} s"
-            if late
+            if overdue
             else str(getattr(error, "reason", error)) or type(error).__name__
         )
         raise PeerError(f"{url}: no Prometheus answers: {why}") from None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import escape
 
+from softib.plural import counted
 from softib.render.bundles import load_class
 
 __all__ = ["bars", "heat_map", "hop_bars", "load_curves"]
@@ -84,10 +85,10 @@ def hop_bars(hops: dict[int, int]) -> str:
     parts = [f'<svg class="chart" viewBox="0 0 {W:.0f} {high * len(hops) + 4}" role="img" aria-label="pairs by hops">']
     for i, (n, pairs) in enumerate(sorted(hops.items())):
         wide = (W - 260) * pairs / most
-        parts.append(f'<text class="axis" x="0" y="{i * high + 16}">{n} hop{"s" * (n != 1)}</text>')
+        parts.append(f'<text class="axis" x="0" y="{i * high + 16}">{counted(n, "hop")}</text>')
         parts.append(f'<rect class="bar" x="64" y="{i * high + 4}" width="{max(wide, 1):.1f}" height="16" rx="3"/>')
         parts.append(
-            f'<text class="axis" x="{70 + wide:.1f}" y="{i * high + 16}">{pairs:,} pairs ({100 * pairs / total:.1f} %)</text>'
+            f'<text class="axis" x="{70 + wide:.1f}" y="{i * high + 16}">{counted(pairs, "pair")} ({100 * pairs / total:.1f} %)</text>'
         )
     return "".join([*parts, "</svg>"])
 

@@ -15,6 +15,7 @@ from softib.analysis.labels import short_name
 from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
 from softib.fabric.model import Fabric
+from softib.plural import counted
 from softib.render.boxes import LETTER, MARGIN, WIDTH, Box, place_boxes, who
 from softib.render.bundles import MAX_LINES, Bundle, load_class, node_severity
 from softib.routing.graph import SwitchGraph
@@ -91,7 +92,7 @@ def _line(b: Bundle, boxes: list[Box], members: list[list[int]], names: list[str
     where = f'data-ends="{b.a} {b.b}" d="{path}"'
     if not b.cables:
         return f'<path class="ghost{mark}" {where} stroke-width="2"><title>{escape(f"{ends}: a cable is missing")}</title></path>'
-    tip = f"{ends}: {b.cables} cable{'s' * (b.cables != 1)}, {b.speed}, load {b.load:.2f}"
+    tip = f"{ends}: {counted(b.cables, 'cable')}, {b.speed}, load {b.load:.2f}"
     return (
         f'<path class="l{load_class(b.load)} s{min(speed, 4)}{mark}{" slow" if b.slow else ""}" {where} '
         f'stroke-width="{width:.1f}"><title>{escape(tip)}</title></path>'
@@ -109,7 +110,7 @@ def _box(
     severity: int,
 ) -> str:
     hosts = int(tiers.hosts[switches].sum())
-    tip = f"{who(switches, names)}: {len(switches)} switch{'es' * (len(switches) != 1)}, {hosts} host ports"
+    tip = f"{who(switches, names)}: {counted(len(switches), 'switch')}, {counted(hosts, 'host port')}"
     x, y, w, h = box.x, box.y, box.w, box.h
     if box.upright:
         size = min(10.5, 0.8 * w)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from softib.analysis.model import Made, Report
 from softib.diags.finding import Severity
 from softib.diags.tiers import TREES, tier_text
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -52,33 +53,29 @@ def headline(report: Report) -> tuple[str, str]:
         first = "Traffic can deadlock: the forwarding tables contain a credit loop"
         return "bad", f"{first}{_and(errors, warnings)}."
     if errors:
-        return "bad", f"{_count(errors, 'error')}{_more(warnings)} to look at before traffic runs here."
+        return "bad", f"{counted(errors, 'error')}{_more(warnings)} to look at before traffic runs here."
     if warnings:
-        return "warn", f"Works, with {_count(warnings, 'warning')}."
+        return "warn", f"Works, with {counted(warnings, 'warning')}."
     none = f"No errors, no warnings{_noted(by[Severity.INFO])}" if report.findings else "No findings"
     if report.problems:
-        return "warn", f"{none}, but {_count(len(report.problems), 'record')} could not be used as they stand."
+        return "warn", f"{none}, but {counted(len(report.problems), 'record')} could not be used as they stand."
     if routing is None:
         return "warn", f"{none}, but the fabric could not be brought up; see the notes."
     if routing.unreachable:
-        return "warn", f"{none}, but {_count(routing.unreachable, 'pair')} of ports cannot reach each other."
+        return "warn", f"{none}, but {counted(routing.unreachable, 'pair')} of ports cannot reach each other."
     return "good", f"{none}: every pair of hosts arrives, and no credit loop can form."
 
 
 def _noted(infos: int) -> str:
-    return f", {_count(infos, 'thing')} to know"
+    return f", {counted(infos, 'thing')} to know"
 
 
 def _and(errors: int, warnings: int) -> str:
-    return f"; {_count(errors, 'error')}{_more(warnings)} in all" if errors or warnings else ""
+    return f"; {counted(errors, 'error')}{_more(warnings)} in all" if errors or warnings else ""
 
 
 def _more(warnings: int) -> str:
-    return f" and {_count(warnings, 'warning')}" if warnings else ""
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"
+    return f" and {counted(warnings, 'warning')}" if warnings else ""
 
 
 def tiles(report: Report) -> list[Tile]:
@@ -144,7 +141,7 @@ def structure_facts(structure: dict[str, Any] | None) -> list[tuple[str, str]]:
 def _part_text(part: dict[str, Any]) -> str:
     """Hosts that can, together, send less to the rest than their links carry."""
     rate_text = "" if part["gbps"] is None else f" ({_gbps(part['gbps'])})"
-    hosts = f"{part['hosts']:,} of {part['of']:,} host ports"
+    hosts = f"{part['hosts']:,} of {counted(part['of'], 'host port')}"
     return (
         f"{part['name']}: {hosts}, which can send {part['percent']:.1f} % of what they could{rate_text} to the others"
     )

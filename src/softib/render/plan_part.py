@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from softib.diags.cabling_plan.result import PlanComparison
+from softib.plural import counted
 from softib.render.phrases import percent
 
 __all__ = ["plan_facts"]
@@ -39,12 +40,12 @@ def plan_facts(found: PlanComparison | None) -> list[tuple[str, str]]:
 
 def _rows_text(found: PlanComparison) -> str:
     rows, repeated, mirrored = (found.rows[k] for k in ("all", "repeated", "mirrored"))
-    files = f" in {len(found.files)} files" if len(found.files) > 1 else ""
-    text = f"{rows:,}{files}, of {found.planned:,} cables"
+    files = f" in {counted(len(found.files), 'file')}" if len(found.files) > 1 else ""
+    text = f"{rows:,}{files}, of {counted(found.planned, 'cable')}"
     if not repeated:
         return text
     how = "from its other end" if mirrored == repeated else f"{mirrored:,} from its other end" if mirrored else "again"
-    return f"{text}; {repeated:,} rows repeat a cable" + (f" ({how})" if mirrored else "")
+    return f"{text}; {counted(repeated, 'row')} repeat a cable" + (f" ({how})" if mirrored else "")
 
 
 def _notes(found: PlanComparison, status: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from softib.plural import counted
 from softib.render.charts import bars
 from softib.render.phrases import time_text
 from softib.render.terminal import text
@@ -29,7 +30,7 @@ def run_bars(s: dict[str, Any]) -> str:
 
 def print_sweep(s: dict[str, Any], console: Console) -> None:
     """Print the first rows of :meth:`softib.Sweep.to_json`: parameters, seed, time, p50, p99."""
-    console.print(text(f"{s['workload']} on {s['fabric'] or s['source']}: {len(s['rows']):,} runs", "bold"))
+    console.print(text(f"{s['workload']} on {s['fabric'] or s['source']}: {counted(len(s['rows']), 'run')}", "bold"))
     names = [*s["parameters"], "seed"]
     table = [[*names, "time", "p50", "p99"]]
     for row in s["rows"][:SHOWN]:

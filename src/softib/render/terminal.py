@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from softib.analysis.model import Report, RoutingPart
 from softib.diags.finding import Severity
 from softib.foreign_text import shown_lines
+from softib.plural import counted, plural
 from softib.render.phrases import (
     bytes_text,
     engine_hint,
@@ -123,7 +124,11 @@ def print_route(found: Routed, console: Console) -> None:
             " if all paths use one SL" if found.proof.assumed else ": traffic can deadlock"
         )
         bad = [] if part.deadlock_free else [loop]
-        bad += [f"{part.unreachable:,} pairs have no path"] if part.unreachable else []
+        bad += (
+            [f"{counted(part.unreachable, 'pair')} {plural(part.unreachable, 'has', 'have')} no path"]
+            if part.unreachable
+            else []
+        )
         bad += [f"{part.ports_without_lid:,} cabled host ports have no LID"] if part.ports_without_lid else []
         console.print(text("; ".join(bad)[0].upper() + "; ".join(bad)[1:] + ".", "bold red"))
     console.print()
@@ -196,7 +201,7 @@ def _facts(title: str, facts: list[tuple[str, str]], console: Console) -> None:
 def print_findings(report: Report, console: Console, every: bool = False) -> None:
     """The findings, worst first; many of one code are cut short with their number, unless ``every`` one is wanted."""
     by = report.by_severity()
-    count = ", ".join(f"{n:,} {s.name.lower()}{'s' * (n != 1 and s is not Severity.INFO)}" for s, n in by.items() if n)
+    count = ", ".join(counted(n, s.name.lower(), "info" if s is Severity.INFO else "") for s, n in by.items() if n)
     console.print(text("Findings", "bold"), text(f"  {count}" if count else "  none", "dim"))
     if report.findings:
         table = _table("severity", "code", "finding")
@@ -255,14 +260,14 @@ def _traffic(report: Report, console: Console) -> None:
     p = report.prediction
     if p is None:
         return
-    console.print(text("Predicted traffic", "bold"), text(f"  {p.hosts:,} host ports", "dim"))
+    console.print(text("Predicted traffic", "bold"), text(f"  {counted(p.hosts, 'host port')}", "dim"))
     right = ("mean rate", "worst", "most flows on a link")
     table = _table("pattern", "what it does", *right, right=right)
     for q in p.patterns:
         table.add_row(q.name, text(q.text), percent(q.relative), percent(q.worst), f"{q.most:,.0f}")
     console.print(table)
     _engines(report, console)
-    node = f"a node of {p.endpoints.rails} host ports" if p.endpoints.rails > 1 else "a host port"
+    node = f"a node of {counted(p.endpoints.rails, 'host port')}" if p.endpoints.rails > 1 else "a host port"
     for name, whose, times in (
         ("ring allreduce", node, p.allreduce_ps),
         ("all-to-all", "a host port", p.all_to_all_ps),
@@ -276,11 +281,11 @@ def _user_traffic(report: Report, console: Console) -> None:
     t = report.traffic
     if t is None:
         return
-    facts = [("entries", f"{t.entries:,} with bytes, {t.flows:,} flows between adapters"),
+    facts = [("entries", f"{t.entries:,} with bytes, {counted(t.flows, 'flow')} between adapters"),
              ("bytes", bytes_text(t.total_bytes)),
              ("least time", f"{time_text(t.time_ps)}; the hosts' own links alone: {time_text(t.hosts_ps)} ({percent(t.relative)})")]  # fmt: skip
     if t.unrouted:
-        facts.append(("without a path", f"{t.unrouted:,} flows, which are in no figure"))
+        facts.append(("without a path", f"{counted(t.unrouted, 'flow')}, which are in no figure"))
     console.print()
     _facts(f"Traffic of {t.path}", facts, console)
     if not t.busiest:

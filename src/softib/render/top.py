@@ -15,6 +15,7 @@ from softib.foreign_text import shown
 from softib.monitor.job_rates import JobRow, job_rows
 from softib.monitor.ranking import ORDERS, PortRow, ranked
 from softib.monitor.watch import Watch
+from softib.plural import counted
 from softib.render.documents import document
 
 __all__ = ["VIEWS", "top_figures", "top_screen"]
@@ -41,7 +42,7 @@ def top_screen(
     one = watch.round
     if one is None:
         return _line("reading the first round …")
-    head = f"{watch.opened.name}: {int(one.reading.answered.sum())} of {len(one.reading)} ports read in {one.duration_s:.2f} s, {one.mads} MADs, {len(one.silent)} devices silent"
+    head = f"{watch.opened.name}: {int(one.reading.answered.sum())} of {counted(len(one.reading), 'port')} read in {one.duration_s:.2f} s, {counted(one.mads, 'MAD')}, {counted(len(one.silent), 'device')} silent"
     if problem:
         top = _line(f"{problem}; what is shown is {problem_s:.0f} s old", "bold red")
     else:
@@ -101,7 +102,7 @@ def _manager(watch: Watch) -> Text:
         parts.append(f"{m.guid:#018x} {state}, priority {m.priority}")
     text = "; ".join(parts) or "none seen"
     if "sweeps" in reported:
-        text += f"; {reported['sweeps']} sweeps, the last in {sum(watch.manager.sweep_s.values()):.2f} s"
+        text += f"; {counted(reported['sweeps'], 'sweep')}, the last in {sum(watch.manager.sweep_s.values()):.2f} s"
     return _line(
         f"subnet manager: {text}", "bold red" if not parts or "STALLED" in text or "not answer" in text else ""
     )

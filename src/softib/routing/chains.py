@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
 from softib.routing.chain_groups import Members, members_of, part_of
 from softib.routing.chain_policy import ChainPolicy, Step
 from softib.routing.credit_loops import has_credit_loop
@@ -50,7 +51,9 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
             notes.append(f"{_called(taken)} {why}; left out")
             continue
         lft, loops, lost = new, new_loops, new_lost
-        notes.append(f"{_called(taken)}: {len(rows)} switch(es), {int((table != LFT_NO_ROUTE).any(axis=0).sum())} LIDs")
+        notes.append(
+            f"{_called(taken)}: {counted(len(rows), 'switch')}, {counted(int((table != LFT_NO_ROUTE).any(axis=0).sum()), 'LID')}"
+        )
     return Routing("chain", lft, notes=notes)
 
 
@@ -75,7 +78,7 @@ def _made(
         last = tried, rows, routing.lft
         why = "; ".join(routing.notes) if routing.engine != tried.engine else ""
         if not why and (lost := lost_pairs(part, routing.lft)):
-            why = f"leaves {lost:,} pairs without a route"
+            why = f"leaves {counted(lost, 'pair')} without a route"
         if not why:
             return last
         notes.append(f"{_called(tried)} failed: {why}")

@@ -184,7 +184,9 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
     port0 = np.flatnonzero(graph.end_is_switch & switches)
     extra.append(np.stack([graph.end_switch[port0], np.zeros_like(port0), of_end[port0]]))
     if path_sl is not None:
-        senders = np.concatenate([port0, cas if answers and len(cas) and not _both_ways_alike(graph, sls) else cas[:0]])
+        senders = np.concatenate(
+            [port0, cas if answers and len(cas) and not _directions_alike(graph, sls) else cas[:0]]
+        )
         alike, row = np.unique(sls.T[senders], axis=0, return_inverse=True)
         in_port = graph.end_port[senders].astype(np.int64) * (sl2vl.shape[1] > 1)
         extra.append(np.unique(np.stack([graph.end_switch[senders], in_port, rows + row.ravel()]), axis=1))
@@ -195,7 +197,7 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
     return VlMaps(switch, port, row, count.astype(np.int64), group_of_end, np.ascontiguousarray(sls), sl2vl)
 
 
-def _both_ways_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
+def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
     """Do the packets of both directions between two ends have one SL, by ``sls`` as ``path_sl`` of :func:`needs_of`?"""
     if len(sls) != graph.n_switches:
         return bool((sls == (sls[:, :1] if len(sls) == 1 else sls.T)).all())

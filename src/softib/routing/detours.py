@@ -25,7 +25,7 @@ from softib.routing.roots import pick_roots, rank_switches
 from softib.routing.tables import Distances, cas_per_switch
 from softib.routing.verify_kernels import Routes
 
-__all__ = ["connect", "fill", "filled_beside", "refilled", "without_switch_loops"]
+__all__ = ["connect", "fill", "filled_on_extra_vl", "refilled", "without_switch_loops"]
 
 ROOTS = 8
 """Trees whose turns are tried first, one after the other, where gaps stay."""
@@ -146,7 +146,7 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
     return None if fill(graph, full, needs, to, whole=True)[0] else full
 
 
-def filled_beside(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
+def filled_on_extra_vl(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
     """``lft`` with other entries where no packet between CAs meets them, so that the packets from and to switches without CAs make no cycle on a VL of their own.
     None where that leaves a gap, or the entries that stay have a cycle."""
     cas = cas_per_switch(graph)

@@ -10,11 +10,12 @@ share its paths.
 
 from __future__ import annotations
 
+from softib.plural import counted, plural
 from softib.routing.detours import without_switch_loops
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
-from softib.routing.lanes import by_direction, lanes_of, one_way, routing_on
+from softib.routing.lanes import by_direction, by_path, lanes_of, routing_on
 from softib.routing.sssp import tables
 from softib.routing.tables import share_paths
 
@@ -33,9 +34,9 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         share_paths(graph, lft)
     lanes = lanes_of(graph, lft, options.data_vls)
     if lanes is None:
-        path_sl = one_way(graph, lft, options.data_vls)
+        path_sl = by_path(graph, lft, options.data_vls)
         if path_sl is None:
-            why = f"paths need more than the {options.data_vls} data VL(s) there are"
+            why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
             return by_minhop(graph, options, "dfsssp", why)
         lanes = by_direction(graph, lft, path_sl, options.data_vls)
     return routing_on(lanes, "dfsssp", notes)

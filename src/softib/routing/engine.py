@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import UnknownName
+from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ WITHOUT_LANES = "ftree,updn"
 
 USUAL_DATA_VLS = 8
 BY_MINHOP = "; routed by minhop, as OpenSM does"
-"""How the note of an engine that does not fit ends."""
+"""End of the note of an engine that gave up."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def chain(name: str) -> list[str]:
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
     """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not another's, which reach
     every pair that has a path at all. ``updn`` and ``dnup`` make way for ``dfsssp`` or ``lash`` behind them where VLs pay
-    (:mod:`softib.routing.lane_choice`).
+    (:mod:`softib.routing.vl_choice`).
 
     Where none does, it is the one that leaves the fewest pairs without a route, the earlier of equal ones. ``notes`` say what
     was rejected, and why.
@@ -167,12 +168,12 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 if n in ("updn", "dnup") and is_native and n != names[-1]:
-                    from softib.routing.lane_choice import with_lanes
+                    from softib.routing.vl_choice import with_lanes
 
                     routing = with_lanes(graph, routing, names[names.index(n) + 1 :], options)
                 return _noted(routing, notes)
             partial.append((lost, routing))
-            notes.append(f"{n} leaves {lost:,} pairs without a route; tried the next engine")
+            notes.append(f"{n} leaves {counted(lost, 'pair')} without a route; tried the next engine")
         else:
             notes += _rejected(n, routing)
     lost, routing = min(partial, key=lambda p: p[0])
@@ -183,10 +184,6 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
     from softib.routing.reach import lost_pairs
 
     return lost_pairs(graph, routing.lft) if proven is None else proven.lost_pairs(graph, routing.lft)
-
-
-BY_MINHOP = "; routed by minhop, as OpenSM does"
-"""End of the note of an engine that gave up."""
 
 
 def _rejected(name: str, routing: Routing) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
 from softib.routing.roots import find_tops, given_roots, rank_switches
@@ -47,7 +48,9 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
     """See ``graph`` as a fat tree; raises :class:`NotATree` with OpenSM's reasons."""
     is_ca = ~graph.end_is_switch
     if graph.n_switches < 2 or np.count_nonzero(is_ca) < 2:
-        raise NotATree(f"{graph.n_switches} switch(es) and {np.count_nonzero(is_ca)} CA port(s) make no tree")
+        raise NotATree(
+            f"{counted(graph.n_switches, 'switch')} and {counted(np.count_nonzero(is_ca), 'CA port')} make no tree"
+        )
     is_compute = graph.end_is_compute.copy()
     if options.cn_guids:
         is_compute = is_ca & np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
@@ -63,7 +66,8 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
             raise NotATree("every switch has compute nodes, so none is a top switch")
     rank = rank_switches(graph, roots)
     if (rank < 0).any():
-        raise NotATree(f"{np.count_nonzero(rank < 0)} switch(es) have no path to a top switch")
+        lost = np.count_nonzero(rank < 0)
+        raise NotATree(f"{counted(lost, 'switch')} {plural(lost, 'has', 'have')} no path to a top switch")
     levels = _levels(graph, rank, is_compute)
     if pure:
         _check_pure(graph, rank, levels)
@@ -90,7 +94,7 @@ def _levels(graph: SwitchGraph, rank: np.ndarray, is_compute: np.ndarray) -> int
     if len(np.unique(graph.end_switch[is_compute])) < 2:
         raise NotATree("all compute nodes hang on one switch")
     if not MIN_LEVELS <= levels <= MAX_LEVELS:
-        raise NotATree(f"{levels} level(s) of switches, it should be {MIN_LEVELS} to {MAX_LEVELS}")
+        raise NotATree(f"{counted(levels, 'level')} of switches, it should be {MIN_LEVELS} to {MAX_LEVELS}")
     return levels
 
 
@@ -101,7 +105,7 @@ def _check_pure(graph: SwitchGraph, rank: np.ndarray, levels: int) -> None:
     below = np.flatnonzero(rank >= levels)
     if len(below):
         raise NotATree(
-            f"{len(below)} switch(es) are farther from the top than the switches with compute nodes (rank {levels - 1}): "
+            f"{counted(len(below), 'switch')} {plural(len(below), 'is', 'are')} farther from the top than the switches with compute nodes (rank {levels - 1}): "
             f"{_guid(graph, below[0])} has rank {rank[below[0]]}"
         )
     owner = graph.link_switch

@@ -17,6 +17,7 @@ import re
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted, plural
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import by_minhop
 from softib.routing.graph import SwitchGraph
@@ -64,9 +65,11 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 def _notes(graph: SwitchGraph, seen: int, unknown: int, moved: int) -> list[str]:
     notes = []
     if seen < graph.n_switches:
-        notes.append(f"the dump has no table of {graph.n_switches - seen} switch(es)")
+        notes.append(f"the dump has no table of {counted(graph.n_switches - seen, 'switch')}")
     if unknown:
-        notes.append(f"{unknown} switch(es) of the dump are not in the fabric; skipped")
+        notes.append(
+            f"{counted(unknown, 'switch')} of the dump {plural(unknown, 'is', 'are')} not in the fabric; skipped"
+        )
     if moved:
-        notes.append(f"{moved} entries are for ports whose LID is another now")
+        notes.append(f"{counted(moved, 'entry')} {plural(moved, 'is', 'are')} for ports whose LID is another now")
     return notes

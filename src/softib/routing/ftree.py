@@ -28,6 +28,7 @@ from dataclasses import replace
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
 from softib.routing import minhop, updn
 from softib.routing.credit_loops import has_credit_loop
 from softib.routing.detours import connect
@@ -76,7 +77,7 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
         if worst <= other:
             routing.notes.append(f"no pure tree: {reason}; routed as a tree all the same (OpenSM's ftree would not)")
             return routing
-        notes.append(f"as a tree the busiest link would carry {worst:,} paths, {other:,} under updn")
+        notes.append(f"as a tree the busiest link would carry {counted(worst, 'path')}, {other:,} under updn")
     routing = minhop.route(graph, options)
     routing.notes += [*notes, f"ftree: {reason}{BY_MINHOP}"]
     return routing

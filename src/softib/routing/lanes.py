@@ -19,31 +19,31 @@ import numpy as np
 
 from softib.ragged import spread
 from softib.routing.credit_loops import NO_PATH, lists_of, needs_of
-from softib.routing.detours import filled_beside
+from softib.routing.detours import filled_on_extra_vl
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.routing.layer_kernels import OneWay, Paths, first_fit, place_pairs
+from softib.routing.layer_kernels import Paths, SinglePaths, first_fit, place_pairs
 from softib.routing.layers import channels, vl_state
 from softib.routing.nue_kernels import add_tree
 from softib.routing.order_kernels import put_all, topological_order
 from softib.routing.reach import destinations, port_map
 from softib.routing.tables import cas_per_switch, min_hops
 
-__all__ = ["NO_LAYER", "Lanes", "by_direction", "lanes_of", "one_way", "routing_on"]
+__all__ = ["NO_LAYER", "Lanes", "by_direction", "by_path", "lanes_of", "routing_on"]
 
 NO_LAYER = 255
 
 
 @dataclass
 class Lanes:
-    """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them ``between`` by paths between CAs; ``both_ways``: answers keep to the
-    SL of the request there; ``left``: pairs of switches of which one has no CAs that find none (or, where not ``both_ways``, of any two)."""
+    """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them ``between`` by paths between CAs; ``symmetric``: answers keep to the
+    SL of the request there; ``left``: pairs of switches of which one has no CAs that find none (or, where not ``symmetric``, of any two)."""
 
     lft: np.ndarray
     path_sl: np.ndarray
     used: int
     between: int
-    both_ways: bool = True
+    symmetric: bool = True
     left: int = 0
 
 
@@ -51,22 +51,16 @@ class _Layers:
     """VLs that hold the pairs laid on them so far."""
 
     def __init__(self, graph: SwitchGraph, lft: np.ndarray, canon: np.ndarray | None, tree: np.ndarray | None) -> None:
-        self.graph, self.tree, self._alike = graph, tree, canon is not None
+        self.graph, self.tree = graph, tree
         self.channels = channels(graph, canon)
         self.states: list[Any] = []
         self.layer = np.full((graph.n_switches, graph.n_switches), NO_LAYER, np.uint8)
-        self.use(lft)
-
-    def use(self, lft: np.ndarray) -> None:
-        """Follow the tables ``lft`` from now on."""
-        lids, first = _lids_by_switch(self.graph)
-        if self._alike:
-            lids, first = (
-                lids[first[:-1][first[:-1] < first[1:]]],
-                np.append(0, np.cumsum(first[:-1] < first[1:])).astype(np.int32),
-            )
-        self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(self.graph), first, lids)
-        most = 2 * int(np.diff(first).max(initial=1)) * self.graph.n_switches
+        lids, first = _lids_by_switch(graph)
+        if canon is not None:  # all LIDs behind a switch take the same channels
+            some = first[:-1] < first[1:]
+            lids, first = lids[first[:-1][some]], np.append(0, np.cumsum(some)).astype(np.int32)
+        self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(graph), first, lids)
+        most = 2 * int(np.diff(first).max(initial=1)) * graph.n_switches
         self._waits = np.empty((2, most), np.int32)
 
     def state(self, number: int) -> Any:
@@ -95,23 +89,23 @@ def lanes_of(
     ``canon`` int32[links] as of :func:`~softib.routing.layers.channels`, and then all LIDs behind a switch take the same channels; ``tree`` bool[links]: paths along
     it must fit on any VL.
     """
-    lft = share_own_paths(graph, lft)
+    lft = share_port0_paths(graph, lft)
     ca_pairs, others = _pairs(graph)
     layers = _Layers(graph, lft, canon, tree)
     left = layers.place(ca_pairs, 0, most)
     between = len(layers.states)
     if left or between > 2:  # longer paths first: sometimes fewer VLs, sometimes more
-        again = _Layers(graph, lft, canon, tree)
-        if not again.place(_farthest_first(graph, ca_pairs), 0, most if left else between - 1):
-            layers, between, left = again, len(again.states), 0
+        reordered = _Layers(graph, lft, canon, tree)
+        if not reordered.place(_farthest_first(graph, ca_pairs), 0, most if left else between - 1):
+            layers, between, left = reordered, len(reordered.states), 0
     if left:
         return None
-    mixed = _Layers(graph, lft, canon, tree)
-    if not mixed.place(
-        _in_rows(ca_pairs, others), 0, max(between, 1)
-    ):  # all together may fit where one after the other does not
-        layers, left = mixed, 0
-    else:
+    left = layers.place(others, 0, max(between, 1))
+    if left:  # all together may fit where one after the other does not
+        mixed = _Layers(graph, lft, canon, tree)
+        if not mixed.place(_in_rows(ca_pairs, others), 0, max(between, 1)):
+            layers, left = mixed, 0
+    if left:
         lft, left = _with_switches(layers, lft, others, between, most)
     path_sl = _by_end(graph, layers.layer)
     return Lanes(lft, path_sl, int(path_sl.max(initial=0)) + 1, max(between, 1), left=left)
@@ -122,7 +116,7 @@ def by_direction(
 ) -> Lanes:
     """The VLs of tables ``lft`` whose paths between CAs take those of ``path_sl`` (uint8[switches or 1, ends]), each direction its own: what is left are
     the paths of switches."""
-    lft = share_own_paths(graph, lft)
+    lft = share_port0_paths(graph, lft)
     cas = np.flatnonzero(~graph.end_is_switch)
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
     full[:, graph.end_is_switch] = 0
@@ -135,19 +129,19 @@ def by_direction(
     lft, more = _with_switches(layers, lft, others, between, most)
     both = _by_end(graph, layers.layer)
     has_cas = cas_per_switch(graph) > 0
-    own, first = _own_and_first(graph)
-    full[:, own] = np.where(layers.layer[:, graph.end_switch[own]] == NO_LAYER, full[:, first], both[:, own])
+    port0, first = _port0_and_first(graph)
+    full[:, port0] = np.where(layers.layer[:, graph.end_switch[port0]] == NO_LAYER, full[:, first], both[:, port0])
     one_side = ~has_cas[:, None] | ~has_cas[graph.end_switch]
     full = np.where(one_side, both, full)
     return Lanes(lft, full, int(full.max(initial=0)) + 1, between, False, left + more)
 
 
-def one_way(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:
+def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:
     """SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no cycle; None where they need more than ``most``."""
     cas = np.flatnonzero(~graph.end_is_switch)
     source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
     c = channels(graph)
-    paths = OneWay(lft, port_map(graph), source, graph.end_lid[cas].astype(np.int32), graph.end_switch[cas])
+    paths = SinglePaths(lft, port_map(graph), source, graph.end_lid[cas].astype(np.int32), graph.end_switch[cas])
     waiting = NO_LAYER - 1
     layer = np.full((len(source), len(cas)), waiting, np.uint8)
     path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
@@ -165,36 +159,36 @@ def one_way(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None
 def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
     """What an engine gives back for ``lanes``, with a note of the VLs, and of what they leave open."""
     notes = [*notes, f"paths take {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
-    if not lanes.both_ways:
+    if not lanes.symmetric:
         notes.append(
             "answers on the SL of the request can make a credit loop: both directions of every path on one SL need more VLs than there are"
         )
     elif lanes.left:
         notes.append(f"requests and answers between {lanes.left:,} pairs of switches can make a credit loop")
     path_sl = lanes.path_sl if lanes.used > 1 else None
-    return Routing(engine, lanes.lft, path_sl, vls=lanes.used, notes=notes, one_sl=lanes.both_ways)
+    return Routing(engine, lanes.lft, path_sl, vls=lanes.used, notes=notes, one_sl=lanes.symmetric)
 
 
-def share_own_paths(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
+def share_port0_paths(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
     """``lft`` where packets to the own LID of a switch with CAs take the paths to its first CA."""
-    own, first = _own_and_first(graph)
+    port0, first = _port0_and_first(graph)
     shared = lft.copy()
-    copies = 1 << graph.end_lmc[own].astype(np.int64)
+    copies = 1 << graph.end_lmc[port0].astype(np.int64)
     row, nth = spread(copies)
-    lids = graph.end_lid[own][row].astype(np.int64) + nth
+    lids = graph.end_lid[port0][row].astype(np.int64) + nth
     shared[:, lids] = lft[:, graph.end_lid[first][row].astype(np.int64)]
-    shared[graph.end_switch[own][row], lids] = 0
+    shared[graph.end_switch[port0][row], lids] = 0
     return shared
 
 
-def _own_and_first(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
+def _port0_and_first(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
     """Ends (rows) of switches with CAs, and the first CA on each."""
     cas = np.flatnonzero(~graph.end_is_switch)
     switch, at = np.unique(graph.end_switch[cas], return_index=True)
     first = np.full(graph.n_switches, -1, np.int64)
     first[switch] = cas[at]
-    own = np.flatnonzero(graph.end_is_switch & (first[graph.end_switch] >= 0))
-    return own, first[graph.end_switch[own]]
+    port0 = np.flatnonzero(graph.end_is_switch & (first[graph.end_switch] >= 0))
+    return port0, first[graph.end_switch[port0]]
 
 
 def _pairs(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +250,7 @@ def _with_switches(
     left = layers.place(pairs, 0, between)
     if not left or between == most:
         return lft, left
-    filled = filled_beside(layers.graph, lft)
+    filled = filled_on_extra_vl(layers.graph, lft)
     if filled is not None:
         layers.layer[pairs[:, 0], pairs[:, 1]] = layers.layer[pairs[:, 1], pairs[:, 0]] = between
         return filled, 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.routing.detours import without_switch_loops
 from softib.routing.dor import first_links
 from softib.routing.engine import RouteOptions, Routing
@@ -47,7 +48,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         if lanes.between == 1:
             break
     if not tried:
-        why = f"paths need more than the {options.data_vls} data VL(s) there are"
+        why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
         return by_minhop(graph, options, "lash", why)
     return routing_on(_better(graph, tried), "lash", [])
 

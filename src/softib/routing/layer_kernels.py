@@ -11,7 +11,7 @@ UNTRIED, PLACED, FAILED, NO_PATH = 0, 1, 2, 3
 
 Paths = table("Paths", "lft at first lid")
 """Tables uint8[n, LIDs], what each port leads to (int32[n, 256]), and the LIDs ``lid[first[s]:first[s + 1]]`` behind each switch."""
-OneWay = table("OneWay", "lft at source lid target")
+SinglePaths = table("SinglePaths", "lft at source lid target")
 """The same, and paths (source row, destination column): packets from switch ``source[i]`` to LID ``lid[j]`` on switch ``target[j]``."""
 
 

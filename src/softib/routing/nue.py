@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import plural
 from softib.routing.bfs_kernels import distance_to_cas
 from softib.routing.credit_loops import dependencies_of
 from softib.routing.detours import fill, refilled
@@ -76,7 +77,9 @@ def _routed(
             lft = lft if full is None else full
     shared, numbers = np.unique(sls, return_inverse=True)  # a share may have no destination
     used, sls = len(shared), numbers.reshape(sls.shape).astype(np.uint8)
-    notes = [f"{used} share(s) of destinations; {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"]
+    notes = [
+        f"{used} {plural(used, 'share')} of destinations; {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"
+    ]
     if used <= 1:
         return Routing("nue", lft, notes=notes, tree=tree), lost
     lanes = lanes_of(graph, lft, most, tree=tree) or by_direction(graph, lft, sls, most, tree)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
 from softib.routing.bfs_kernels import all_hops, legal_hops, rank_from
 from softib.routing.graph import SwitchGraph
 from softib.routing.lft_kernels import Destinations, LegalHops, least_loaded, least_loaded_lmc
@@ -59,7 +60,9 @@ def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
             rank_from(graph.first, graph.peer, np.array([s], np.int32), reach)
             part[reach >= 0] = s
     unrouted = np.count_nonzero((hops == 255) & (part[:, None] == part[None, :])) if (part >= 0).any() else 0
-    return [f"{unrouted} pairs of switches are more than 254 hops apart and get no route"] if unrouted else []
+    return (
+        [f"{counted(unrouted, 'pair')} of switches are more than 254 hops apart and get no route"] if unrouted else []
+    )
 
 
 def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.fallback import DoesNotFit, by_minhop
 from softib.routing.graph import SwitchGraph
@@ -78,9 +79,11 @@ def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     routing = Routing("torus-2QoS", lft, sl[:, graph.end_switch], vl_map(graph, torus), end_sl2vl=end_map(),
                       vls=4 if torus.strange or (torus.at < 0).any() else 2)  # fmt: skip
     shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
-    routing.notes.append(f"torus {shape}; {np.count_nonzero(torus.at < 0)} position(s) without a switch")
+    routing.notes.append(f"torus {shape}; {counted(np.count_nonzero(torus.at < 0), 'position')} without a switch")
     if torus.strange:
-        routing.notes.append(f"{torus.strange // 2} cable(s) join no neighbours of it; not used")
+        routing.notes.append(
+            f"{counted(torus.strange // 2, 'cable')} {plural(torus.strange // 2, 'joins', 'join')} no neighbours of it; not used"
+        )
     whole = (
         torus.at.size == n and (clear == np.where(wraps | (radix == 1), radix - 1, clear.min())[None, :, None]).all()
     )
@@ -120,7 +123,7 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
     if len(lost):
         where = f"{int(graph.switch_guid[lost[0]]):#018x}"
         raise DoesNotFit(
-            f"{len(lost)} switch(es) with CAs find no place in the torus, the first {where}; are radixes and seed right?"
+            f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'finds', 'find')} no place in the torus, the first {where}; are radixes and seed right?"
         )
     _check_ports(graph, torus)
     return Torus(config, position, at, torus.link, strange)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.routing.detours import connect
 from softib.routing.engine import RouteOptions, Routing
 from softib.routing.graph import SwitchGraph
@@ -64,7 +65,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
     if not len(found):
         notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
-    notes.append(f"{len(found)} root(s) found by the distances to the CAs: {names(graph, found)}")
+    notes.append(f"{counted(len(found), 'root')} found by the distances to the CAs: {names(graph, found)}")
     ranks = _complete(graph, found, notes)
     return _best(graph, "updn", hops, [("the roots found", ranks), *_from_cas(graph)], notes)
 
@@ -133,7 +134,11 @@ def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.nda
     bare = ranks < 0
     if bare.any():
         extra = pick_roots(graph, bare)
-        parts = f"{len(extra)} part(s) of the fabric hold no root: " if len(roots) else ""
+        parts = (
+            f"{counted(len(extra), 'part')} of the fabric {plural(len(extra), 'holds', 'hold')} no root: "
+            if len(roots)
+            else ""
+        )
         notes.append(f"{parts}root {names(graph, extra)}, the switch with the most CAs")
         ranks = rank_switches(graph, np.union1d(roots, extra).astype(np.int32))
     return ranks

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.sim.fluid_tables import doubt_of, flows_and_links, traffic_of, waits_of
 from softib.sim.messages import Messages
 from softib.sim.outcome import Outcome
@@ -168,10 +169,12 @@ def _why_not(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[str, ...
         (buffers > MEETING * m.size, "may have much in buffers when their sender's side becomes the limit"),
     ):
         if (wrong & (t.arrived >= 0)).any():
-            lines.append(f"{int((wrong & (t.arrived >= 0)).sum())} messages {what}")
+            lines.append(f"{counted(int((wrong & (t.arrived >= 0)).sum()), 'message')} {what}")
     few = (s.doubt.shared > 0) & (packets_of(m, laid.mtu) < FEW_PACKETS)
     if few.any():
-        lines.append(f"{int(few.sum())} messages of fewer than {FEW_PACKETS} packets share a link: packets go in turn")
+        lines.append(
+            f"{counted(int(few.sum()), 'message')} of fewer than {FEW_PACKETS} packets share a link: packets go in turn"
+        )
     return (*lines, *slow_ports(plane.fabric, "fluid"), *mixed_adapters(plane.fabric, plane.ends, m, "fluid"))
 
 
@@ -180,10 +183,13 @@ def _notes(plane: Plane, m: Messages, laid: Laid, s: _State) -> list[str]:
     for why in np.unique(laid.why[laid.why != 0])[::-1].tolist():
         rows = np.flatnonzero(laid.why == why)
         a, b = (plane.fabric.port_name(int(plane.ends[side[rows[0]]])) for side in (m.src, m.dst))
-        notes.append(f"{len(rows)} messages have no path, such as {a} to {b}: {WHY[why]}")
+        notes.append(
+            f"{counted(len(rows), 'message')} {plural(len(rows), 'has', 'have')} no path, such as {a} "
+            f"to {b}: {WHY[why]}"
+        )
     waiting = (s.traffic.began < 0) & (laid.why == 0)
     if waiting.any():
-        notes.append(f"{int(waiting.sum())} messages never began: what they wait for never happened")
+        notes.append(f"{counted(int(waiting.sum()), 'message')} never began: what they wait for never happened")
     if s.idle.any():
         c = int(s.port[np.argmax(s.idle)])
         notes.append(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.sim.messages import MAX_MESSAGE, Messages, messages
 from softib.sim.paths import Laid, Plane, packets_of, wire_octets
 from softib.sim.timing import timing_of
@@ -76,7 +77,8 @@ def shift_phases(
     n = tables.hosts if hosts is None else hosts
     if not 2 <= n <= tables.hosts:
         raise InputError(
-            f"an all-to-all of {n} hosts: the fabric has {tables.hosts} with an address, so 2 to {tables.hosts}"
+            f"an all-to-all of {counted(n, 'host')}: the fabric has {tables.hosts} with an address, "
+            f"so 2 to {tables.hosts}"
         )
     if not 1 <= size <= MAX_MESSAGE:
         phase(2, 1, size).check(len(plane.ends))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError, LimitError
+from softib.plural import counted, plural
 from softib.sim import static_patterns as patterns
 from softib.sim.static_messages import run
 from softib.sim.static_network import Network, port_gbps
@@ -145,7 +146,7 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
     which = np.arange(1, len(order), dtype=np.int64) if shifts is None else np.asarray(shifts, np.int64)
     if 4 * len(which) * network.n_channels > MAX_BYTES:
         raise LimitError(
-            f"the loads of {len(which):,} shifts on {network.n_channels:,} channels "
+            f"the loads of {counted(len(which), 'shift')} on {counted(network.n_channels, 'channel')} "
             f"take more than {MAX_BYTES >> 30} GiB;"
             f" sample at most {MAX_BYTES // (4 * network.n_channels):,} shifts"
         )
@@ -235,7 +236,10 @@ def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int
     """
     unknown = np.count_nonzero((found.load > 0) & (network.rate <= 0))
     if unknown:
-        raise InputError(f"{unknown} channel(s) carry traffic and have no rate; give every link one")
+        raise InputError(
+            f"{counted(unknown, 'channel')} {plural(unknown, 'carries', 'carry')} traffic and "
+            f"{plural(unknown, 'has', 'have')} no rate; give every link one"
+        )
     busiest = float(found.busy(network).max(initial=0.0))
     return round(busiest * size_bytes * 8 * (PS_PER_S / 1e9))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.plural import counted, plural
 from softib.ragged import inverted, spread
 from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER, Outcome
@@ -41,9 +42,14 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
     together = _together(step, np.where(messages.computes, NEVER, began))
     behind = (began >= 0) & (arrived - began - timing.request_ps - timing.forth_ps > took + 1) & ~messages.computes
     why = _why_not(together, bool(behind.any()))
-    notes = [f"{int((laid.why == w).sum())} messages have no path: {WHY[w]}" for w in np.unique(laid.why).tolist() if w]
+    notes = [
+        f"{counted(int((laid.why == w).sum()), 'message')} "
+        f"{plural(int((laid.why == w).sum()), 'has', 'have')} no path: {WHY[w]}"
+        for w in np.unique(laid.why).tolist()
+        if w
+    ]
     if endless.any():
-        notes.append(f"{int(endless.sum())} messages never began: what they wait for never happened")
+        notes.append(f"{counted(int(endless.sum()), 'message')} never began: what they wait for never happened")
     return Outcome(
         "static",
         began,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ class Network:
         """
         if lft.shape[0] != graph.n_switches or lft.shape[1] <= graph.max_lid:
             raise InputError(
-                f"a forwarding table of {lft.shape[0]} switches × {lft.shape[1]} LIDs cannot route "
-                f"{graph.n_switches} switches and LIDs up to {graph.max_lid}"
+                f"a forwarding table of {counted(lft.shape[0], 'switch')} × "
+                f"{counted(lft.shape[1], 'LID')} cannot route "
+                f"{counted(graph.n_switches, 'switch')} and LIDs up to {graph.max_lid}"
             )
         chosen = np.flatnonzero(graph.end_is_compute) if hosts is None else np.asarray(hosts)
         chosen = chosen.astype(np.int32)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 
 __all__ = ["bisection_pairs", "crossing_pairs", "incast", "matrix", "ring", "sample_shifts", "shift"]
 
@@ -58,7 +59,9 @@ def incast(hosts: np.ndarray, target: int, k: int, rng: np.random.Generator) -> 
     others = np.asarray(hosts, np.int64)
     others = others[others != target]
     if not 1 <= k <= len(others):
-        raise InputError(f"an incast of {k} senders: there are {len(others)} other hosts, so 1 to {len(others)}")
+        raise InputError(
+            f"an incast of {k} senders: there are {counted(len(others), 'other host')}, so 1 to {len(others)}"
+        )
     return np.sort(rng.permutation(others)[:k]), np.full(k, target, np.int64)
 
 
@@ -72,11 +75,11 @@ def matrix(n_hosts: int, demand: Any) -> tuple[np.ndarray, np.ndarray, np.ndarra
     if isinstance(demand, tuple):
         src, dst, size = (np.atleast_1d(np.asarray(c)) for c in demand)
         if not len(src) == len(dst) == len(size):
-            raise InputError(f"a traffic matrix with columns of {len(src)}, {len(dst)} and {len(size)} rows")
+            raise InputError(f"a traffic matrix with columns of {len(src)}, {len(dst)} and {counted(len(size), 'row')}")
     else:
         dense = np.asarray(demand, np.float64)
         if dense.shape != (n_hosts, n_hosts):
-            raise InputError(f"a traffic matrix of shape {dense.shape}: this network has {n_hosts} hosts")
+            raise InputError(f"a traffic matrix of shape {dense.shape}: this network has {counted(n_hosts, 'host')}")
         src, dst = np.nonzero(dense)
         size = dense[src, dst]
     size = size.astype(np.float64)

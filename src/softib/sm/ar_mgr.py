@@ -14,6 +14,7 @@ from softib.iba import ar
 from softib.iba.constants import SmpAttr
 from softib.iba.devices import AR_SWITCHES
 from softib.mad.smp_requests import RequestQueue
+from softib.plural import counted
 from softib.ragged import spread
 from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadlock
 from softib.routing.engine import Routing
@@ -131,7 +132,7 @@ class ArManager:
         if len(numbers) < len(wire):
             self.notes.append(
                 f"adaptive routing: {self.db.name(int(self.graph.switch_node[s]))} has no room for {len(wire) - len(numbers)} of"
-                f" {len(wire)} groups; their destinations have one port"
+                f" {counted(len(wire), 'group')}; their destinations have one port"
             )
         by_mask = np.array([*(numbers.get(mask, 0) for mask in wire), 0], np.int64)
         self._group_of[s] = by_mask[choice.mask_of]  # -1 is the last entry: no group

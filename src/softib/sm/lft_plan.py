@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.iba.smp import SwitchInfo
+from softib.plural import counted, plural
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.routing.transition import ONE_VL, SlUse, transition_loop, transition_stages
@@ -86,7 +87,7 @@ def _plan(
     if not stages.left:
         return LftPlan(stages.stage, state="acyclic", note=_in_stages(stages.count))
     if config.discard and not _outlive(graph, new, use):
-        note = f"{stages.left} LIDs find no order of changes without a credit loop: their packets are discarded while they change"
+        note = f"{counted(stages.left, 'LID')} {plural(stages.left, 'finds', 'find')} no order of changes without a credit loop: their packets are discarded while they change"
         return LftPlan(stages.stage, discard=True, state="acyclic", note=note)
     return LftPlan(stages.stage, state="loop", note=_loop_note(db, graph, held, new, stages.left, use))
 
@@ -123,7 +124,7 @@ def _loop_note(db: Database, graph: SwitchGraph, old: np.ndarray, new: np.ndarra
         switch, port, vl = loop[0]
         on = f" on VL {vl}" if max(c[2] for c in loop) else ""
         name = f"{db.name(int(graph.switch_node[switch]))}[{port}]"
-        example = f": a credit loop of {len(loop)} links, such as {name}{on}"
+        example = f": a credit loop of {counted(len(loop), 'link')}, such as {name}{on}"
     if _outlive(graph, new, use):
-        return f"packets of path records from before keep their SLs; those to {left} LIDs and packets of new path records can wait for each other, as long as senders keep them{example}"
-    return f"while the tables of {left} LIDs change, packets on old and new paths can wait for each other{example}"
+        return f"packets of path records from before keep their SLs; those to {counted(left, 'LID')} and packets of new path records can wait for each other, as long as senders keep them{example}"
+    return f"while the tables of {counted(left, 'LID')} change, packets on old and new paths can wait for each other{example}"

@@ -15,6 +15,7 @@ from softib.errors import LimitError
 from softib.iba.constants import LID_UCAST_MAX
 from softib.iba.lids import blocks_of, may_stand
 from softib.iba.smp import PortInfo
+from softib.plural import counted, plural
 from softib.sm.database import Database
 
 __all__ = ["Lids", "assign"]
@@ -36,7 +37,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     needed = int((1 << wide).sum())
     if needed > LID_UCAST_MAX:
         raise LimitError(
-            f"this subnet needs {needed:,} LIDs (LMC {lmc}); a subnet has {LID_UCAST_MAX:,} unicast LIDs"
+            f"this subnet needs {counted(needed, 'LID')} (LMC {lmc}); a subnet has {LID_UCAST_MAX:,} unicast LIDs"
             " (IBA 4.1.3): split it, or lower the LMC"
         )
     info = db.port_info[ports]
@@ -55,7 +56,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
         free = _free_blocks(used, width)
         if len(free) < len(rows):
             raise LimitError(
-                f"{len(rows)} ports need blocks of {1 << width} LIDs, and {len(free)} such blocks are free between the"
+                f"{counted(len(rows), 'port')} {plural(len(rows), 'needs', 'need')} blocks of {1 << width} LIDs, and {len(free)} such blocks are free between the"
                 f" LIDs that other ports keep; a subnet has {LID_UCAST_MAX:,} unicast LIDs (IBA 4.1.3)"
             )
         lid[rows] = free[: len(rows)]

@@ -11,6 +11,7 @@ import numpy as np
 from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
 from softib.iba.smp import SwitchInfo
 from softib.mad.smp_requests import RequestQueue
+from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
 from softib.sm.inventory import pkey_blocks
@@ -175,7 +176,7 @@ class PkeyManager:
         table, left_out = arranged(self.partitions, held, state)
         if left_out:
             self.notes.append(
-                f"{self.db.port_name(port)} has a P_Key table of {len(held)} entries and is member of {len(held) + left_out} partitions;"
+                f"{self.db.port_name(port)} has a P_Key table of {counted(len(held), 'entry')} and is member of {len(held) + left_out} partitions;"
                 " the last ones are left out"
             )
         return table

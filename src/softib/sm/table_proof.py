@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from softib.plural import counted, plural
 from softib.routing.engine import Routing, chain
 from softib.routing.graph import SwitchGraph
 from softib.sm.config import SmConfig
@@ -51,9 +52,9 @@ class TableProof:
             reasons = f" ({'; '.join(self.reasons)})" if self.reasons else ""
             lines.append(f"tables by {self.engine}, not by {self.wanted}{reasons}")
         if self.lost:
-            lines.append(f"{self.lost:,} pairs have no path")
+            lines.append(f"{counted(self.lost, 'pair')} {plural(self.lost, 'has', 'have')} no path")
         if self.loop:
-            more = f" → … ({len(self.loop)} links)" if len(self.loop) > SHOWN_LINKS else " → the first"
+            more = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
             lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{more}")
         return lines
 

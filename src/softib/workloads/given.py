@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.workloads.workload import Workload, job_of, read
 
 __all__ = ["workload_of"]
@@ -50,7 +51,7 @@ def _together(given: Sequence[Any]) -> Workload:
     if any(work.fabrics for work in works):
         raise InputError(f"{HERE}: one of a list names fabrics of its own; give {{'jobs': […], 'fabrics': {{…}}}}")
     jobs, faults = (tuple(x for work in works for x in getattr(work, of)) for of in ("jobs", "faults"))
-    name = works[0].name if len(works) == 1 else f"{len(works)} jobs"
+    name = works[0].name if len(works) == 1 else f"{counted(len(works), 'job')}"
     return Workload(name, jobs, faults, next((w.management for w in works if w.management is not None), None))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from softib.errors import InputError, UnknownName
 from softib.fabric.natural_order import natural_key
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -46,7 +47,7 @@ class Hosts:
         """The one host that ``text`` names."""
         rows = self._rows(str(text))
         if len(rows) != 1:
-            raise InputError(f"{text!r} names {len(rows)} hosts; give one")
+            raise InputError(f"{text!r} names {counted(len(rows), 'host')}; give one")
         return rows[0]
 
     def _rows(self, text: str) -> list[int]:
@@ -54,7 +55,7 @@ class Hosts:
         if not rows and (hit := _RANGE.fullmatch(text)):
             low, high = int(hit[1]), int(hit[2] or hit[1])
             if low > high or high >= len(self):
-                raise InputError(f"hosts {text}: the fabric has {len(self)} hosts, 0 to {len(self) - 1}")
+                raise InputError(f"hosts {text}: the fabric has {counted(len(self), 'host')}, 0 to {len(self) - 1}")
             return list(range(low, high + 1))
         if not rows and any(c in text for c in "*?["):
             rows = [i for i, name in enumerate(self.name) if fnmatch.fnmatchcase(name, text)]

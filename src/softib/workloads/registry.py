@@ -17,6 +17,7 @@ from pydantic import Field, TypeAdapter, create_model
 
 from softib.errors import InputError
 from softib.extensions import blamed_on, extensions
+from softib.plural import counted
 from softib.workloads.hosts import Hosts, rows_of
 from softib.workloads.job import Job
 from softib.workloads.jobs import WorkloadFile
@@ -74,7 +75,7 @@ def job_messages(job: Job, hosts: Hosts, seed: int) -> list[JobMessages]:
     rows = rows_of(job, hosts)
     pattern = patterns()[job.pattern_name]
     if len(rows) < job.fewest_hosts:
-        raise InputError(f"{pattern.name} on {len(rows)} host{'' if len(rows) == 1 else 's'}: it takes at least two")
+        raise InputError(f"{pattern.name} on {counted(len(rows), 'host')}: it takes at least two")
     place = Place(hosts, rows, np.random.default_rng(seed if job.seed is None else job.seed))
     if not pattern.package:
         return pattern.messages(job, place)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.workloads.traffic_matrix import Flows, HostRows, TrafficMatrix
 from softib.workloads.units import size_of
 
@@ -41,7 +42,7 @@ class TrafficData:
             n = len(self.square)
             if n != len(names):
                 raise InputError(
-                    f"{NAME}: an array of {n:,} by {n:,} for {len(names):,} host ports; give a row and a column for each, or names"
+                    f"{NAME}: an array of {n:,} by {n:,} for {counted(len(names), 'host port')}; give a row and a column for each, or names"
                 )
             for s, d in np.argwhere(self.square > 0).tolist():
                 flows.add([s], [d], float(self.square[s, d]))
@@ -176,7 +177,7 @@ def _host(hosts: HostRows, host: str | int, place: str) -> list[int]:
         return hosts.rows(host, place)
     if not 0 <= host < len(hosts.names):
         raise InputError(
-            f"{place}: no host {host}; the fabric has {len(hosts.names):,} host ports, 0 to {len(hosts.names) - 1}"
+            f"{place}: no host {host}; the fabric has {counted(len(hosts.names), 'host port')}, 0 to {len(hosts.names) - 1}"
         )
     return [host]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from softib.errors import InputError, nearest
 from softib.input_files import FILE_LIMIT, read_text
+from softib.plural import counted
 from softib.workloads.units import size_of
 
 __all__ = ["Flows", "HostRows", "TrafficFile", "TrafficMatrix", "read_traffic"]
@@ -133,9 +134,7 @@ def _listed(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
     flows = Flows()
     for line, cells in rows:
         if len(cells) != 3:
-            raise InputError(
-                f"{path}:{line}: {len(cells)} cell{'' if len(cells) == 1 else 's'}; write source,destination,bytes"
-            )
+            raise InputError(f"{path}:{line}: {counted(len(cells), 'cell')}; write source,destination,bytes")
         flows.add(
             hosts.rows(cells[0], f"{path}:{line}"), hosts.rows(cells[1], f"{path}:{line}"), _bytes(path, line, cells[2])
         )
@@ -153,7 +152,7 @@ def _dense(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
     flows = Flows()
     for line, cells in rows[1:]:
         if len(cells) != len(first):
-            raise InputError(f"{path}:{line}: {len(cells)} cells; the first row has {len(first)}")
+            raise InputError(f"{path}:{line}: {counted(len(cells), 'cell')}; the first row has {len(first)}")
         source = hosts.rows(cells[0], f"{path}:{line}")
         for to, text in zip(columns, cells[1:], strict=True):
             if text.strip():

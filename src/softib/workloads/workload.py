@@ -13,6 +13,7 @@ import numpy as np
 
 from softib.errors import InputError, LimitError, UnknownName, wrong_value
 from softib.input_files import head
+from softib.plural import counted
 from softib.sim.messages import NO_LIMIT, PATH_SL, Messages, MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.workloads.hosts import Hosts
 from softib.workloads.pattern import MAX_MESSAGES, JobMessages
@@ -92,7 +93,7 @@ class Workload:
                 raise kind(f"job {number + 1} of {self.name}: {error}") from None
         total = sum(len(part.src) for _, part in parts)
         if total > MAX_MESSAGES:
-            raise LimitError(f"{self.name} has {total:,} messages; a workload has at most {MAX_MESSAGES:,}")
+            raise LimitError(f"{self.name} has {counted(total, 'message')}; a workload has at most {MAX_MESSAGES:,}")
         return _joined(parts, hosts), _names(parts)
 
     def with_faults(
@@ -116,7 +117,7 @@ class Workload:
         return self.jobs[0] if len(self.jobs) == 1 and getattr(self.jobs[0], "barrier", False) else None
 
     def __repr__(self) -> str:
-        return f"<Workload {self.name!r}: {len(self.jobs)} job{'' if len(self.jobs) == 1 else 's'}>"
+        return f"<Workload {self.name!r}: {counted(len(self.jobs), 'job')}>"
 
 
 def read(source: Any) -> Workload:

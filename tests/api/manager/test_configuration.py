@@ -50,7 +50,7 @@ KINDS = {
 }  # fmt: skip
 """Kind → a file as OpenSM's documents show it (opensm(8), partition-config.txt, QoS_management_in_OpenSM.txt, ibnetdiscover(8))."""
 BROKEN = {
-    "partitions.conf": "Default=0x7fff : ALL=fulll;\n", "qos-policy.conf": "qos-ulps\n default : nine\nend-qos-ulps\n",
+    "partitions.conf": "Default=0x7fff : ALL=entire;\n", "qos-policy.conf": "qos-ulps\n default : nine\nend-qos-ulps\n",
     "opensm.conf": "sm_priorty 5\n",
     "torus-2QoS.conf": "torus 4 4\n",
 }  # fmt: skip

@@ -137,9 +137,9 @@ def plays(s: Crowd, stock, folder: Path, times: int, kills: int, seed: int = 1) 
     victims = [victim(s, folder / f"victim-{i}", rng, node, ping, stock) for i in range(12)]
     hand = Raw(s.base, node[31])
     try:
-        assert wait_for(lambda: s.clients() >= 18, 60)
+        assert wait_for(lambda: s.clients() >= 18)
         for i in range(10):  # until it has registered its class
-            assert wait_for(lambda i=i: answers(hand, lid(s, i)), 60), i
+            assert wait_for(lambda i=i: answers(hand, lid(s, i))), i
         steady = [
             Program(
                 s, folder / f"client-{i}", KINDS[i % 3], node[10 + i], ping, "-f", "-c", str(PINGS * times), lid(s, i)

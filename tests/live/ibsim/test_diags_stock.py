@@ -211,7 +211,7 @@ def test_ibportstate_query_reset_speed_and_width(served, tool):
     assert f.port_state[port] == f.port_state[peer] == 1
     tool("ibportstate", lid, num, "espeed", "30")
     tool("ibportstate", lid, num, "enable")
-    assert wait_for(lambda: f.port_state[port] == 2, 2)
+    assert wait_for(lambda: f.port_state[port] == 2)
     for end in (port, peer):
         lid, n = of_switch(f, end)
         tool("ibportstate", lid, n, "arm")

@@ -40,12 +40,12 @@ def far(heard):
     lab = heard.lab
     port = named(lab.f, "host-0008")
     edge = int(lab.f.port_peer[port])
-    assert wait_for(lambda: lab.f.port_state[edge] == 4 and heard.rests(), 60)
+    assert wait_for(lambda: lab.f.port_state[edge] == 4 and heard.rests())
     heard.forget()
     yield port, edge, lab.lid(port), lab.lid(edge)
-    assert wait_for(heard.rests, 60)
+    assert wait_for(heard.rests)
     lab.fault("clear", lab.f.port_name(edge))
-    assert wait_for(lambda: lab.f.port_state[edge] == 4, 60)
+    assert wait_for(lambda: lab.f.port_state[edge] == 4)
 
 
 def poke(heard: Heard, lid: int) -> None:
@@ -121,7 +121,7 @@ def test_145_a_system_image_guid_changes(heard, far):
     told = heard.of(145)[0]
     assert told["lid"] == str(lab.lid(int(lab.f.node_base[node]))) and int(told["new_sys_guid"], 16) == 0x1234
     lab.fault("clear", "leaf-2")
-    assert wait_for(lambda: int(heard.of(145)[-1]["new_sys_guid"], 16) == built, 60)
+    assert wait_for(lambda: int(heard.of(145)[-1]["new_sys_guid"], 16) == built)
 
 
 def test_256_an_smp_with_the_wrong_mkey(heard, far):

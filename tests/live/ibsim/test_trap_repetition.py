@@ -48,7 +48,7 @@ def counts(lab: Lab) -> dict[str, int]:
 
 
 def quiet(lab: Lab) -> None:
-    assert wait_for(lambda: counts(lab)["pending"] == 0, 60), counts(lab)
+    assert wait_for(lambda: counts(lab)["pending"] == 0), counts(lab)
 
 
 def heard_of(heard: Heard, lid: int) -> list[str]:
@@ -64,7 +64,7 @@ def test_opensm_that_was_stopped_hears_of_the_link_and_ends_the_trap(heard):
     heard.forget()
     heard.sm.send_signal(signal.SIGSTOP)
     lab.fault("link-down", lab.f.port_name(edge))
-    assert wait_for(lambda: counts(lab)["sent"] >= before["sent"] + 2, 60), "it is sent again while nobody answers"
+    assert wait_for(lambda: counts(lab)["sent"] >= before["sent"] + 2), "it is sent again while nobody answers"
     assert counts(lab)["pending"] >= 1 and not heard_of(heard, lab.lid(edge))
     heard.sm.send_signal(signal.SIGCONT)
     quiet(lab)
@@ -82,10 +82,10 @@ def test_a_trap_whose_way_was_cut_arrives_when_it_is_mended(heard):
     before = counts(lab)["sent"]
     lab.fault("link-down", lab.f.port_name(near))
     lab.fault("link-down", lab.f.port_name(far))
-    assert wait_for(lambda: counts(lab)["sent"] >= before + 2, 60)
+    assert wait_for(lambda: counts(lab)["sent"] >= before + 2)
     assert not heard_of(heard, lab.lid(far))
     lab.fault("link-up", lab.f.port_name(near))
-    assert wait_for(lambda: heard_of(heard, lab.lid(far)), 120), heard.text()[-2000:]
+    assert wait_for(lambda: heard_of(heard, lab.lid(far))), heard.text()[-2000:]
     quiet(lab)
 
 
@@ -97,11 +97,11 @@ def test_the_wire_shows_no_copy_after_the_repression(heard, tmp_path):
     lab.do(lambda: (lab.daemon_.router.capture(writer),))
     before = counts(lab)["repressed"]
     lab.fault("link-down", lab.f.port_name(edge))
-    assert wait_for(lambda: counts(lab)["repressed"] > before, 60)
+    assert wait_for(lambda: counts(lab)["repressed"] > before)
     quiet(lab)
-    assert wait_for(heard.rests, 60)
+    assert wait_for(heard.rests)
     lab.fault("link-up", lab.f.port_name(edge))
-    assert wait_for(lambda: lab.f.port_state[edge] == 4, 60)
+    assert wait_for(lambda: lab.f.port_state[edge] == 4)
     quiet(lab)
     lab.do(lambda: (writer.flush(),))
     said = subprocess.run(
@@ -143,10 +143,10 @@ def test_a_program_that_never_represses_gets_ten_copies(library, tmp_path, brisk
         before = counts(lab)
         edge = int(lab.f.port_peer[named(lab.f, "host-0008")])
         lab.fault("link-down", lab.f.port_name(edge))
-        assert wait_for(lambda: counts(lab)["given_up"] > before["given_up"], 60), counts(lab)
+        assert wait_for(lambda: counts(lab)["given_up"] > before["given_up"]), counts(lab)
         quiet(lab)
         mine = rf"trap 128 from {lab.lid(edge)} tid (\d+)"
-        assert wait_for(lambda: len([x for x in listener.lines if re.fullmatch(mine, x)]) >= 10, 30), listener.lines
+        assert wait_for(lambda: len([x for x in listener.lines if re.fullmatch(mine, x)]) >= 10), listener.lines
         listener.program.stdin.close()
         listener.says("done")
         tids = Counter(m[1] for x in listener.lines if (m := re.fullmatch(mine, x)))
@@ -164,7 +164,7 @@ def test_our_manager_represses_each_and_sweeps(tmp_path):
         before, sweeps = counts(lab), lab.daemon_.manager.sm.sweeps
         edge = int(lab.f.port_peer[named(lab.f, "host-0008")])
         lab.fault("link-down", lab.f.port_name(edge))
-        assert wait_for(lambda: lab.daemon_.manager.sm.sweeps > sweeps, 60)
+        assert wait_for(lambda: lab.daemon_.manager.sm.sweeps > sweeps)
         quiet(lab)
         after = counts(lab)
         assert after["sent"] - before["sent"] == after["repressed"] - before["repressed"] >= 1
@@ -172,9 +172,9 @@ def test_our_manager_represses_each_and_sweeps(tmp_path):
         near = int(lab.f.port_peer[named(lab.f, "host-0001")])
         lab.fault("link-down", lab.f.port_name(near))
         lab.fault("link-up", lab.f.port_name(edge))
-        assert wait_for(lambda: counts(lab)["sent"] >= after["sent"] + 2, 60) and counts(lab)["pending"] >= 1
+        assert wait_for(lambda: counts(lab)["sent"] >= after["sent"] + 2) and counts(lab)["pending"] >= 1
         lab.fault("link-up", lab.f.port_name(near))
-        assert wait_for(lambda: lab.f.port_state[edge] == 4, 120), "it was told of the far one, too"
+        assert wait_for(lambda: lab.f.port_state[edge] == 4), "it was told of the far one, too"
         quiet(lab)
         assert counts(lab)["given_up"] == 0
     finally:

@@ -59,7 +59,7 @@ class Lab(threading.Thread):
         self.environments: dict[tuple[str, str], dict[str, str]] = {}
         self.running = True
         self.start()
-        assert wait_for(lambda: self.daemon_.ready or self.failure, 60) and self.failure is None, self.failure
+        assert wait_for(lambda: self.daemon_.ready or self.failure) and self.failure is None, self.failure
 
     def run(self) -> None:
         try:
@@ -94,7 +94,7 @@ class Lab(threading.Thread):
         manager = self.daemon_.manager
         assert manager is not None
         self.do(manager.sweep)
-        assert wait_for(lambda: manager.sm.settled and not manager._inbox, 60)
+        assert wait_for(lambda: manager.sm.settled and not manager._inbox)
 
     def stop(self) -> None:
         self.running = False

@@ -30,7 +30,7 @@ class Heard:
             words, env=lab.environment(library), cwd=lab.folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        assert wait_for(lambda: "SUBNET UP" in self.text(), 60), self.text()[-2000:]
+        assert wait_for(lambda: "SUBNET UP" in self.text()), self.text()[-2000:]
         self.mark = 0
 
     def text(self) -> str:

@@ -62,9 +62,7 @@ def test_names_addresses_and_lids_are_resolved(softib, stock):  # noqa: F811
         for n in (2, 5)
     }
     other = acm(softib, 5, "for i in $(seq 600); do [ -f over ] && break; sleep 0.1; done")
-    assert wait_for(lambda: (softib.folder / "up-host-0005").exists(), 60), (
-        softib.folder / "out-host-0005"
-    ).read_text()
+    assert wait_for(lambda: (softib.folder / "up-host-0005").exists()), (softib.folder / "out-host-0005").read_text()
     asks = [("n", "host-0002", "host-0005"), ("i", "10.0.0.2", "10.0.0.5"), ("l", lid[2], lid[5])]
     asked = acm(softib, 2, "\n".join(f"ib_acme -f {kind} -s {a} -d {b} -v" for kind, a, b in asks) + "\ntouch over")
     assert asked.wait(120) is not None

@@ -101,7 +101,7 @@ def are_opensms(which: str, stock, own_library, folder: Path) -> bool:  # noqa: 
             words, env=env, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 60)
+            assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"))
             _, said = run(folder, env, stock("saquery"), "-g")
         finally:
             manager.kill()

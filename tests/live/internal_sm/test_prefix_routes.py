@@ -63,7 +63,7 @@ def test_paths_lead_to_opensms_routers(which, stock, own_library, tmp_path):  # 
             words, env=env, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 60)
+            assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"))
             led = set()
             for prefix in SITES:
                 here = gid(PREFIX, int(fabric.port_guid[source]))

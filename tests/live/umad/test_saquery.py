@@ -44,7 +44,7 @@ class Attached:
         env = {**self.softib.env, "OSM_CACHE_DIR": str(self.folder), "OSM_TMP_DIR": str(self.folder)}
         words = self.softib.words("run", "--", self.stock("opensm"), "-f", str(log), "-d2")
         self.softib.started.append(subprocess.Popen(words, env=env, cwd=self.folder, stdout=subprocess.DEVNULL))
-        assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"), 120)
+        assert wait_for(lambda: log.is_file() and "SUBNET UP" in log.read_text(errors="replace"))
 
     def ask(self, *words: str) -> str:
         code, out = run(

@@ -153,7 +153,7 @@ def test_opensm_brings_the_subnet_up_and_saquery_lists_every_record(own_library,
     served.do(f.power_on)
     sm = opensm(served, stock, tmp_path, "host-0001", "transaction_timeout 10000")
     try:
-        assert wait_for(lambda: up(tmp_path), 60)
+        assert wait_for(lambda: up(tmp_path))
         assert (f.port_state[f.linked] == PortState.ACTIVE).all()
         env = served.environment("host-0005")
         code, out = run(tmp_path, env, stock("sminfo"))
@@ -178,7 +178,7 @@ def test_opensm_brings_the_subnet_up_and_saquery_lists_every_record(own_library,
             log = tmp_path / "two" / "opensm.log"
             assert wait_for(lambda: log.is_file() and "Entering STANDBY" in log.read_text(errors="replace"))
             sm.send_signal(signal.SIGKILL)
-            assert wait_for(lambda: "SUBNET UP" in log.read_text(errors="replace"), 60)
+            assert wait_for(lambda: "SUBNET UP" in log.read_text(errors="replace"))
         finally:
             second.kill()
             second.wait()

@@ -24,6 +24,6 @@ def softib(tmp_path, own_library):  # noqa: F811
     yield s
     for p in s.started:
         p.terminate()
-        p.wait(20)
+        p.wait(240)
     for one in s.status():
         os.kill(one["pid"], signal.SIGKILL)

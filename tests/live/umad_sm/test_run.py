@@ -87,11 +87,11 @@ def test_sighup_reads_its_files_and_a_pulled_cable_is_routed_around(softib):
                          "--Pconfig", "partitions", "--sweep", "1")  # fmt: skip
     manager = subprocess.Popen(words, env=softib.env, cwd=softib.folder)
     softib.started.append(manager)
-    wait_for(lambda: is_up(fabric_of(softib)), 60)
+    wait_for(lambda: is_up(fabric_of(softib)))
     pid = next(c["pid"] for c in softib.status()[0]["clients"] if c["sm"])
     (softib.folder / "partitions").write_text("Default=0x7fff, ipoib: ALL=full;\nstorage=0x0123: ALL=full;\n")
     os.kill(pid, signal.SIGHUP)
-    wait_for(lambda: (fabric_of(softib).pkeys == 0x8123).sum() >= 16, 60)
+    wait_for(lambda: (fabric_of(softib).pkeys == 0x8123).sum() >= 16)
     softib("fault", "link-down", "leaf-1[3]")
 
     def around() -> bool:
@@ -99,7 +99,7 @@ def test_sighup_reads_its_files_and_a_pulled_cable_is_routed_around(softib):
         leaf = next(s for s in range(f.sizes.switches) if f.node_name(int(f.switch_node[s])) == "leaf-1")
         return not (f.lft[leaf] == 3).any()
 
-    wait_for(around, 60)
+    wait_for(around)
 
 
 BAD_WORDS = [

@@ -93,7 +93,7 @@ else:
     one_alone(None)
     for pages in json.loads(scene):
         one_alone(pages * 4096)
-for _ in range(20):  # the daemon frees what a program held when it sees its end
+for _ in range(300):  # the daemon frees what a program held when it sees its end
     status = json.loads(softib("status", "small", "--json").stdout)["fabrics"]
     if status and not status[0]["verbs"]["chunks"]:
         break

@@ -91,6 +91,13 @@ def test_queues_longer_than_their_memory():
     ]
 
 
+def test_a_program_that_polls_goes_on_in_the_room_that_there_is():
+    """Three laps of a CQ of 65,536 completions whose ring got no more memory than its first pages."""
+    seen = played("12m", "rings", f"{program('rings')} polls")
+    check(seen)
+    assert all("completions whole" in said for _, said in seen["ends"]), seen["ends"]
+
+
 RANK = r"""
 #include <mpi.h>
 #include <stdio.h>

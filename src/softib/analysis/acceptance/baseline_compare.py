@@ -16,6 +16,7 @@ from softib.diags.registry import finding
 from softib.errors import InputError
 from softib.fabric.diff import diff, matched_nodes
 from softib.fabric.model import Fabric
+from softib.plural import counted
 
 __all__ = ["binomial_tail", "compare_baselines", "drift_of"]
 
@@ -69,7 +70,7 @@ def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
 
 def _class_drift(test: str, c: ClassDrift, latency: bool) -> Finding:
     return finding(
-        codes.CLASS_DRIFT, [], f"{test}: pairs {c.name} measure {_times(c.ratio)} of the baseline, the others {_times(c.rest)} ({c.pairs} pairs, p = {c.probability:.1g})",
+        codes.CLASS_DRIFT, [], f"{test}: pairs {c.name} measure {_times(c.ratio)} of the baseline, the others {_times(c.rest)} ({counted(c.pairs, 'pair')}, p = {c.probability:.1g})",
         {"test": test, "pairs_class": c.name, "ratio": round(c.ratio, 4), "rest": round(c.rest, 4), "pairs": c.pairs, "probability": c.probability,
          "confidence": round(1 - c.probability, 6)},
         severity=Severity.WARNING if (c.ratio > c.rest) == latency else Severity.INFO,
@@ -99,7 +100,7 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
         if d.pairs and d.probability < LEVEL:
             worse = (d.ratio > 1) == latency
             yield finding(
-                codes.FABRIC_DRIFT, [], f"{test}: the median pair measures {_times(d.ratio)} of the baseline ({d.pairs} pairs, p = {d.probability:.1g})",
+                codes.FABRIC_DRIFT, [], f"{test}: the median pair measures {_times(d.ratio)} of the baseline ({counted(d.pairs, 'pair')}, p = {d.probability:.1g})",
                 {"test": test, "ratio": round(d.ratio, 4), "pairs": d.pairs, "probability": d.probability, "confidence": round(1 - d.probability, 6)},
                 severity=Severity.WARNING if worse else Severity.INFO,
             )  # fmt: skip
@@ -108,7 +109,7 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
         worse = any(t["worse"] for t in tests.values())
         yield finding(
             codes.HOST_DRIFT, [_host(after, before, host)],
-            f"{host}: its pairs measure {_times(most['ratio'])} of the baseline in {test}, unlike those of other hosts ({most['pairs']} pairs, p = {most['probability']:.1g})",
+            f"{host}: its pairs measure {_times(most['ratio'])} of the baseline in {test}, unlike those of other hosts ({counted(most['pairs'], 'pair')}, p = {most['probability']:.1g})",
             {"tests": tests, "confidence": round(1 - most["probability"], 6)}, severity=Severity.WARNING if worse else Severity.INFO,
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from softib.diags.acceptance.tomography import Blamed, blame, deviation
 from softib.diags.finding import Finding, Location
 from softib.diags.registry import finding
 from softib.iba.constants import NodeType
+from softib.plural import counted
 
 __all__ = ["Judged", "judge", "summary"]
 
@@ -121,7 +122,7 @@ def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding
     if bandwidth:
         worst = max(bandwidth, key=lambda b: b.loss)
         texts.append(
-            f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of {worst.measurements} measurements"
+            f"{worst.loss:.0%} less bandwidth than like pairs in {worst.slow} of {counted(worst.measurements, 'measurement')}"
         )
     if latency:
         worst = max(latency, key=lambda b: b.loss)

@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.analysis.simulation.flows import Flow, Victims, flows_through, victims_of
 from softib.analysis.simulation.result import RunResult
+from softib.plural import counted
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
@@ -147,7 +148,7 @@ def _cause(
 ) -> tuple[str, str, tuple[str, ...]]:
     """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``host_links``:
     see :func:`_host_links`."""
-    whose = f"traffic of {sources} host{'' if sources == 1 else 's'} to {targets}"
+    whose = f"traffic of {counted(sources, 'host')} to {targets}"
     if run.load.max() < BUSY:
         return _hardly_busy(run, whose)
     f = run.fabric

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from softib.plural import counted
+
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.fabric.model import Fabric
@@ -103,4 +105,4 @@ def loads_of_tiers(run: RunResult, samples: Samples) -> Heat:
             value[k] = load[:, of].mean(axis=1)
     count = [int((used & (row == k)).sum()) for k in range(len(names))]
     keep = [k for k in range(len(names)) if count[k]]
-    return Heat(tuple(names[k] for k in keep), value[keep], tuple(f"{count[k]:,} links" for k in keep))
+    return Heat(tuple(names[k] for k in keep), value[keep], tuple(f"{counted(count[k], 'link')}" for k in keep))

@@ -14,6 +14,7 @@ from softib.api.progress import Steps, unwatched
 from softib.api.shown import Suggests, html_table
 from softib.api.table import Table
 from softib.errors import InputError, UnknownFormat, UnreadableFile
+from softib.plural import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +104,7 @@ class Acceptance(Suggests):
         for s in self.summary():
             model = "" if s["expected"] is None else f", model {s['expected']:.4g}"
             out.append(
-                f"{s['test']}, {s['pairs']}: {s['measurements']} measurements, median {s['median']:.4g} {s['unit']}"
+                f"{s['test']}, {s['pairs']}: {counted(s['measurements'], 'measurement')}, median {s['median']:.4g} {s['unit']}"
                 f" ({s['least']:.4g} to {s['largest']:.4g}{model})"
             )
         return out
@@ -125,7 +126,7 @@ class Acceptance(Suggests):
 
     def __repr__(self) -> str:
         m = self._measured
-        return f"<Acceptance of {self._source.name!r}: {len(set(m.ends.host))} hosts, {len(m)} measurements, {self.findings!r}>"
+        return f"<Acceptance of {self._source.name!r}: {counted(len(set(m.ends.host)), 'host')}, {counted(len(m), 'measurement')}, {self.findings!r}>"
 
     def _repr_html_(self) -> str:
         keys = ("test", "pairs", "measurements", "least", "median", "largest", "expected", "unit")
@@ -220,7 +221,7 @@ def where_to_measure(
     assert not isinstance(source, Fabric) and not hasattr(source, "snapshot")
     listed = read_hosts(source)
     kept = [h for h in listed if chosen is None or h in chosen]
-    name = os.fspath(source) if isinstance(source, str | os.PathLike) else f"{len(listed)} hosts"
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else f"{counted(len(listed), 'host')}"
     return AcceptanceSource(name, ends_of_hosts(kept, devices))
 
 
@@ -263,7 +264,7 @@ def _launcher(
     if name is None and place.result is not None and not place.running:
         n = len(set(place.ends.host))
         raise InputError(
-            f"{place.name} describes {n:,} host{'s' * (n != 1)}; use --launcher ssh or --launcher srun to run perftest on {'them' if n != 1 else 'it'}"
+            f"{place.name} describes {counted(n, 'host')}; use --launcher ssh or --launcher srun to run perftest on {'them' if n != 1 else 'it'}"
         )
     chosen = name or (LOCAL if place.running else "ssh")
     if chosen == LOCAL and not place.running:

@@ -10,6 +10,7 @@ from softib.api.manager.config_kinds import PARSERS, TORUS, kind_of
 from softib.api.shown import Suggests
 from softib.errors import InputError, SoftibError
 from softib.input_files import read_text
+from softib.plural import counted
 
 __all__ = ["ConfigCheck", "check_config"]
 
@@ -40,9 +41,7 @@ class ConfigCheck(Suggests):
         )
 
     def __repr__(self) -> str:
-        return (
-            f"<ConfigCheck of {self.path}: {self.kind}, {len(self.opensm)} lines that OpenSM does not take as written>"
-        )
+        return f"<ConfigCheck of {self.path}: {self.kind}, {counted(len(self.opensm), 'line')} that OpenSM does not take as written>"
 
 
 def check_config(path: str | os.PathLike[str]) -> ConfigCheck:

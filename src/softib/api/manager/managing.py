@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from softib.api.progress import Notice
-from softib.api.shown import Suggests, counted
+from softib.api.shown import Suggests, totals
 from softib.source import warn
 
 if TYPE_CHECKING:
@@ -235,4 +235,4 @@ class PlannedChanges(Suggests, Sequence["AttributeChange"]):
         return document("sm-run", port=self.port, master=self.master, changes=changes, sweep=self._report.as_dict())
 
     def __repr__(self) -> str:
-        return f"<PlannedChanges: {counted([c.attr for c in self._found]) or 'none'}>"
+        return f"<PlannedChanges: {totals([c.attr for c in self._found]) or 'none'}>"

@@ -11,6 +11,7 @@ from softib.api.findings import Findings
 from softib.api.progress import Steps, unwatched
 from softib.api.shown import Suggests, html_table
 from softib.api.table import Table
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.analysis.jobs.files import ScheduledJob
@@ -96,15 +97,15 @@ class Jobs(Suggests):
         """One line a job for people."""
         out = []
         for j in self.to_json():
-            others = ", ".join(f"{n} links with {name}" for name, n in list(j["shared_with"].items())[:3])
+            others = ", ".join(f"{counted(n, 'link')} with {name}" for name, n in list(j["shared_with"].items())[:3])
             missing = (
-                f"; {len(j['missing_hosts'])} hosts not on this fabric ({j['missing_hosts'][0]} …)"
+                f"; {counted(len(j['missing_hosts']), 'host')} not on this fabric ({j['missing_hosts'][0]} …)"
                 if j["missing_hosts"]
                 else ""
             )
             shares = f", shares {others}" if others else ", shares none"
             out.append(
-                f"job {j['job']}: {len(j['hosts'])} hosts, {j['cables']} cables{shares}; expected {j['expected_slowdown']:.2f}x slower than alone{missing}"
+                f"job {j['job']}: {counted(len(j['hosts']), 'host')}, {counted(j['cables'], 'cable')}{shares}; expected {j['expected_slowdown']:.2f}x slower than alone{missing}"
             )
         return out
 

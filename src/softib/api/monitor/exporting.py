@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from softib.api.progress import Notice
 from softib.api.shown import Suggests
 from softib.errors import InputError
+from softib.plural import counted
 from softib.source import warn
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Exporter(Suggests):
         if names not in SCHEMES:
             raise InputError(f"names={names!r}: give one of {', '.join(SCHEMES)}")
         if not 1 <= len(files) <= 2:
-            raise InputError(f"{len(files)} files; give one, or two of different times")
+            raise InputError(f"{counted(len(files), 'file')}; give one, or two of different times")
         return text_of_files([os.fspath(f) for f in files], names, None if fabric is None else os.fspath(fabric))
 
     def expect(self, file: str | os.PathLike[str]) -> None:

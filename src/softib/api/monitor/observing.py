@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from softib.api.shown import Suggests
 from softib.errors import InputError
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.api.running.running import RunningFabric
@@ -42,7 +43,7 @@ class Observed(Suggests):
 
     def __repr__(self) -> str:
         seen = self.observations
-        return f"<Observed: {len(seen.ports)} ports over {seen.intervals} intervals>"
+        return f"<Observed: {counted(len(seen.ports), 'port')} over {seen.intervals} intervals>"
 
 
 def observe(

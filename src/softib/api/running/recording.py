@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from softib.api.progress import Notice
 from softib.errors import InputError
+from softib.plural import counted
 from softib.whole_files import write_file
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ class Recording:
                 if (last or code or done == began) and not (code and failed.exists()):
                     if code:
                         failed.touch()
-                    few = "" if last or code else f"; {done} of the {self.ranks} ranks of this job record to it"
+                    few = (
+                        ""
+                        if last or code
+                        else f"; {done} of the {counted(self.ranks, 'rank')} of this job record to it"
+                    )
                     notice(_write(self.path, self.folder) + few + self._failure(code))
         finally:
             if last:
@@ -135,7 +140,7 @@ def _write(path: Path, folder: Path) -> str:
     processors = os.cpu_count() or 1  # not those of this process: a launcher may have bound each rank to one
     if s.ranks > processors:
         rest += f"; they shared {processors} processors here, and do so in trace:{path},processors={processors}"
-    return f"{path}: {made.messages:,} messages of {s.ranks:,} ranks, {s.octets:,} bytes{rest}{_away(threads)}"
+    return f"{path}: {counted(made.messages, 'message')} of {counted(s.ranks, 'rank')}, {s.octets:,} bytes{rest}{_away(threads)}"
 
 
 def _away(threads: list[RecordedThread]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric, result_of
 from softib.api.progress import Notice
 from softib.errors import InputError
+from softib.plural import counted
 from softib.source import warn
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Server:
                 notice(f"{fabric.source}: sm: is for the internal manager; not used with --sm {sm}")
             strict = int(result.fabric.node_strict.sum())
             if sm == "external" and strict:
-                notice(f"{strict} switches show the extended speeds that ports support to those alone who set bit 31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
+                notice(f"{counted(strict, 'switch')} show the extended speeds that ports support to those alone who set bit 31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
                        " does not, and cannot speed links up again ('firmware: lenient' in the fabric's file shows them to everybody)")  # fmt: skip
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric, as_fabric, result_of
 from softib.api.shown import Suggests
 from softib.errors import InputError
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.replay import ProgramRun
@@ -55,7 +56,7 @@ class Replay(Suggests):
         print_replay(self.to_json(), console())
 
     def __repr__(self) -> str:
-        return f"<Replay of {self.program!r} on {self.fabric.name!r}: {self.operations:,} operations in {self.simulated_us:,.3f} us>"
+        return f"<Replay of {self.program!r} on {self.fabric.name!r}: {counted(self.operations, 'operation')} in {self.simulated_us:,.3f} us>"
 
 
 def replay(

@@ -12,6 +12,7 @@ from softib.api.shown import Suggests
 from softib.api.simulation.runs import Run, Runs, port_row
 from softib.api.table import Table
 from softib.errors import InputError, UnknownName
+from softib.plural import counted
 from softib.whole_files import write_file, write_text
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ class Simulation(Suggests):
         flaw = "" if self.good else ", not all completed"
         doubt = "" if self.valid else ", the layer's model does not hold"
         return (
-            f"<Simulation of {self.workload!r} on {self.fabric.name!r} ({self.layer}): {n:,} message{'' if n == 1 else 's'} in "
+            f"<Simulation of {self.workload!r} on {self.fabric.name!r} ({self.layer}): {counted(n, 'message')} in "
             f"{self.simulated_us:,.3f} us{flaw}{doubt}>"
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError, LimitError, UnknownName
+from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.workloads.workload import Workload
@@ -56,7 +57,7 @@ class Grid:
         for values in self.parameters.values():
             total *= len(values)
         if total > MAX_POINTS:
-            raise LimitError(f"{self.where}: {total:,} runs; a sweep has at most {MAX_POINTS:,}")
+            raise LimitError(f"{self.where}: {counted(total, 'run')}; a sweep has at most {MAX_POINTS:,}")
         names = list(self.parameters)
         return [
             Point(tuple(zip(names, values, strict=True)), seed)

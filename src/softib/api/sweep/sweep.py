@@ -13,6 +13,7 @@ from softib.api.sweep.grid import Point, read_grid, workload_at
 from softib.api.sweep.rows import Journal, check_appendable, keys_of, run_point
 from softib.api.table import Table, library
 from softib.errors import InputError
+from softib.plural import counted
 from softib.whole_files import write_file
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Sweep(Suggests):
         return self.table()._repr_html_()
 
     def __repr__(self) -> str:
-        return f"<Sweep of {self.workload!r} on {self.fabric.name!r}: {len(self._rows):,} run{'' if len(self._rows) == 1 else 's'}>"
+        return f"<Sweep of {self.workload!r} on {self.fabric.name!r}: {counted(len(self._rows), 'run')}>"
 
 
 def sweep(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 
 __all__ = ["CLASSES", "Ends", "Round", "class_of", "measuring_parts", "rounds_of", "sub_rounds"]
 
@@ -75,7 +76,7 @@ def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[R
         raise InputError(f"rounds={per_class}: give 1 or more of each class of pairs")
     rails = [np.flatnonzero(ends.rail == r) for r in np.unique(ends.rail).tolist()]
     if all(len(rows) < 2 for rows in rails):
-        raise InputError(f"{len(ends)} hosts of one rail: a pair needs two")
+        raise InputError(f"{counted(len(ends), 'host')} of one rail: a pair needs two")
     out: list[Round] = []
     rng = np.random.default_rng(seed)
     for level, pairs in enumerate(CLASSES):

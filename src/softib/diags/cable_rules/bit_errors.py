@@ -17,6 +17,7 @@ from softib.diags.cable_rules.case import Case, Suspicion, line_rate, rule, span
 from softib.diags.cable_rules.chances import poisson_lower, poisson_tail, poisson_upper
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
+from softib.plural import counted, plural
 
 __all__ = ["needed_seconds"]
 
@@ -112,7 +113,7 @@ def _too_short(case: Case, bits: np.ndarray, seconds: np.ndarray) -> Suspicion |
     most = float(seconds[short].max())
     needed = max(needed_seconds(case, g) for g in np.unique(case.best_rate[short]).tolist())
     text = (
-        f"{len(short):,} of {int(known.sum()):,} ports were observed for {span_text(most)} at most; {span_text(needed)} without an error "
+        f"{len(short):,} of {counted(int(known.sum()), 'port')} {plural(int(known.sum()), 'was', 'were')} observed for {span_text(most)} at most; {span_text(needed)} without an error "
         f"would show a bit error ratio of {case.limits['ber_floor']:g}"
     )
     return Suspicion(

@@ -15,6 +15,7 @@ from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.cable_rules.chances import hypergeometric_tail
 from softib.diags.finding import Location, Severity
 from softib.diags.registry import code, finding
+from softib.plural import counted
 
 __all__ = ["common_causes"]
 
@@ -68,7 +69,7 @@ def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Sus
 
 def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probability: float) -> Suspicion:
     links = [case.link(int(r)) for r in bad.tolist()]
-    text = (f"{len(bad)} of the {len(group.cables)} cables of {group.kind} {group.name} are bad, {suspects} of all {len(case.cables):,}: "
+    text = (f"{len(bad)} of the {counted(len(group.cables), 'cable')} of {group.kind} {group.name} are bad, {suspects} of all {len(case.cables):,}: "
             f"chance would do that with a probability of {probability:.1g}")  # fmt: skip
     evidence = {"kind": group.kind, "name": group.name, "bad": links, "cables": len(group.cables), "bad_in_all": suspects,
                 "cables_in_all": len(case.cables), "probability": probability}  # fmt: skip

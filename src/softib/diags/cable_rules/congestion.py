@@ -21,6 +21,7 @@ from softib.diags.cable_rules.case import Case, Suspicion, rule, signalling_rate
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
 from softib.iba.constants import PortState
+from softib.plural import counted
 
 SLOW_RECEIVER = code(
     "slow-receiver", Severity.WARNING, "a port drains slower than its link, so that others wait behind it",
@@ -209,7 +210,9 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
         "last_ns": int(case.obs.end_ns[root.intervals[-1], row]),
     }  # fmt: skip
     behind = (
-        f"; {len(branches)} ports of switches and {len(victims)} of hosts wait behind it" if branches or victims else ""
+        f"; {counted(len(branches), 'port')} of switches and {len(victims)} of hosts wait behind it"
+        if branches or victims
+        else ""
     )
     lasted = f"in {span_text(seconds)}"
     could, whose = _could(case, row)

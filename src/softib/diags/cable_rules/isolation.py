@@ -10,6 +10,7 @@ import numpy as np
 
 from softib.diags.cable_rules.case import Case, Suspicion
 from softib.diags.finding import Severity
+from softib.plural import counted
 from softib.routing.parts import components
 
 __all__ = ["with_isolation"]
@@ -78,7 +79,7 @@ def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
         if s.port < 0 or s.finding.code not in ISOLATED_CODES or s.finding.severity < Severity.WARNING:
             continue
         if used >= most:
-            isolate: dict[str, Any] = {"now": False, "why": f"{most} cables at once are the most"}
+            isolate: dict[str, Any] = {"now": False, "why": f"{counted(most, 'cable')} at once are the most"}
         else:
             price = cost.without(int(case.cable[s.port]))
             isolate = {"now": price is not None, **(price or {"why": "the other end is not known"})}

@@ -17,6 +17,7 @@ from softib.diags.cable_rules.case import Case, span_text
 from softib.diags.cable_rules.job_environment import JobProcess, explained, ipoib_named
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
+from softib.plural import counted
 
 __all__ = ["JobPorts", "job_traffic"]
 
@@ -155,14 +156,14 @@ def _text(
     middle = float(np.median(values))
     if float(values.max()) < still:
         compared = f"; hosts of other jobs move {_rate(float(np.median(others)))} each" if len(others) else ""
-        text = f"job {job.name}: the data counters of its {len(values)} hosts stand still over {span_text(span)} (at most {_rate(float(values.max()))} a host){compared}"
+        text = f"job {job.name}: the data counters of its {counted(len(values), 'host')} stand still over {span_text(span)} (at most {_rate(float(values.max()))} a host){compared}"
         return text, 0.9 if len(others) else 0.7
     if len(others) < LEAST_OTHERS or middle >= case.limits["job_share"] * float(np.median(others)):
         return "", 0.0
     p = _probability(len(values), int((others <= values.max()).sum()), len(others))
     if p >= LEVEL:
         return "", 0.0
-    text = f"job {job.name}: its {len(values)} hosts move {_rate(middle)} each over {span_text(span)}, those of other jobs {_rate(float(np.median(others)))}"
+    text = f"job {job.name}: its {counted(len(values), 'host')} move {_rate(middle)} each over {span_text(span)}, those of other jobs {_rate(float(np.median(others)))}"
     return text, round(min(0.8, 1 - p), 6)
 
 

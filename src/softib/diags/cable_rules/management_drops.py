@@ -9,6 +9,7 @@ import numpy as np
 from softib.diags.cable_rules.case import Case, Suspicion, rule, span_text
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
+from softib.plural import counted
 
 SMP_DROPS = code(
     "smp-drops", Severity.INFO, "a port dropped subnet management packets",
@@ -27,7 +28,7 @@ def vl15_drops(case: Case) -> Iterator[Suspicion]:
     seconds = float(case.observed_s(DROPPED)[worst[0]])
     yield Suspicion(
         finding(SMP_DROPS, map(case.location, worst.tolist()),
-                f"{len(rows):,} ports dropped SMPs, most of all {case.location(int(worst[0]))}: {int(total[worst[0]]):,} in {span_text(seconds)}",
+                f"{counted(len(rows), 'port')} dropped SMPs, most of all {case.location(int(worst[0]))}: {int(total[worst[0]]):,} in {span_text(seconds)}",
                 {"ports": len(rows), "counters": {str(case.location(r)): int(total[r]) for r in worst.tolist()},
                  "observed_s": round(seconds, 3), "source": case.limits.of("vl15_dropped").source,
                  **case.when(worst, DROPPED)}),

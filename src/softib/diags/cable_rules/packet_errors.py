@@ -14,6 +14,7 @@ from softib.diags.cable_rules.case import Case, Suspicion, rule, span_text
 from softib.diags.cable_rules.flow_control import starved
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
+from softib.plural import counted
 
 LINK_PACKET_ERRORS = code(
     "link-packet-errors", Severity.ERROR, "packets arrive damaged over a cable, or its link recovers again and again",
@@ -91,7 +92,7 @@ def overruns(case: Case) -> Iterator[Suspicion]:
         seconds = float(max(case.observed_s(OVERRUN)[row], case.observed_s(OVERRUN_DETAIL)[row]))
         yield Suspicion(
             finding(RECEIVE_OVERRUNS, case.ends(row),
-                    f"{case.location(row)} lost {int(max(total[row], detail[row])):,} packets in its receive buffer in {span_text(seconds)}",
+                    f"{case.location(row)} lost {counted(int(max(total[row], detail[row])), 'packet')} in its receive buffer in {span_text(seconds)}",
                     {"ExcessiveBufferOverrunErrors": int(total[row]), "PortBufferOverrunErrors": int(detail[row]),
                      "observed_s": round(seconds, 3), "source": case.limits.of("overrun_errors").source,
                      **case.when(np.array([row]), OVERRUN_DETAIL if detail[row] else OVERRUN)}),

@@ -15,6 +15,7 @@ from softib.diags.cable_rules.case import Case, Suspicion, rule
 from softib.diags.cable_rules.fec_histogram import BINS
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
+from softib.plural import counted
 
 COUNTER_OVERFLOW = code(
     "counter-overflow", Severity.WARNING, "an error counter reached its largest value while it was observed, and counts no further",
@@ -60,9 +61,9 @@ def overflow(case: Case) -> Iterator[Suspicion]:
 def stuck(case: Case) -> Iterator[Suspicion]:
     """One finding for all ports with error counters that stand at the end of the time."""
     last = {name: _last(case, name) for name in _there(case, (*OF_CABLE, *OF_OTHERS))}
-    counted = case.known(BINS[0]).any(axis=0)  # the histogram of codewords counts on
+    by_bins = case.known(BINS[0]).any(axis=0)  # the histogram of codewords counts on
     for name in BY_HISTOGRAM & set(last):
-        last[name] &= ~counted
+        last[name] &= ~by_bins
     count = np.sum([*last.values(), np.zeros(case.n, bool)], axis=0)
     rows = np.flatnonzero(count)
     if not len(rows):
@@ -73,7 +74,7 @@ def stuck(case: Case) -> Iterator[Suspicion]:
         "worst": {str(case.location(r)): [name for name, s in last.items() if s[r]] for r in worst},
     }  # fmt: skip
     first = case.location(worst[0])
-    text = f"error counters stand at their largest value, {int(count.sum()):,} in all, of {len(rows):,} port{'s' if len(rows) > 1 else ''}: {evidence['worst'][str(first)][0]} of {first}{', …' if count.sum() > 1 else ''}"
+    text = f"error counters stand at their largest value, {int(count.sum()):,} in all, of {counted(len(rows), 'port')}: {evidence['worst'][str(first)][0]} of {first}{', …' if count.sum() > 1 else ''}"
     yield Suspicion(finding(COUNTERS_STUCK, map(case.location, worst), text, evidence), -1, 1.0, cable=False)
 
 

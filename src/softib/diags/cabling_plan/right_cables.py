@@ -9,6 +9,7 @@ from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.finding import Finding, Severity
 from softib.diags.registry import code, finding
 from softib.diags.view import speed_text
+from softib.plural import counted
 
 __all__ = ["right_cables"]
 
@@ -58,7 +59,7 @@ def right_cables(on: PlanOnFabric, rows: list[int]) -> None:
 
 def _bulk(on: PlanOnFabric, code: str, rows: list[int], of: int, kind: tuple[str, str], note: str) -> Finding:
     a, b = on.port[rows[0]].tolist()
-    return finding(code, on.locations(rows), f"{len(rows)} of {of} cables {kind[0]} ↔ {kind[1]}, for example {on.view.link_name(a, b)}: each {note}",
+    return finding(code, on.locations(rows), f"{len(rows)} of {counted(of, 'cable')} {kind[0]} ↔ {kind[1]}, for example {on.view.link_name(a, b)}: each {note}",
                    {"cables": len(rows), "of": of, "lines": [int(on.plan.line[r]) for r in rows]},
                    advice="so many alike: look first at whether plan and source state the same thing")  # fmt: skip
 

@@ -8,6 +8,7 @@ from softib.diags.cabling_plan.plan_on_fabric import PlanOnFabric
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
 from softib.fabric.formats.cabling.name_index import REASONS, UNKNOWN_DEVICE, UNNAMED_ADAPTER
+from softib.plural import counted
 
 __all__ = ["conflicting_rows", "unmatched_rows"]
 
@@ -58,13 +59,13 @@ def _unmatched_for(on: PlanOnFabric, reason: str, devices: dict[str, list[tuple[
     total = sum(map(len, devices.values()))
     if len(devices) > MANY:
         shown = ", ".join(list(devices)[:3])
-        on.findings.append(finding(PLAN_UNMATCHED, [], f"{total} cables of the plan: {reason}; {len(devices)} devices: "
+        on.findings.append(finding(PLAN_UNMATCHED, [], f"{counted(total, 'cable')} of the plan: {reason}; {counted(len(devices), 'device')}: "
                              f"{shown}, …", {"reason": reason, "cables": total, "devices": len(devices), "names": list(devices),
                               "lines": [int(on.plan.line[r]) for ends in devices.values() for r, _ in ends]}))  # fmt: skip
         return
     for device, ends in devices.items():
         row, end = ends[0]
-        more = f" (and {len(ends) - 1} more cable{'s' if len(ends) > 2 else ''})" if len(ends) > 1 else ""
+        more = f" (and {counted(len(ends) - 1, 'more cable')})" if len(ends) > 1 else ""
         why = on.matched.why.get((row, end), reason)
         text = why if reason == UNKNOWN_DEVICE else f"{on.plan.end_name(row, end)}: {why}"
         name = on.plan.row_name(row)

@@ -13,6 +13,7 @@ from softib.diags.registry import code, finding
 from softib.fabric.formats.cabling.match import is_unnamed
 from softib.fabric.formats.cabling.name_index import UNNAMED_ADAPTER
 from softib.fabric.formats.cabling.node_address import address_of
+from softib.plural import counted
 
 __all__ = ["unplanned_cables"]
 
@@ -45,7 +46,7 @@ def unplanned_cables(on: PlanOnFabric) -> None:
     if len(rows) > MANY:
         where = [view.location(int(end[row])) for row in rows.tolist() for end in (view.port_a, view.port_b)]
         more = f"; {unnamed} of them lead to adapters without a name" if unnamed else ""
-        on.findings.append(finding(PLAN_UNEXPECTED, where, f"{len(rows)} cables between planned nodes are in no row of "
+        on.findings.append(finding(PLAN_UNEXPECTED, where, f"{counted(len(rows), 'cable')} between planned nodes are in no row of "
                              f"the plan, {where[0]} ↔ {where[1]} the first{more}",
                              {"cables": len(rows), "unnamed_adapters": unnamed}))  # fmt: skip
 

@@ -24,6 +24,7 @@ from softib.fabric.counters import COUNTER_NAMES, DETAIL_COUNTERS
 from softib.fabric.formats.base import Problem, Problems
 from softib.fabric.formats.text import read_lines, shown
 from softib.fabric.model import Fabric
+from softib.plural import counted
 
 __all__ = ["read_counters"]
 
@@ -111,7 +112,7 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
 def _why_none(lines: list[str], records: int) -> str:
     """Why a file has no counters of this fabric."""
     if records:
-        return f"none of its {records} records is of a port of this fabric"
+        return f"none of its {counted(records, 'record')} is of a port of this fabric"
     nameless = [n for n, line in enumerate(lines, 1) if (m := _FIELD.match(line)) and _plain(m[1]) in _NAMES]
     if nameless:  # what LDMS' ibnet sampler and others keep of perfquery's output
         return f"line {nameless[0]}: counters of a port that nothing names; put perfquery's own line before them: '# Port extended counters: Lid 12 port 1'"

@@ -16,6 +16,7 @@ from softib.fabric.formats.base import Problems
 from softib.fabric.formats.text import octets, shown
 from softib.iba.constants import LID_PERMISSIVE, LID_UCAST_MAX, MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME, SPEEDS, WIDTH_BITS
+from softib.plural import counted
 
 __all__ = ["UNKNOWN", "Records", "parse_guid", "parse_lid", "parse_rate", "speed_of_gbps"]
 
@@ -193,7 +194,9 @@ def bounded_ports(nports: int, line: int, problems: Problems) -> int:
     """``nports`` if a node can have so many, else 0 (the records then tell how many there are) and a problem."""
     if 0 <= nports <= MAX_SWITCH_PORTS:
         return nports
-    problems.add(line, f"{nports} ports: a node has at most {MAX_SWITCH_PORTS}; those that records name are kept")
+    problems.add(
+        line, f"{counted(nports, 'port')}: a node has at most {MAX_SWITCH_PORTS}; those that records name are kept"
+    )
     return 0
 
 

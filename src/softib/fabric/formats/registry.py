@@ -22,6 +22,7 @@ from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.formats.text import decoded
 from softib.fabric.model import Fabric
 from softib.input_files import head, shown_name
+from softib.plural import counted
 
 __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "read", "write"]
 
@@ -167,7 +168,7 @@ def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
     if failed > read:
         first = min((p for p in result.problems if p.line), key=lambda p: p.line)
         raise UnknownFormat(
-            f"{shown_name(path)}: looked like {row.what}, but {failed:,} lines cannot be read and {read:,} nodes and cables can; line {first.line}: {first.reason}"
+            f"{shown_name(path)}: looked like {row.what}, but {counted(failed, 'line')} cannot be read and {counted(read, 'node')} and cables can; line {first.line}: {first.reason}"
         )
 
 

@@ -28,6 +28,7 @@ from softib.iba.devices import DEVICES, is_aggregation_node
 from softib.iba.rates import SPEED_BY_NAME
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.input_files import shown_name, stem
+from softib.plural import counted, plural
 
 __all__ = ["named", "to_fabric"]
 
@@ -85,7 +86,7 @@ def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: 
     switches = node_type == NodeType.SWITCH
     need = int(switches.sum()) * lft_cap + int(((nports[switches] + 1) ** 2).sum()) * 8 + int(nports.sum()) * 1024
     if need > SIZE_LIMIT:
-        raise LimitError(f"{shown_name(path)}: {int(switches.sum())} switches and {int(nports.sum())} ports need {need >> 30} GiB of "
+        raise LimitError(f"{shown_name(path)}: {counted(int(switches.sum()), 'switch')} and {counted(int(nports.sum()), 'port')} {plural(int(nports.sum()), 'needs', 'need')} {need >> 30} GiB of "
                          f"tables; the limit is {SIZE_LIMIT >> 30} GiB")  # fmt: skip
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from softib.fabric.formats.cabling.name_index import spoken_names
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
+from softib.plural import counted
 from softib.whole_files import write_text
 
 __all__ = ["expand_hostlist", "fold_hostlist", "tree", "write"]
@@ -141,7 +142,7 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
         many += len(count) > 1
     if many:
         notes.append(
-            f"{many} hosts hang on several leaves; Slurm's tree lists each under one, chosen by most links, then first adapter"
+            f"{counted(many, 'host')} hang on several leaves; Slurm's tree lists each under one, chosen by most links, then first adapter"
         )
     return hosts
 

@@ -14,6 +14,7 @@ from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problems
 from softib.foreign_text import shown as on_one_line
 from softib.input_files import content
+from softib.plural import counted
 
 __all__ = ["LINE_LIMIT", "Junk", "complain_if_not_closed", "decoded", "octets", "read_lines", "shown"]
 
@@ -90,7 +91,8 @@ class Junk:
             self.problems.add(self.first, f"not {self.what}: {shown(self.text)}")
         elif self.count:
             self.problems.add(
-                self.first, f"not {self.what} (nor the {self.count - 1} lines that follow): {shown(self.text)}"
+                self.first,
+                f"not {self.what} (nor the {counted(self.count - 1, 'line')} that follow): {shown(self.text)}",
             )
         self.count = 0
 

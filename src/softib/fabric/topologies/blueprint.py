@@ -17,6 +17,7 @@ from softib.fabric.identity import generated_guids
 from softib.fabric.model import Fabric, Source
 from softib.iba.constants import NodeType
 from softib.iba.devices import AGGREGATION_NODE_DESC, AGGREGATION_NODE_ID
+from softib.plural import counted
 
 __all__ = ["MAX_HOSTS", "MAX_SWITCHES", "RECORDS", "Blueprint", "check_size", "host_names", "numbered"]
 
@@ -47,7 +48,7 @@ def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
     need = hosts * 1100 + switches * (49152 + 2048 * -(-ports // 16) + 520 * ports + 8 * ports**2)
     if hosts > MAX_HOSTS or switches > MAX_SWITCHES or need > MAX_BYTES:
         raise LimitError(
-            f"{kind}: {hosts} hosts and {switches} {radix}-port switches ({need / 1e9:.0f} GB of tables) are more than a "
+            f"{kind}: {counted(hosts, 'host')} and {switches} {radix}-port switches ({need / 1e9:.0f} GB of tables) are more than a "
             f"fabric in memory can be: {MAX_HOSTS} hosts, {MAX_SWITCHES} switches, {MAX_BYTES >> 30} GiB"
         )
 

@@ -15,6 +15,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
 from softib.fabric.topologies.global_links import global_links
 from softib.fabric.topologies.params import Kind, Parameter, default_radix, impossible
+from softib.plural import counted, plural
 
 __all__ = ["KIND"]
 
@@ -27,9 +28,11 @@ def build(values: dict[str, Any]) -> Fabric:
     values = _balanced(values)
     p, a, h, radix = values["p"], values["a"], values["h"], values["radix"]
     if g > a * h + 1:
-        raise impossible(NAME, "g", f": {g} groups, but a group has {a * h} global cables; at most {a * h + 1} groups")
+        raise impossible(
+            NAME, "g", f": {counted(g, 'group')}, but a group has {a * h} global cables; at most {a * h + 1} groups"
+        )
     if p + a - 1 + h > radix:
-        raise impossible(NAME, "radix", f": {radix} ports do not hold {p} hosts, {a - 1} local and {h} global cables; "
+        raise impossible(NAME, "radix", f": {counted(radix, 'port')} {plural(radix, 'does', 'do')} not hold {counted(p, 'host')}, {a - 1} local and {h} global cables; "
                          f"it needs {p + a - 1 + h}")  # fmt: skip
     check_size(NAME, a * p * g, a * g, radix)
     b = Blueprint(NAME, values)

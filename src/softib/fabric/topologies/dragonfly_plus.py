@@ -16,6 +16,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
 from softib.fabric.topologies.global_links import global_links
 from softib.fabric.topologies.params import Kind, Parameter, default_radix, impossible, radix_parameter
+from softib.plural import counted
 
 __all__ = ["KIND"]
 
@@ -28,12 +29,14 @@ def build(values: dict[str, Any]) -> Fabric:
     g, leaves, spines, p, h, radix, cables = (values[x] for x in ("g", "l", "s", "p", "h", "radix", "parallel"))
     if g > spines * h + 1:
         raise impossible(
-            NAME, "g", f": {g} groups, but a group has {spines * h} global cables; at most {spines * h + 1} groups"
+            NAME,
+            "g",
+            f": {counted(g, 'group')}, but a group has {spines * h} global cables; at most {spines * h + 1} groups",
         )
-    for name, first, need in (("p", f"{p} hosts and {spines * cables} uplinks of a leaf", p + spines * cables),
+    for name, first, need in (("p", f"{counted(p, 'host')} and {spines * cables} uplinks of a leaf", p + spines * cables),
                               ("h", f"{leaves * cables} leaf and {h} global cables of a spine", leaves * cables + h)):  # fmt: skip
         if need > radix:
-            raise impossible(NAME, name, f": {first} need {need} ports; the switches have {radix}")
+            raise impossible(NAME, name, f": {first} need {counted(need, 'port')}; the switches have {radix}")
     check_size(NAME, g * leaves * p, g * (leaves + spines), radix)
     b = Blueprint(NAME, values)
     n, k = np.arange(g * leaves), np.arange(g * spines)

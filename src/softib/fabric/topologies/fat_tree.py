@@ -15,6 +15,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
 from softib.fabric.topologies.params import MAX_PORTS, Kind, Parameter, default_radix, impossible, radix_parameter
 from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
+from softib.plural import counted
 
 __all__ = ["KIND", "shape_of"]
 
@@ -30,7 +31,9 @@ def build(values: dict[str, Any]) -> Fabric:
         radix = radix or min(shape.ports_used, MAX_PORTS)
         if shape.ports_used > radix:
             raise impossible(
-                NAME, "radix", f": {radix}-port switches cannot hold this tree; it needs {shape.ports_used} ports"
+                NAME,
+                "radix",
+                f": {radix}-port switches cannot hold this tree; it needs {counted(shape.ports_used, 'port')}",
             )
     else:
         radix = radix or default_radix(values["generation"])
@@ -77,7 +80,7 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
         u = radix - h if h and ratio == 1 else int(h / ratio) if h else int(radix / (1 + ratio))
     if u < 1:
         raise impossible(
-            NAME, "uplinks", f": none are left with {h} hosts on a {radix}-port leaf; fewer hosts_per_leaf"
+            NAME, "uplinks", f": none are left with {counted(h, 'host')} on a {radix}-port leaf; fewer hosts_per_leaf"
         )
     h = h or min(radix - u, int(u * ratio + 1e-9))
     needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
@@ -86,7 +89,9 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
             NAME, "radix", f": {radix} is odd; half the ports go up and half down, so {radix - 1} or {radix + 1}"
         )
     if h + u > radix:
-        raise impossible(NAME, "hosts_per_leaf", f": {h} hosts and {u} uplinks need {h + u} ports; a leaf has {radix}")
+        raise impossible(
+            NAME, "hosts_per_leaf", f": {counted(h, 'host')} and {u} uplinks need {h + u} ports; a leaf has {radix}"
+        )
     return h, u
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
 from softib.fabric.topologies.params import Parameter, impossible
+from softib.plural import counted
 
 __all__ = ["GRID_PARAMETERS", "Grid", "build_grid"]
 
@@ -36,7 +37,7 @@ class Grid:
         need = hosts + link_ports
         radix = values["radix"] or need
         if need > radix or need > 254:
-            raise impossible(kind, "radix", f": {hosts} hosts and {link_ports} cables need {need} ports; a switch here has "
+            raise impossible(kind, "radix", f": {counted(hosts, 'host')} and {counted(link_ports, 'cable')} need {counted(need, 'port')}; a switch here has "
                              f"{min(radix, 254)}")  # fmt: skip
         self.dims, self.n, self.hosts_each = dims, math.prod(dims), hosts
         check_size(kind, self.n * hosts, self.n, radix)

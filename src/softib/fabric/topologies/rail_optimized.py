@@ -19,6 +19,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size
 from softib.fabric.topologies.params import Kind, Parameter, default_radix, impossible, radix_parameter
 from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
+from softib.plural import counted, plural
 
 __all__ = ["KIND"]
 
@@ -37,7 +38,7 @@ def build(values: dict[str, Any]) -> Fabric:
                          f"so {radix - 1} or {radix + 1}")  # fmt: skip
     values["nodes_per_unit"] = slots = values["nodes_per_unit"] or radix // 2
     if slots > radix // 2:
-        raise impossible(NAME, "nodes_per_unit", f": {slots} nodes do not fit with {radix // 2} uplinks on a "
+        raise impossible(NAME, "nodes_per_unit", f": {counted(slots, 'node')} {plural(slots, 'does', 'do')} not fit with {radix // 2} uplinks on a "
                          f"{radix}-port leaf; at most {radix // 2}")  # fmt: skip
     units = -(-nodes // slots)
     values["ufm"] = _has_ufm(values, units)
@@ -61,7 +62,7 @@ def _shape(values: dict[str, Any], units: int) -> TreeShape:
     room = int(np.prod(most))
     if leaves > room:
         fits = room // rails * values["nodes_per_unit"]
-        raise impossible(NAME, "nodes", f": {values['nodes']} nodes with {rails} rails need {leaves} leaves; {tiers} tiers of "
+        raise impossible(NAME, "nodes", f": {counted(values['nodes'], 'node')} with {rails} rails need {leaves} leaves; {tiers} tiers of "
                          f"{radix}-port switches take {room}: {f'at most {fits} nodes, or ' if fits else ''}"
                          f"{'tiers: 3' if tiers == 2 else 'a larger radix'}")  # fmt: skip
     return grow(radix, half, half, leaves, most, [None] * (tiers - 1))

@@ -6,6 +6,7 @@ from typing import Any
 
 from softib.errors import InputError
 from softib.fabric.model import Fabric
+from softib.plural import counted
 
 __all__ = ["spec_text"]
 
@@ -32,7 +33,9 @@ def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
     }
     data = {"name": params["name"], "generation": params["generation"], "topology": {"kind": kind.name, **named}}
     size = fabric.sizes
-    lines = [f"# {size.switches} switches, {size.nodes - size.switches} adapters, {size.cables} cables"]
+    lines = [
+        f"# {counted(size.switches, 'switch')}, {size.nodes - size.switches} adapters, {counted(size.cables, 'cable')}"
+    ]
     for key, value in data.items():
         text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=100_000)
         lines.append(f"{key}: {text.removesuffix('...' + chr(10)).strip()}")

@@ -12,6 +12,7 @@ from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.path_sls import manager_of
 from softib.live.sa_client.tables import SaTables
+from softib.plural import counted, plural
 
 __all__ = ["MOST_RECORDS", "NO_RECORD", "PATIENCE_S", "pair_sls"]
 
@@ -36,7 +37,9 @@ def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray) -> np.ndarr
     by_source = len(sources) * ends <= RECORDS_A_QUERY * len(slid)
     records = len(sources) * ends if by_source else RECORDS_A_QUERY * len(slid)
     if records > MOST_RECORDS:
-        raise PeerError(f"{len(slid):,} paths of {len(sources):,} ports are too many to ask for")
+        raise PeerError(
+            f"{counted(len(slid), 'path')} of {counted(len(sources), 'port')} {plural(len(sources), 'is', 'are')} too many to ask for"
+        )
     found = np.full(len(slid), NO_RECORD, np.int16)
     attached, (lid, sl) = attach(instance), manager_of(instance)
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:

@@ -14,6 +14,7 @@ from softib.iba.smp import PortInfo
 from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.tables import SaTables
+from softib.plural import counted, plural
 from softib.routing.credit_loops import NO_PATH
 from softib.routing.graph import SwitchGraph
 
@@ -35,7 +36,9 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     sources = np.flatnonzero(~graph.end_is_switch)
     pairs = len(sources) * len(graph.end_lid)
     if pairs > MOST_PAIRS:
-        raise PeerError(f"{pairs:,} paths are too many to ask for (at most {MOST_PAIRS:,})")
+        raise PeerError(
+            f"{counted(pairs, 'path')} {plural(pairs, 'is', 'are')} too many to ask for (at most {MOST_PAIRS:,})"
+        )
     attached = attach(instance)
     lid, sl = manager_of(instance)
     end_of = np.full(1 << 16, -1, np.int32)
@@ -47,7 +50,7 @@ def path_sls(instance: Instance, graph: SwitchGraph, progress: Callable[[str], N
     with SaTables(attached, lid, sl, PATIENCE_S) as sa:
         for done, (_, records) in enumerate(sa.tables(PathRecord, queries), 1):
             if done % 64 == 0:
-                progress(f"paths of {done:,} of {len(sources):,} ports")
+                progress(f"paths of {done:,} of {counted(len(sources), 'port')}")
             a, b = end_of[PathRecord.slid.get(records)], end_of[PathRecord.dlid.get(records)]
             known = (a >= 0) & (b >= 0)
             a, b, sl_of = a[known], b[known], np.asarray(PathRecord.sl.get(records), np.uint8)[known]

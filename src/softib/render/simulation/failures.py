@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from softib.plural import counted
 from softib.render.phrases import time_text
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def failure_lines(s: dict[str, Any]) -> list[str]:
     if m["sm"] == "internal":
         dropped = f", {m['vl15_dropped']:,} dropped in VL15 buffers" if m["vl15_dropped"] else ""
         lines.append(
-            f"subnet manager ({m['engine']}) on {m['node']}: {m['sent']:,} MADs on the wire, {m['lost']:,} lost{dropped}, "
-            f"{m['tables_written']:,} table blocks written in {len(m['sweeps']):,} sweeps"
+            f"subnet manager ({m['engine']}) on {m['node']}: {counted(m['sent'], 'MAD')} on the wire, {m['lost']:,} lost{dropped}, "
+            f"{counted(m['tables_written'], 'table block')} written in {counted(len(m['sweeps']), 'sweep')}"
         )
     else:
         lines.append("no subnet manager: nobody re-routes")
@@ -54,7 +55,7 @@ def _fault(f: dict[str, Any], managed: bool) -> list[str]:
     if not f["happened"]:
         return [f"{head}: the run was over before"]
     lines = [
-        f"{head}: {f['lost_on_wire']:,} packets lost on the wire, {f['discarded']:,} discarded, {f['paths_broken']:,} paths broken"
+        f"{head}: {counted(f['lost_on_wire'], 'packet')} lost on the wire, {f['discarded']:,} discarded, {counted(f['paths_broken'], 'path')} broken"
     ]
     if f["trap_us"] is not None:
         ended = "did not end" if f["sweep_ended_us"] is None else f"ended after {_us(f['sweep_ended_us'] - f['at_us'])}"

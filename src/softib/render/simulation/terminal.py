@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from softib.analysis.simulation.causes import BUSY
+from softib.plural import counted
 from softib.render.phrases import bytes_text, time_text
 from softib.render.simulation.failures import print_failures
 from softib.render.simulation.trace import trace_lines
@@ -28,13 +29,15 @@ def print_replay(s: dict[str, Any], console: Console) -> None:
     console.print(text(f"{s['program']} on {s['fabric'] or s['source']}", "bold"))
     console.print(
         text(
-            f"{s['operations']:,} operations of {s['ranks']:,} ranks completed: {_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s",
+            f"{counted(s['operations'], 'operation')} of {counted(s['ranks'], 'rank')} completed: {_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s",
             "green",
         )
     )
     console.print(text(f"loggops layer, tables: {s['engine']}; no congestion between switches is in it"))
     console.print(
-        text(f"{s['messages']:,} messages, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on average")
+        text(
+            f"{counted(s['messages'], 'message')}, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on average"
+        )
     )
     console.print(text(f"ranks end from {_us(s['first_rank_ends_us'])} to {_us(s['last_rank_ends_us'])}"))
 
@@ -44,10 +47,12 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     line = lambda *parts: console.print(text(" ".join(parts)))
     console.print(text(f"{s['workload']} on {s['fabric'] or s['source']}", "bold"))
     took = f"{_us(s['simulated_us'])} of virtual time, computed in {s['wall_s']:.2f} s"
-    computed = f" and {s['computations']:,} computations" if s.get("computations") else ""
-    done = text(f"{s['messages']:,} messages{computed} completed: {took}", "green")
+    computed = f" and {counted(s['computations'], 'computation')}" if s.get("computations") else ""
+    done = text(f"{counted(s['messages'], 'message')}{computed} completed: {took}", "green")
     console.print(
-        done if s["good"] else text(f"Not all of {s['messages']:,} messages{computed} completed: {took}", "bold red")
+        done
+        if s["good"]
+        else text(f"Not all of {counted(s['messages'], 'message')}{computed} completed: {took}", "bold red")
     )
     line(f"{s['layer']} layer, tables: {s['engine']}, seed {s['seed']}")
     _ethernet(s, console)
@@ -60,7 +65,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
         line("latency:", ", ".join(f"{k} {_us(v)}" for k, v in s["latency_us"].items()))
     if "phases" in s:
         line(
-            f"{s['phases']:,} phases, at most {s['most_flows']} flows on a link ({s['phases_by_message']} phases run message by message)"
+            f"{counted(s['phases'], 'phase')}, at most {s['most_flows']} flows on a link ({counted(s['phases_by_message'], 'phase')} run message by message)"
         )
     print_failures(s, console)
     _jobs(s, console)
@@ -93,7 +98,7 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
 def _collective(c: dict[str, Any]) -> str:
     """One line as nccl-tests prints it."""
     return (
-        f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, {c['channels']} channels: {_us(c['took_us'])}, "
+        f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, {counted(c['channels'], 'channel')}: {_us(c['took_us'])}, "
         f"algbw {c['algbw_gbytes']:,.2f} GB/s, busbw {c['busbw_gbytes']:,.2f} GB/s"
     )
 
@@ -114,7 +119,7 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
             if j["ended_us"] is not None
             else "not completed"
         )
-        console.print(text(f"job {j['job']}: {j['messages']:,} messages, {bytes_text(j['bytes'])}, {end}"))
+        console.print(text(f"job {j['job']}: {counted(j['messages'], 'message')}, {bytes_text(j['bytes'])}, {end}"))
         if "nccl" in j:
             console.print(text("  " + _collective(j["nccl"])))
         if "training" in j:
@@ -125,7 +130,7 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
             r = j["requests"]
             rate = f", {r['per_s']:,.0f} a second" if "per_s" in r else ""
             tails = ", ".join(f"{q} {_us(r[f'{q}_us'])}" for q in ("p50", "p99", "p99.9"))
-            console.print(text(f"  {r['requests']:,} requests{rate}: {tails}"))
+            console.print(text(f"  {counted(r['requests'], 'request')}{rate}: {tails}"))
         if "alone" in j and j["alone"]["slowdown"]:
             tail = f", p99 {j['alone']['p99_slowdown']:.2f} times" if j["alone"].get("p99_slowdown") else ""
             console.print(
@@ -138,7 +143,9 @@ def _slowest(s: dict[str, Any], console: Console) -> None:
     for m in s["slowest"][:SLOWEST]:
         if "shift" in m:
             console.print(
-                text(f"slowest: shift {m['shift']}: {_us(m['took_us'])}, {m['most_flows']} flows on the fullest link")
+                text(
+                    f"slowest: shift {m['shift']}: {_us(m['took_us'])}, {counted(m['most_flows'], 'flow')} on the fullest link"
+                )
             )
         else:
             console.print(text(
@@ -161,13 +168,11 @@ def _ports(s: dict[str, Any], console: Console) -> None:
         console.print(text(f"  {p['cause']}"))
         if p["top_flows"]:
             flows = ", ".join(f"{t['source']} to {t['destination']} {t['share']:.0%}" for t in p["top_flows"][:FLOWS])
-            console.print(
-                text(f"  {p['flows']:,} flow{'' if p['flows'] == 1 else 's'} (hop {p['hop']} of {p['hops']}): {flows}")
-            )
+            console.print(text(f"  {counted(p['flows'], 'flow')} (hop {p['hop']} of {p['hops']}): {flows}"))
         v = p["victims"]
         if v:
             console.print(text(
-                f"  behind them waited {v['messages']:,} messages of {', '.join(v['jobs'])}; the worst, {v['source']} to "
+                f"  behind them waited {counted(v['messages'], 'message')} of {', '.join(v['jobs'])}; the worst, {v['source']} to "
                 f"{v['destination']}, took {v['slowdown']:.1f} times as long as alone"
             ))  # fmt: skip
         console.print(text(f"  would help: {p['help']}"))

@@ -17,6 +17,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
 from softib.jit.specialise import specialised
+from softib.plural import counted, plural
 from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
@@ -173,7 +174,7 @@ def service_levels(m: Messages, path_sl: np.ndarray | None) -> tuple[np.ndarray,
     if path_sl is None:
         return np.where(unnamed, 0, sl), ("no path record stated an SL: SL 0 is used",)
     if len(path_sl) != len(m):
-        raise InputError(f"path_sl has {len(path_sl)} rows for {len(m)} messages")
+        raise InputError(f"path_sl has {counted(len(path_sl), 'row')} for {counted(len(m), 'message')}")
     return np.where(unnamed, path_sl.astype(np.int64), sl), ()
 
 
@@ -241,9 +242,11 @@ def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ..
     lost = int((arrived < 0).sum())
     found = []
     if status == constants.TIME_OVER:
-        found.append(f"the time that was given is over; {lost:,} messages have not arrived")
+        found.append(
+            f"the time that was given is over; {counted(lost, 'message')} {plural(lost, 'has', 'have')} not arrived"
+        )
     if unheard:
-        found.append(f"{unheard:,} messages of UC and UD found no receive and were dropped (out_of_buffer)")
+        found.append(f"{counted(unheard, 'message')} of UC and UD found no receive and were dropped (out_of_buffer)")
     if lost > unheard and status != constants.TIME_OVER and status != constants.STUCK:
         found.append(f"{lost - unheard:,} messages never arrived: their retries were exceeded, or nobody repeats them")
     return tuple(found)

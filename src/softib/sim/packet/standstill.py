@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from softib.plural import counted
 from softib.sim.packet import constants
 
 __all__ = ["standstill_notes"]
@@ -77,17 +78,18 @@ def standstill_notes(net: Any, s: Any, began: np.ndarray, arrived: np.ndarray) -
     if unserved:
         vls = ", ".join(str(vl) for vl in unserved)
         found.append(
-            f"packets wait for ever at {ports:,} ports on VL {vls}, "
+            f"packets wait for ever at {counted(ports, 'port')} on VL {vls}, "
             "which no arbitration table there serves (qos_vlarb_low)"
         )
     never = int((began < 0).sum())
     lost = int(((began >= 0) & (arrived < 0)).sum())
     if never:
         found.append(
-            f"{never:,} messages never began: they wait for others, of which {lost:,} were sent and never arrived"
+            f"{counted(never, 'message')} never began: they wait for others, of which {lost:,} were "
+            "sent and never arrived"
         )
     elif lost and not found:
-        found.append(f"{lost:,} messages never arrived: nobody repeats them, or their retries were exceeded")
+        found.append(f"{counted(lost, 'message')} never arrived: nobody repeats them, or their retries were exceeded")
     return tuple(found)
 
 

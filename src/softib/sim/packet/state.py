@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.errors import InputError, LimitError
 from softib.iba.cc import CACongestionSetting
+from softib.plural import counted
 from softib.sim.messages import Messages, Opcode
 from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
@@ -72,7 +73,7 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
         raise InputError(
-            f"{int(unlinked.sum()):,} messages cannot leave: "
+            f"{counted(int(unlinked.sum()), 'message')} cannot leave: "
             f"the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
     asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)

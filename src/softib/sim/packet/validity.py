@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.iba.rates import SPEEDS
+from softib.plural import counted, plural
 from softib.sim.messages import Messages
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
     ``ends``: port of each end port."""
     lavish = int((fabric.port_drain < 0).sum())
     found = (
-        [f"{lavish} ports grant credits that they have not (slow-port --overrun); the packet layer's do not"]
+        [
+            f"{counted(lavish, 'port')} {plural(lavish, 'grants', 'grant')} credits that they have "
+            "not (slow-port --overrun); the packet layer's do not"
+        ]
         if lavish
         else []
     )
@@ -31,7 +35,14 @@ def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
     """A line where ports drain slower than they receive (``port_drain``): ``layer`` has no buffers
     that fill."""
     slow = int(np.count_nonzero(fabric.port_drain))
-    return (f"{slow} ports drain slower than they receive (slow-port); the {layer} layer's do not",) if slow else ()
+    return (
+        (
+            f"{counted(slow, 'port')} {plural(slow, 'drains', 'drain')} slower than they receive "
+            f"(slow-port); the {layer} layer's do not",
+        )
+        if slow
+        else ()
+    )
 
 
 def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from softib.iba.constants import LFT_BLOCK
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
+from softib.plural import counted
 from softib.sm.database import Database
 from softib.sm.ucast_mgr import LftStore
 
@@ -31,7 +32,9 @@ def leave_out_short(db: Database, store: LftStore) -> list[tuple[int, str]]:
     lines, out = [], np.zeros(db.n_nodes, bool)
     for i in short.tolist():
         node, guid = int(nodes[i]), guids[i]
-        what = f"says that its forwarding table has {int(stated[i])} entries, where LIDs up to {top} are in use"
+        what = (
+            f"says that its forwarding table has {counted(int(stated[i]), 'entry')}, where LIDs up to {top} are in use"
+        )
         if refused[i] <= top:
             what = f"refused entries of its forwarding table from LID {int(refused[i])} on, where LIDs up to {top} are in use"
         held = store.tables.get(guid, (0, None))[0]

@@ -6,6 +6,7 @@ import numpy as np
 
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo, SwitchInfo
+from softib.plural import counted
 from softib.sm.database import Database
 
 __all__ = ["changed_devices", "changed_neighbours", "wrong_lids", "wrong_tops"]
@@ -61,7 +62,9 @@ def wrong_lids(db: Database, ports: np.ndarray, port_info: np.ndarray) -> list[t
 
 
 def _what(db: Database, node: int) -> str:
-    return f"a {_KIND.get(int(db.node_type[node]), 'device of no type')} of {int(db.node_nports[node])} ports"
+    return (
+        f"a {_KIND.get(int(db.node_type[node]), 'device of no type')} of {counted(int(db.node_nports[node]), 'port')}"
+    )
 
 
 def _cables(db: Database) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted, plural
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of, machine
 from softib.workloads.pattern import JobMessages
@@ -38,13 +39,15 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
         raise InputError(f"{what}: {sorted(given)[0]} is the library's choice: leave it out")
     if len(rows) % job.rails:
-        raise InputError(f"{what}: {len(rows):,} ports are not hosts with {job.rails} rails each; choose hosts")
+        raise InputError(
+            f"{what}: {counted(len(rows), 'port')} {plural(len(rows), 'is', 'are')} not hosts with {job.rails} rails each; choose hosts"
+        )
     hosts = len(rows) // job.rails
     collective = what.removeprefix("mpi-").replace("-", "_")
     ranks = job.ranks or (2 if collective in ("latency", "bandwidth") else hosts * job.ranks_per_host)
     if ranks > hosts * job.ranks_per_host:
         raise InputError(
-            f"{what}: {ranks:,} ranks; {hosts:,} hosts with {job.ranks_per_host} each take {hosts * job.ranks_per_host:,}"
+            f"{what}: {counted(ranks, 'rank')}; {counted(hosts, 'host')} with {job.ranks_per_host} each take {hosts * job.ranks_per_host:,}"
             f"; give more on each with ranks-per-host={-(-ranks // hosts)}"
         )
     if job.algorithm == "sharp":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted, plural
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.algorithms import P2P_WINDOW, plan_of
 from softib.workloads.nccl.chunk_times import inside_us, sent_gbytes, slice_us
@@ -93,7 +94,7 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
         return np.array([m for m in members.values() if len(m) == each], np.int64)
     if len(rows) < nics or len(rows) % nics:
         raise InputError(
-            f"{len(rows):,} adapters are no whole nodes of {nics}; choose hosts, or give another number of nics"
+            f"{counted(len(rows), 'adapter')} {plural(len(rows), 'is', 'are')} no whole nodes of {nics}; choose hosts, or give another number of nics"
         )
     return np.asarray(rows.reshape(-1, nics), np.int64)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.sim.messages import MAX_MESSAGE, Opcode
 from softib.workloads.pattern import JobMessages
 from softib.workloads.schedule.order import posting_order
@@ -77,7 +78,7 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     if s.ranks > len(rows) * each:
         more = f"; give more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
         raise InputError(
-            f"{s.name} has {s.ranks:,} ranks; {len(rows):,} hosts with {each} each take {len(rows) * each:,}{more}"
+            f"{s.name} has {counted(s.ranks, 'rank')}; {counted(len(rows), 'host')} with {each} each take {len(rows) * each:,}{more}"
         )
     return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
 

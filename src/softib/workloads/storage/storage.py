@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted, plural
 from softib.sim.messages import Opcode
 from softib.workloads.parameters import section
 from softib.workloads.pattern import JobMessages, Place, check_count
@@ -106,15 +107,16 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
             f"{pattern}: no host is a target; name one, such as targets=0, or leave targets out for the last host"
         )
     if not len(clients):
-        raise InputError(f"{pattern}: all {len(at.rows)} hosts are targets; leave one that is a client")
+        raise InputError(
+            f"{pattern}: all {counted(len(at.rows), 'host')} {plural(len(at.rows), 'is', 'are')} targets; leave one that is a client"
+        )
     wide = job.stripe_count or len(targets)
     if wide > len(targets):
-        raise InputError(
-            f"{pattern}: stripe-count {wide} on {len(targets)} target{'' if len(targets) == 1 else 's'}; give at most so many"
-        )
+        raise InputError(f"{pattern}: stripe-count {wide} on {counted(len(targets), 'target')}; give at most so many")
     each = -(-job.size // job.block) + -(-job.size // job.stripe)
     check_count(
-        each * len(clients) * times * 4, f"{len(clients):,} clients with about {each:,} requests each, {times:,} times,"
+        each * len(clients) * times * 4,
+        f"{counted(len(clients), 'client')} with about {counted(each, 'request')} each, {times:,} times,",
     )
     cut = np.union1d(np.arange(0, job.size, job.block), np.arange(0, job.size, job.stripe))
     return Shares(clients, targets, np.diff(np.append(cut, job.size)), cut // job.stripe % wide)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from softib.errors import InputError
 from softib.input_files import content
+from softib.plural import counted
 from softib.workloads.schedule.schedule import Schedule
 from softib.workloads.traces.goal import read_goal
 
@@ -60,7 +61,7 @@ def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None
         found = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes)
     if job.ranks not in (0, None, found.ranks):
         raise InputError(
-            f"{job.file}: it has {found.ranks:,} ranks, not {job.ranks:,}; ranks is for one Chakra trace that is the program of all"
+            f"{job.file}: it has {counted(found.ranks, 'rank')}, not {job.ranks:,}; ranks is for one Chakra trace that is the program of all"
         )
     return replace(found, processors=job.processors or 0)
 

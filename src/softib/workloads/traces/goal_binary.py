@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted, plural
 from softib.workloads.schedule.schedule import Kind, Schedule
 
 __all__ = ["is_binary", "portals_text", "read_binary", "write_binary"]
@@ -80,7 +81,9 @@ def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
     ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
     table_end = HEADER.itemsize + 16 * ranks
     if ranks < 1 or len(data) < table_end:
-        raise InputError(f"{path}: a binary GOAL schedule of {ranks:,} ranks is longer than {len(data):,} octets")
+        raise InputError(
+            f"{path}: a binary GOAL schedule of {counted(ranks, 'rank')} is longer than {len(data):,} octets"
+        )
     table = np.frombuffer(data, "<u8", 2 * ranks, HEADER.itemsize).reshape(ranks, 2).astype(np.int64) + AFTER_MAGIC
     return ranks, table
 
@@ -131,7 +134,9 @@ def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarr
         if found is not None:
             return found
     count = int(np.frombuffer(data, "<u4", 1)[0])
-    raise InputError(f"{path}: rank {rank}: {count:,} operations do not fill {len(data):,} octets in any known form")
+    raise InputError(
+        f"{path}: rank {rank}: {counted(count, 'operation')} {plural(count, 'does', 'do')} not fill {len(data):,} octets in any known form"
+    )
 
 
 def _fitting(data: memoryview, kind: np.dtype) -> tuple[np.ndarray, np.ndarray] | None:

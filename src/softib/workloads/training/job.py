@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.workloads.hosts import rows_of
 from softib.workloads.nccl.job import machine_of_job
 from softib.workloads.nccl.placing import nodes_of
@@ -91,7 +92,7 @@ def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> lis
     groups = (("tensor", lay.tensor, 1, "all-reduces"), ("expert", lay.expert, lay.tensor, "all-to-alls"))
     rate = f"adapters of {machine.nic_gbps:g} Gb/s"
     return [
-        f"{kind} groups of {size} GPUs do not fit into a node of {machine.gpus}: their {what} are time, by {rate}, not messages on this fabric"
+        f"{counted(kind, 'group')} of {size} GPUs do not fit into a node of {machine.gpus}: their {what} are time, by {rate}, not messages on this fabric"
         for kind, size, apart, what in groups
         if size > 1 and size * apart > machine.gpus
     ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.errors import InputError
+from softib.plural import counted
 from softib.sim.messages import Opcode
 from softib.workloads.nccl.constants import Collective
 from softib.workloads.nccl.law import adapter_gbytes, predicted_us
@@ -143,7 +144,7 @@ def part_of(step: Step) -> JobMessages:
     nodes = len(step.adapters)
     if lay.gpus > nodes * machine.gpus:
         raise InputError(
-            f"{lay.gpus:,} ranks on {nodes:,} nodes with {machine.gpus} GPUs each: there are {nodes * machine.gpus:,}"
+            f"{counted(lay.gpus, 'rank')} on {counted(nodes, 'node')} with {machine.gpus} GPUs each: there are {nodes * machine.gpus:,}"
         )
     nic = np.array([machine.nic_of(g) for g in range(machine.gpus)])
     rank = np.arange(lay.gpus)

@@ -153,7 +153,7 @@ def test_bad_lines_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
         (0, "no table of switch s1"),
         (1, "an entry before any table's heading: whose is it?"),
         (6, "s0 has no port 9; its ports are 0 to 8"),
-        (8, "LID 7: 1 switches route to it, no port of the fabric has it"),
+        (8, "LID 7: 1 switch routes to it, no port of the fabric has it"),
         (9, "LID 3 leaves by port 2 at line 7; that one is used"),
         (10, "LID 256 is not between 1 and 255"),
         (11, "neither a table's heading nor '0xLID port': 'gibberish'"),

@@ -49,7 +49,7 @@ struct cq rig_cq(struct rig *w, uint32_t size)
     struct softib_cq *s = ve_cq(&w->e, c.at);
 
     MUST(c.at);
-    s->size = size;
+    s->size = s->room = size;
     s->ring = vm_alloc_ring(&w->e.w, size * sizeof(struct softib_cqe), &s->there);
     s->process = (uint16_t)w->e.w.process;
     MUST(s->ring);

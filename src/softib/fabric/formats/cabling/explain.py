@@ -12,6 +12,7 @@ from softib.fabric.formats.cabling.plan import CablingPlan, read_plan
 from softib.fabric.formats.cabling.sheet import HEADER_WITHIN, Sheet
 from softib.foreign_text import shown
 from softib.input_files import shown_name
+from softib.plural import counted
 
 __all__ = ["PlanReading", "SheetReading", "read_headings"]
 
@@ -58,11 +59,11 @@ class PlanReading:
             width = max((len(h) for h, _ in s.headings), default=0)
             out += [f"  {h:{width}}  {t or 'not used'}" for h, t in s.headings]
             if s.line:
-                merged = f"; {s.filled} cells filled down from merged cells" if s.filled else ""
-                out.append(f"  {s.rows} rows{merged}")
+                merged = f"; {counted(s.filled, 'cell')} filled down from merged cells" if s.filled else ""
+                out.append(f"  {counted(s.rows, 'row')}{merged}")
         if self.plan is None:
             return [*out, self.why]
-        out.append(f"{len(self.plan)} cables, {len(self.plan.problems)} rows with problems")
+        out.append(f"{counted(len(self.plan), 'cable')}, {counted(len(self.plan.problems), 'row')} with problems")
         if len(self.plan):
             out.append(f"the first: {self.plan.end_name(0, 0)} – {self.plan.end_name(0, 1)}")
         return [shown(line) for line in out]

@@ -49,7 +49,7 @@ def _plain(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", text) if not "\u0300" <= c <= "\u036f")
 
 
-_FACTOR = {_plain(word): factor for factor, words in _METRES.items() for word in words.split()}
+_FACTOR = {_plain(word): factor for factor, names in _METRES.items() for word in names.split()}
 
 
 def length_m(text: str, unit: float) -> float | None:
@@ -63,6 +63,6 @@ def length_m(text: str, unit: float) -> float | None:
     return value if 0 < value <= MAX_LENGTH_M else None
 
 
-def unit_of(words: Iterable[str]) -> float:
-    """Metres of the unit among the words of a heading; 1 where it states none."""
-    return next((_FACTOR[w] for w in map(_plain, words) if w in _FACTOR and w not in _BY_HEADING), 1.0)
+def unit_of(parts: Iterable[str]) -> float:
+    """Metres of the unit among the ``parts`` of a heading; 1 where it states none."""
+    return next((_FACTOR[w] for w in map(_plain, parts) if w in _FACTOR and w not in _BY_HEADING), 1.0)

@@ -10,6 +10,7 @@ from softib.errors import nearest
 from softib.fabric.formats.cabling.node_address import address_of, plain_adapter, split_host
 from softib.fabric.formats.cabling.port_label import PortLabel, normal_label, portnum_of_label
 from softib.fabric.model import Fabric
+from softib.plural import counted
 
 __all__ = ["AMBIGUOUS", "REASONS", "UNKNOWN_DEVICE", "UNKNOWN_PORT", "UNNAMED_ADAPTER", "NameIndex", "spoken_names"]
 
@@ -137,7 +138,7 @@ class NameIndex:
         if why:
             return -1, reason, why
         if len(nodes) > 1:
-            return -1, AMBIGUOUS, f"the name stands for {len(nodes)} nodes ({self._list(nodes)}) and {label!r} does not tell which"  # fmt: skip
+            return -1, AMBIGUOUS, f"the name stands for {counted(len(nodes), 'node')} ({self._list(nodes)}) and {label!r} does not tell which"  # fmt: skip
         node = nodes[0]
         number = parsed.portnum
         if not number and self.names[node].casefold() == wanted:

@@ -21,6 +21,7 @@ from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_key
 from softib.foreign_text import shown
+from softib.plural import counted, plural
 from softib.whole_files import write_text
 
 __all__ = ["NameProposal", "propose_names"]
@@ -46,7 +47,13 @@ class NameProposal:
         """For people."""
         width = max((len(a) for a, _ in self.devices), default=0)
         found = [f"  {a:{width}}  is {b}" for a, b in self.devices]
-        return [shown(x) for x in (f"{self.agree:,} of {self.rows:,} cables are as planned with these names:", *found)]
+        return [
+            shown(x)
+            for x in (
+                f"{self.agree:,} of {counted(self.rows, 'cable')} {plural(self.rows, 'is', 'are')} as planned with these names:",
+                *found,
+            )
+        ]
 
     def write(self, path: str) -> None:
         """As a node-name-map. Raises :class:`InputError` where it cannot be written."""
@@ -69,10 +76,12 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
     (agree, chosen), rest = ranked[0], ranked[1:]
     if agree < AGREE * len(plan):
         raise InputError(
-            f"{plan.path}: at most {agree:,} of {len(plan):,} cables are as planned with other names; give a node-name-map"
+            f"{plan.path}: at most {agree:,} of {counted(len(plan), 'cable')} {plural(agree, 'is', 'are')} as planned with other names; give a node-name-map"
         )
     if rest and rest[0][0] >= agree:
-        raise InputError(f"{plan.path}: several ways to name the devices fit {agree:,} cables; give a node-name-map")
+        raise InputError(
+            f"{plan.path}: several ways to name the devices fit {counted(agree, 'cable')}; give a node-name-map"
+        )
     return work.proposal(agree, chosen)
 
 

@@ -25,6 +25,7 @@ from softib.fabric.formats.records import UNKNOWN, Records, bounded_ports
 from softib.fabric.formats.resolve import named, to_fabric
 from softib.fabric.formats.text import read_lines, shown
 from softib.iba.constants import NodeType
+from softib.plural import counted
 
 __all__ = ["SECTIONS", "read"]
 
@@ -92,7 +93,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 def _skipped(rows_of: dict[str, int], sections: dict[str, Section]) -> list[str]:
     """One line that names each section with rows that is not read."""
     left = {n: k for n, k in rows_of.items() if k > 0 and n not in sections and n not in _ABOUT_THE_RUN}
-    named = [f"{shown(n)[1:-1]} ({k} rows)" for n, k in list(left.items())[:NAMED]]
+    named = [f"{shown(n)[1:-1]} ({counted(k, 'row')})" for n, k in list(left.items())[:NAMED]]
     rest = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
     return [f"sections that softib does not read: {', '.join([*named, *rest])}"] if left else []
 

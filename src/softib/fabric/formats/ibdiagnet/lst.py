@@ -28,6 +28,7 @@ from softib.fabric.formats.text import Junk, complain_if_not_closed, octets, rea
 from softib.iba.constants import NodeType, PortState
 from softib.iba.devices import DEVICES
 from softib.iba.rates import WIDTH_BITS
+from softib.plural import counted
 
 __all__ = ["read"]
 
@@ -108,7 +109,7 @@ class _Lst:
                 revision=int(revision, 16), lid0=lid if kind == "SW" else UNKNOWN)  # fmt: skip
         else:
             if r.node_type[node] != NODE_TYPES[kind.lower()] or (r.nports[node] and r.nports[node] != int(nports, 16)):
-                self.problems.add(number, f"{shown(desc)} is a {kind} of {int(nports, 16)} ports here, "
+                self.problems.add(number, f"{shown(desc)} is a {kind} of {counted(int(nports, 16), 'port')} here, "
                                           f"something else in line {r.node_line[node]}")  # fmt: skip
             if r.desc[node] != octets(desc):
                 self.problems.add(number, f"{node_guid} is called {shown(desc)} here, {shown(r.desc[node])} in line "

@@ -23,6 +23,7 @@ from softib.fabric.formats.text import shown
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.rates import SPEED_BY_CODE, SPEED_BY_NAME
+from softib.plural import counted
 from softib.whole_files import write_file
 
 __all__ = ["DEFAULT_NODES", "DEFAULT_PORTS", "DEFAULT_SWITCHES", "write"]
@@ -39,7 +40,8 @@ def write(f: Fabric, path: Path) -> list[str]:
     empty = np.flatnonzero(f.node_nports == 0).tolist()
     if empty:
         notes.append(
-            f"{len(empty)} nodes without ports are left out: {f.node_name(empty[0])}" + (", …" if empty[1:] else "")
+            f"{counted(len(empty), 'node')} without ports are left out: {f.node_name(empty[0])}"
+            + (", …" if empty[1:] else "")
         )
     guid = _unique_guids(f, notes)
     desc = _descriptions(f, notes)

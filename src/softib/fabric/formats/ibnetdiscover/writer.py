@@ -8,6 +8,7 @@ import numpy as np
 
 from softib.fabric.formats.ibnetdiscover.netlist_text import Names, active_rates, descriptions, netlist
 from softib.fabric.model import Fabric
+from softib.plural import counted
 from softib.whole_files import write_file
 
 __all__ = ["write"]
@@ -39,9 +40,10 @@ def cable_notes(f: Fabric) -> list[str]:
     if len(lost):
         ports = ", ".join(f.port_name(int(f.cable_port[i, 0])) for i in lost[:3])
         notes.append(
-            f"{len(lost)} cables with an unknown peer are left out: {ports}" + (", …" if len(lost) > 3 else "")
+            f"{counted(len(lost), 'cable')} with an unknown peer are left out: {ports}"
+            + (", …" if len(lost) > 3 else "")
         )
     one_sided = int(((f.cable_listed == 1) & (f.cable_port[:, 1] >= 0)).sum())
     if one_sided:
-        notes.append(f"{one_sided} cables that the source lists at one end only are written at both")
+        notes.append(f"{counted(one_sided, 'cable')} that the source lists at one end only are written at both")
     return notes

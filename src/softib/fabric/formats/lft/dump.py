@@ -24,6 +24,7 @@ from softib.fabric.formats.lft.parse import Dump, Section, parse_dump
 from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE, NodeType
 from softib.input_files import content
+from softib.plural import counted, plural
 from softib.whole_files import write_file
 
 __all__ = ["read_lfts", "read_lids", "write_fabric_lfts", "write_lfts"]
@@ -50,7 +51,7 @@ def read_lfts(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
         )
     if not (owner >= 0).any():
         raise UnreadableFile(
-            f"{problems.file}: none of its {len(dump.sections)} tables belongs to a switch of {fabric.name or 'this fabric'}"
+            f"{problems.file}: none of its {counted(len(dump.sections), 'table')} belongs to a switch of {fabric.name or 'this fabric'}"
         )
     lft = _fill(dump, owner, fabric, problems)
     _check_totals(dump, problems)
@@ -81,13 +82,13 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
     text = data.decode("utf-8", "replace")
     problems = Problems(str(path))
     destinations: dict[int, tuple[int | None, str, int]] = {}
-    newest, counted, line = 0, 0, 1
+    newest, passed, line = 0, 0, 1
     for match in _DESTINATION.finditer(text):
         lid = int(match.group(1), 16)
         if lid not in destinations:
             newest = match.start()
-            line += text.count("\n", counted, newest)
-            counted = newest
+            line += text.count("\n", passed, newest)
+            passed = newest
             destinations[lid] = (int(match.group(2), 16) if match.group(2) else None, match.group(3).strip("'\""), line)
         elif match.start() - newest > LIDS_WITHIN:
             break
@@ -104,7 +105,9 @@ def read_lids(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Proble
         if len(ports) == 1 and not out[ports[0]]:
             out[ports[0]] = lid
         else:
-            problems.add(at_line, f"LID {lid} belongs to {name!r}, which is {len(ports)} ports of the fabric")
+            problems.add(
+                at_line, f"LID {lid} belongs to {name!r}, which is {counted(len(ports), 'port')} of the fabric"
+            )
     return out, list(problems)
 
 
@@ -124,7 +127,7 @@ def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
         called = f"LID {section.lid}" if section.lid else "neither GUID nor name nor LID"
     if len(hits) == 1:
         return int(hits[0])
-    what = f"{len(hits)} switches have" if len(hits) else "no switch has"
+    what = f"{counted(len(hits), 'switch')} {plural(len(hits), 'has', 'have')}" if len(hits) else "no switch has"
     problems.add(section.line, f"{what} {called}: this table is left out")
     return -1
 
@@ -178,7 +181,8 @@ def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: P
     for value, at, n in zip(values, first, times, strict=True):
         if not has[value]:
             problems.add(
-                int(line[at]), f"LID {int(value)}: {int(n)} switches route to it, no port of the fabric has it"
+                int(line[at]),
+                f"LID {int(value)}: {counted(int(n), 'switch')} {plural(int(n), 'routes', 'route')} to it, no port of the fabric has it",
             )
 
 
@@ -188,7 +192,8 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
         if section.unicast and section.total is not None and section.total[1] != n:
             line, stated = section.total
             problems.add(
-                line, f"the dump says {stated} LIDs, {int(n)} stand in the table that begins at line {section.line}"
+                line,
+                f"the dump says {counted(stated, 'LID')}, {int(n)} stand in the table that begins at line {section.line}",
             )
 
 

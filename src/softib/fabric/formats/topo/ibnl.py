@@ -19,6 +19,7 @@ from softib.fabric.formats.base import Problem, Problems
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.input_files import content, read_text
+from softib.plural import counted
 
 __all__ = ["SPEED_OF_G", "Board", "Chip", "Ibnl", "IbnlLibrary", "SubBoard", "Wire", "parse_ibnl", "read_ibnl"]
 
@@ -177,7 +178,7 @@ class _Parser:
         ports = int(match.group("ports"))
         self.part = None
         if not 1 <= ports <= MAX_SWITCH_PORTS:
-            self.problems.add(number, f"a chip of {ports} ports; 1 to {MAX_SWITCH_PORTS} are possible")
+            self.problems.add(number, f"a chip of {counted(ports, 'port')}; 1 to {MAX_SWITCH_PORTS} are possible")
             return
         kind = NodeType.SWITCH if match.group("type") == "SW" else NodeType.CA
         self._add(Chip(match.group("name"), kind, ports, match.group("device")), number)

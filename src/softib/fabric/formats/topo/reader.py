@@ -35,6 +35,7 @@ from softib.fabric.natural_order import natural_key
 from softib.iba.constants import MAX_SWITCH_PORTS, NodeType
 from softib.iba.rates import SPEED_BY_NAME
 from softib.input_files import content, shown_name, stem
+from softib.plural import counted
 
 __all__ = ["parse_topo", "read"]
 
@@ -228,6 +229,6 @@ def _generic(kind: str, systems: list[TopoSystem], parsed: _Parsed, library: Ibn
     kind_of = "adapter" if is_ca else "switch"
     parsed.problems.add(
         systems[0].line,
-        f"no IBNL description of {kind} (sought in {where}); read as a one-chip {kind_of} of {top} ports, {how}",
+        f"no IBNL description of {kind} (sought in {where}); read as a one-chip {kind_of} of {counted(top, 'port')}, {how}",
     )
     return generic(NodeType.CA if is_ca else NodeType.SWITCH, top, number)

@@ -26,7 +26,7 @@ static struct va_cq *create(struct ibv_context *context, uint32_t cqe, void *cq_
     c->at = vm_alloc(&va_engine.w, sizeof *s);
     s = c->at ? vm_at(&va_engine.w, c->at) : NULL;
     if (s) {
-        s->size = va_power_of_two(cqe + 1);
+        s->size = s->room = va_power_of_two(cqe + 1);
         s->ring = vm_alloc_ring(&va_engine.w, s->size * sizeof(struct softib_cqe), &s->there);
     }
     if (!s || !s->ring) {
@@ -117,7 +117,7 @@ VA_EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
     while (cq->comp_events_completed != c->events || cq->async_events_completed != c->async_events)
         pthread_cond_wait(&cq->cond, &cq->mutex);
     pthread_mutex_unlock(&cq->mutex);
-    vm_free(&va_engine.w, c->s->ring, c->s->size * sizeof(struct softib_cqe));
+    vm_free(&va_engine.w, c->s->ring, c->s->room * sizeof(struct softib_cqe));
     vm_free(&va_engine.w, c->at, sizeof *c->s);
     if (c->pd)
         va_pd_leave(c->pd);
@@ -153,9 +153,9 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
         for (uint32_t i = s->consumer; i != s->producer; i++)
             to[i & (size - 1)] = from[i & (s->size - 1)];
         unused = s->ring;
-        old = s->size;
+        old = s->room;
         s->ring = ring;
-        s->size = size;
+        s->size = s->room = size;
         s->there = size * (uint32_t)sizeof *to;
         cq->cqe = (int)size - 1;
     }

@@ -98,12 +98,25 @@ static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const 
     __atomic_store_n(&cq->producer, cq->producer + 1, __ATOMIC_RELEASE);
 }
 
-/* Its place has pages: they came with the one before, for the owner looks at the next place before anything is there. */
+#define AHEAD 128 /* places that a ring gets pages before it needs them */
+
+/*
+ * Its place has pages, and after this call the next one has, where the owner looks before anything is there. Where there is no room, the
+ * ring stays as long as it is, from a moment on when nothing is in it.
+ */
 static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
 {
-    size_t place = cq->producer & (cq->size - 1), octets = cq->size * sizeof(struct softib_cqe);
+    uint32_t place = cq->producer & (cq->size - 1), places = cq->there / (uint32_t)sizeof(struct softib_cqe), size = cq->size;
 
-    return place + 1 == cq->size || vm_ring_reaches(&e->w, cq->ring, octets, &cq->there, (place + 2) * sizeof(struct softib_cqe));
+    if (places >= size || places - place > AHEAD ||
+        vm_extend_ring(&e->w, cq->ring, size * sizeof(struct softib_cqe), &cq->there, (place + 2 + AHEAD) * sizeof(struct softib_cqe)))
+        return true;
+    if (__atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE) != cq->producer)
+        return places - place > 1;
+    while (size > places)
+        size /= 2;
+    __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that looks by the old size sees an old completion */
+    return true;
 }
 
 void ve_complete_soon(struct ve_engine *e, uint64_t at)

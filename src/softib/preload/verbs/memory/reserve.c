@@ -22,7 +22,7 @@ static void say_full(const struct vm_heap *w, int error)
     if ((quiet && *quiet && strcmp(quiet, "0")) ||
         !__atomic_compare_exchange_n(&reported, &before, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
-    fprintf(stderr, "softib: %s/verbs: no room for more RDMA objects (%s): calls fail with ENOMEM, and a completion that finds no room breaks its CQ; "
+    fprintf(stderr, "softib: %s/verbs: no room for more RDMA objects (%s): calls fail with ENOMEM, and CQs stay as long as they are; "
             "enlarge this file system (docker run --shm-size, mount -o remount,size=) or set XDG_RUNTIME_DIR to a larger one before 'softib up'\n",
             w->folder, strerror(error));
 }

@@ -231,7 +231,8 @@ struct softib_cq {
     uint32_t overrun;
     uint32_t seen;          /* `consumer`, when it was last looked at */
     uint32_t there;         /* octets of the ring that have pages: the next completion's too, where the owner looks */
-    uint8_t adders[44];
+    uint32_t room;          /* completions that the ring was made for: `size`, but for one that could not grow */
+    uint8_t adders[40];
     uint32_t consumer;
     uint32_t pending;       /* events of the channel that were not fetched */
     uint32_t polling;       /* lock of who takes; held from start_poll to end_poll */
