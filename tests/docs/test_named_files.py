@@ -60,5 +60,5 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
 
 def test_what_is_gone_is_found() -> None:
     assert absent("`live/verbs_door.py` and `verbs_memory.py: Heap`") == ["live/verbs_door.py", "verbs_memory.py"]
-    assert not absent("`routing/minhop.py`, `minhop.py::route`, `src/softib/routing/NAME.py`")
+    assert not absent("`routing/engines/minhop.py`, `minhop.py::route`, `src/softib/routing/NAME.py`")
     assert not absent(f"new\n{HISTORY}\n`live/verbs_door.py`")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from softib.errors import UnknownName
 from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from tests.extent import examples
 from tests.routing.brute import bfs, cas, dependencies, has_cycle, judge, lids, neighbours, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire

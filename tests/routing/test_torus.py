@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.fallback import DoesNotFit
-from softib.routing.torus import recognise
-from softib.routing.torus_config import parse
-from softib.routing.verify import verify
+from softib.routing.engines.fallback import DoesNotFit
+from softib.routing.engines.torus import recognise
+from softib.routing.engines.torus_config import parse
+from softib.routing.proof.verify import verify
 from tests.routing.torus_lab import Lab
 
 

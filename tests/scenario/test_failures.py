@@ -10,6 +10,7 @@ import pytest
 
 from softib.errors import InputError, UnknownName
 from softib.fabric.builder import FabricBuilder
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.mad_offsets import CLASS_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT
@@ -17,7 +18,6 @@ from softib.scenario.aggregation import aggregation_messages
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
-from softib.sim.ends import end_ports
 from softib.sim.messages import MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.groups import deliveries_of
@@ -388,7 +388,7 @@ def _all_credits_are_back(fabric, net, s):
     vls = int(net.opt.vls)
     linked = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
     for vl in range(vls):
-        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
+        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
 
 
 def test_aggregation_survives_a_pulled_cable():
@@ -444,7 +444,7 @@ def test_laws_hold_whatever_fails(seed):
     vls = int(net.opt.vls)
     linked = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
     for vl in range(vls):
-        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
+        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
     assert made.mads["lost"] + made.mads["answered"] <= made.mads["sent"]
 
 

@@ -11,7 +11,7 @@ from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import Context, check_function, code, finding
 from softib.plural import counted, plural
 from softib.routing.parts import components
-from softib.routing.reach import cas_of
+from softib.routing.proof.reach import cas_of
 
 UNREACHABLE_PAIRS = code(
     "unreachable-pairs", Severity.ERROR, "packets of some pairs of ports do not arrive",
