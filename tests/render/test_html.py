@@ -13,7 +13,7 @@ from softib.analysis.labels import distinct_parts, short_name, with_names
 from softib.analysis.model import Made
 from softib.analysis.tiers import MAX_BOXES, tiers_of
 from softib.diags.finding import Severity
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.end_ports import port_gbps
 from softib.fabric.topologies.registry import generate
 from softib.render.bundles import MAX_LINES, bundles, load_class

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from softib.analysis.endpoints import Endpoints, endpoints_of
-from softib.diags import bisection as structural
+from softib.diags.capacity import bisection as structural
 from softib.fabric.end_ports import port_gbps
 from softib.fabric.model import Fabric
 from softib.routing.graph import SwitchGraph

@@ -52,7 +52,7 @@ def _absent(fabric: Fabric) -> np.ndarray:
 
 
 def vls_of(fabric: Fabric, graph: SwitchGraph) -> tuple[np.ndarray, int]:
-    """``(sl2vl, data_vls)`` as :func:`~softib.routing.verify.verify` takes them: uint8[switches,
+    """``(sl2vl, data_vls)`` as :func:`~softib.routing.proof.verify.verify` takes them: uint8[switches,
     ports + 1, ports + 1, 16] by input and output portnum, as the switches of ``graph`` hold it, and
     how many data VLs the widest port has.
 

@@ -217,7 +217,7 @@ def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int
 
     Raises :class:`InputError` where a channel of no known rate carries something: there is no time to report.
     """
-    unknown = np.count_nonzero((found.load > 0) & (network.rate <= 0))
+    unknown = int(np.count_nonzero((found.load > 0) & (network.rate <= 0)))
     if unknown:
         raise InputError(
             f"{counted(unknown, 'channel')} {plural(unknown, 'carries', 'carry')} traffic and {plural(unknown, 'has', 'have')} no rate; give every link one"

@@ -193,7 +193,7 @@ def test_a_sweep_that_was_killed_goes_on(tmp_path):
     command = [sys.executable, "-m", "softib", "simulate", "examples/cluster.yaml", "permutation:1MB", "--sweep", str(tmp_path / "grid.yaml"),
                "--workers", "2", "--parquet", str(tmp_path / "out.parquet")]  # fmt: skip
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 500
     while time.monotonic() < until and not (journal.exists() and journal.read_text().count("\n") >= 3):
         time.sleep(0.05)
     os.killpg(first.pid, signal.SIGKILL)

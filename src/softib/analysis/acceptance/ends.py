@@ -10,7 +10,7 @@ import numpy as np
 
 from softib.analysis.endpoints import MAX_RAILS
 from softib.diags.acceptance.schedule import Ends
-from softib.diags.structure import Structure, recognise
+from softib.diags.structure.recognise import Structure, recognise
 from softib.errors import UnknownName
 from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
