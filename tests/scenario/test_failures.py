@@ -388,7 +388,7 @@ def _all_credits_are_back(fabric, net, s):
     vls = int(net.opt.vls)
     linked = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
     for vl in range(vls):
-        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
+        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
 
 
 def test_aggregation_survives_a_pulled_cable():
@@ -444,7 +444,7 @@ def test_laws_hold_whatever_fails(seed):
     vls = int(net.opt.vls)
     linked = np.flatnonzero((net.port["peer"] >= 0) & (fabric.port_num > 0))
     for vl in range(vls):
-        assert np.array_equal(drained(net, [s])[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
+        assert np.array_equal(drained(net, s)[linked * vls + vl], net.rare["blocks"][net.port["peer"][linked]])
     assert made.mads["lost"] + made.mads["answered"] <= made.mads["sent"]
 
 
