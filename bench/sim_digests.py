@@ -1,11 +1,14 @@
-"""Digests of packet runs on random fabrics: two versions of the simulator that give the same digests give the same bytes.
+"""Digests of packet runs on random fabrics: two versions of the simulator that give the same
+digests give the same bytes.
 
     python bench/sim_digests.py --write before.txt            (at the old commit)
     python bench/sim_digests.py --against before.txt          (at the new one)
 
-Each seed draws a topology with its faults, a subnet manager's configuration (engine, VLs, congestion control, adaptive routing, aggregation), traffic
-(RC, UC and UD; every opcode; dependencies, computations, multicast groups, reductions, limited receives), a network (InfiniBand, RoCE, TCP) and the
-options of the run. The digest is over every column that a run returns, its log of events, and its captures.
+Each seed draws a topology with its faults, a subnet manager's configuration (engine, VLs,
+congestion control, adaptive routing, aggregation), traffic (RC, UC and UD; every opcode;
+dependencies, computations, multicast groups, reductions, limited receives), a network (InfiniBand,
+RoCE, TCP) and the options of the run. The digest is over every column that a run returns, its log
+of events, and its captures.
 """
 
 from __future__ import annotations
@@ -43,11 +46,16 @@ US = 1_000_000
 LOG_LOST, OLD_REASONS = 2, 12
 HOSTS_AT_MOST = 24
 TOPOLOGIES: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("fat-tree", {"radix": 4, "levels": 3}), ("fat-tree", {"radix": 8, "levels": 2}), ("fat-tree", {"radix": 6, "levels": 2}),
-    ("torus", {"dims": [3, 3], "hosts_per_switch": 2}), ("mesh", {"dims": [3, 2], "hosts_per_switch": 2}),
-    ("ring", {"switches": 5, "hosts_per_switch": 2}), ("hyperx", {"dims": [3, 3], "hosts_per_switch": 2}),
-    ("dragonfly", {"g": 3, "a": 2, "p": 2, "h": 1}), ("rail-optimized", {"nodes": 4, "rails": 4, "radix": 8}),
-)  # fmt: skip
+    ("fat-tree", {"radix": 4, "levels": 3}),
+    ("fat-tree", {"radix": 8, "levels": 2}),
+    ("fat-tree", {"radix": 6, "levels": 2}),
+    ("torus", {"dims": [3, 3], "hosts_per_switch": 2}),
+    ("mesh", {"dims": [3, 2], "hosts_per_switch": 2}),
+    ("ring", {"switches": 5, "hosts_per_switch": 2}),
+    ("hyperx", {"dims": [3, 3], "hosts_per_switch": 2}),
+    ("dragonfly", {"g": 3, "a": 2, "p": 2, "h": 1}),
+    ("rail-optimized", {"nodes": 4, "rails": 4, "radix": 8}),
+)
 QOS = (
     "qos TRUE\nqos_max_vls 4\nqos_high_limit {limit}\nqos_vlarb_high 0:8,1:4\nqos_vlarb_low 0:4,1:8,2:16,3:32\n"
     "qos_sl2vl 0,1,2,3,0,1,2,3,0,1,2,3,0,1,2,3\n"
@@ -125,11 +133,23 @@ def traffic(rng: np.random.Generator, up: Any, aggregates: bool, network: str) -
     opcode, transport = np.where(compute, Opcode.COMPUTE, opcode), np.where(compute, Transport.RC, transport)
     kind, receives = np.where(compute, 7, kind), np.where(compute, 0, receives)
     made = messages(
-        hosts[src], hosts[dst], size, opcode=opcode, transport=transport, start_ps=rng.integers(0, 5 * US, n),
-        qp=(src * many + dst) * 8 + kind, sl=np.where(rng.random() < 0.5, 0, (src * many + dst) % 4), receives=receives,
-        repost_ps=2 * US, rate_gbps=np.where((src + dst) % 5 == 0, 20.0, 0.0), group=group, groups=groups,
-        first=np.concatenate([[0], np.cumsum(waits)]), needs=needs, delay_ps=rng.integers(1, 10**5, n),
-    )  # fmt: skip
+        hosts[src],
+        hosts[dst],
+        size,
+        opcode=opcode,
+        transport=transport,
+        start_ps=rng.integers(0, 5 * US, n),
+        qp=(src * many + dst) * 8 + kind,
+        sl=np.where(rng.random() < 0.5, 0, (src * many + dst) % 4),
+        receives=receives,
+        repost_ps=2 * US,
+        rate_gbps=np.where((src + dst) % 5 == 0, 20.0, 0.0),
+        group=group,
+        groups=groups,
+        first=np.concatenate([[0], np.cumsum(waits)]),
+        needs=needs,
+        delay_ps=rng.integers(1, 10**5, n),
+    )
     if aggregates:
         reduction = Reduction(np.sort(hosts[: min(6, many)]), int(rng.choice([64, 5000])), bool(rng.integers(2)))
         made = joined(made, aggregation_messages(up.fabric, end_ports(up.fabric), reduction))
@@ -143,19 +163,36 @@ def options_of(rng: np.random.Generator, network: str, fabric: Fabric, sent: Mes
     ethernet: dict[str, Any] = {}
     if network == "roce":
         ethernet = (
-            {"xoff_bytes": 20_000, "k_min_bytes": 5_000, "k_max_bytes": 50_000}, {"pfc": False, "queue_bytes": 60_000},
-            {"mtu": 4200}, {"ecmp": False, "cut_through": False},
-        )[rng.integers(4)]  # fmt: skip
+            {"xoff_bytes": 20_000, "k_min_bytes": 5_000, "k_max_bytes": 50_000},
+            {"pfc": False, "queue_bytes": 60_000},
+            {"mtu": 4200},
+            {"ecmp": False, "cut_through": False},
+        )[rng.integers(4)]
     elif network == "tcp":
-        ethernet = ({"queue_bytes": 60_000}, {"congestion": "dctcp", "mtu": 9000}, {"interrupt_us": 20.0, "rto_min_ms": 1.0}, {})[rng.integers(4)]  # fmt: skip
+        ethernet = (
+            {"queue_bytes": 60_000},
+            {"congestion": "dctcp", "mtu": 9000},
+            {"interrupt_us": 20.0, "rto_min_ms": 1.0},
+            {},
+        )[rng.integers(4)]
     watched = ports[rng.permutation(len(ports))[:3]] if rng.random() < 0.6 else ports[:0]
     return PacketOptions(
-        seed=int(rng.integers(100)), ack_timeout=int(rng.integers(4, 9)), retries=int(rng.integers(1, 8)), rnr_timer=int(rng.integers(1, 8)),
-        fifo=fifo, random_arbitration=bool(rng.random() < 0.2), placement=bool(rng.random() < 0.8), counters_by_sl=bool(rng.random() < 0.3),
-        sample_ps=int(rng.choice([0, 700_001])), network=network, ethernet=ethernet, until_ps=20_000 * US,
-        watch_ports=tuple(watched.tolist()), watch_messages=tuple(range(0, min(len(sent), 40), 7)) if rng.random() < 0.3 else (),
+        seed=int(rng.integers(100)),
+        ack_timeout=int(rng.integers(4, 9)),
+        retries=int(rng.integers(1, 8)),
+        rnr_timer=int(rng.integers(1, 8)),
+        fifo=fifo,
+        random_arbitration=bool(rng.random() < 0.2),
+        placement=bool(rng.random() < 0.8),
+        counters_by_sl=bool(rng.random() < 0.3),
+        sample_ps=int(rng.choice([0, 700_001])),
+        network=network,
+        ethernet=ethernet,
+        until_ps=20_000 * US,
+        watch_ports=tuple(watched.tolist()),
+        watch_messages=tuple(range(0, min(len(sent), 40), 7)) if rng.random() < 0.3 else (),
         profile={"vl_blocks": int(rng.choice([150, 600, 2048]))} if rng.random() < 0.4 else {},
-    )  # fmt: skip
+    )
 
 
 def faults_of(rng: np.random.Generator, fabric: Fabric) -> list[TimedFault]:
@@ -204,8 +241,24 @@ def add_outcome(digest: Digest, outcome: Any, fabric: Fabric, options: PacketOpt
         # Why a packet was lost is a number; it was once that of a column, 12 more.
         reason = (outcome.log.kind == LOG_LOST) & (outcome.log.start >= OLD_REASONS)
         digest.add("log.start", outcome.log.start - OLD_REASONS * reason)
-        for name in ("kind", "port", "now", "end", "stream", "psn", "octets", "dlid", "sl", "vl", "what", "flags",
-                     "came_in", "entered", "mad", "mads"):  # fmt: skip
+        for name in (
+            "kind",
+            "port",
+            "now",
+            "end",
+            "stream",
+            "psn",
+            "octets",
+            "dlid",
+            "sl",
+            "vl",
+            "what",
+            "flags",
+            "came_in",
+            "entered",
+            "mad",
+            "mads",
+        ):
             digest.add(f"log.{name}", getattr(outcome.log, name))
         if options.network == "infiniband" and options.watch_ports:
             with tempfile.TemporaryDirectory() as folder:

@@ -190,10 +190,10 @@ The loop takes the earliest event and calls one function for it. Each folder of 
 | `management` | VL15 and directed routes |
 
 A packet's way: `hca` cuts a message into packets, `link` sends them when credits and arbitration allow, `switch` forwards them, and `transport` takes them at
-the destination. `link_technology` replaces some of these functions for RoCE and TCP before the loop is compiled.
+the destination. `engine.py` replaces some of these functions for RoCE and TCP before the loop is compiled.
 
-Kernels read a column of a row as `s.packet[k].psn`, NumPy code reads the column as `s.packet["psn"]`. An array of one row is read as
-that row: `s.reg.now`. Each column is declared once, in `softib/sim/packet/tables`, with its type, its unit and a line of text:
+Kernels read a column of a row as `state.packet[k].psn`, NumPy code reads the column as `state.packet["psn"]`. An array of one row is read as
+that row: `state.reg.now`. Each column is declared once, in `softib/sim/packet/tables`, with its type, its unit and a line of text:
 """
 
 

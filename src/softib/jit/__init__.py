@@ -2,7 +2,7 @@
 
 Rules, kept by :func:`kernel`:
 
-* Kernels live in files named ``kernels.py`` or ``*_kernels.py``, or in a folder ``kernels``. Importing such a file loads no Numba; the
+* Kernels live in files named ``kernels.py`` or ``*_kernels.py``, or below a folder ``kernels``. Importing such a file loads no Numba; the
   first *call* of a kernel from Python does.
 * Kernels take numbers, arrays (outputs and RNG state too) and :func:`table`\\ s of arrays, and call only other kernels and
   builtins.

@@ -16,9 +16,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def is_kernel_file(path: str | Path) -> bool:
-    """True for ``kernels.py``, ``*_kernels.py`` and files of a folder ``kernels``."""
+    """True for ``kernels.py``, ``*_kernels.py`` and files below a folder ``kernels``."""
     path = Path(path)
-    return path.name == "kernels.py" or path.name.endswith("_kernels.py") or path.parent.name == "kernels"
+    return path.name == "kernels.py" or path.name.endswith("_kernels.py") or "kernels" in path.parent.parts
 
 
 class UnitError(Exception):
@@ -43,7 +43,9 @@ class Kernel:
         rows: bool = False,
     ):
         if not is_kernel_file(function.__code__.co_filename):
-            raise TypeError(f"{function.__qualname__}: kernels live in kernels.py, *_kernels.py or a folder kernels/")
+            raise TypeError(
+                f"{function.__qualname__}: kernels live in kernels.py, *_kernels.py or below a folder kernels/"
+            )
         self.python = function
         self.options, self.shared, self.steps, self.rows = options, shared, steps, rows
         self._entry: Callable[..., Any] | None = None

@@ -67,7 +67,7 @@ class Rows:
         for c, kind in zip(columns, kinds, strict=True):
             offsets[c.name] = offsets[c.over] if c.over else -(-end // kind.itemsize) * kind.itemsize
             end = max(end, offsets[c.name] + c.many * kind.itemsize)
-        layout: dict[str, Any] = {
+        layout: Any = {
             "names": list(offsets),
             "formats": [(kind, (c.many,)) if c.many > 1 else kind for c, kind in zip(columns, kinds, strict=True)],
             "offsets": list(offsets.values()),

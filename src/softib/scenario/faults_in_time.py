@@ -2,7 +2,7 @@
 moment.
 
 Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a
-running fabric; what is lost of packets is :mod:`softib.sim.packet.kernels.link_changes`'.
+running fabric; what is lost of packets is :mod:`softib.sim.packet.kernels.link.link_changes`'.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""Traffic in virtual time and without a clock: messages in, times and counters out, by the static, the fluid and the packet layer."""
+"""Traffic in virtual time and without a clock: messages in, times and counters out, by the static,
+the fluid and the packet layer."""

@@ -1,30 +1,46 @@
 # mypy: ignore-errors
 """The fluid layer's clock: flows begin and end, and between two such events every rate is constant.
 
-Each message has at most one event: when its flow begins, or when it ends at its present rate. Events wait in an indexed heap, so a
-new rate moves an event and leaves no stale one. All events of one picosecond are one change of rates.
+Each message has at most one event: when its flow begins, or when it ends at its present rate.
+Events wait in an indexed heap, so a new rate moves an event and leaves no stale one. All events of
+one picosecond are one change of rates.
 """
 
 import numpy as np
 
 from softib.jit import kernel, table
-from softib.sim.maxmin_kernels import MEMBERS, SENDING, STAMP, enter, put, refill, take, touch
+from softib.jit.rows import Array, Rows, i8
+from softib.sim.maxmin_kernels import enter, put, refill, take, touch
 from softib.sim.validity_kernels import hand_on, judge, leave, meet
 
 Traffic = table(
-    "Traffic", "left last state start delay request forth answer began ended arrived completed awaited ready free qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps lead_ps source gate_ps asks_ps parked qp last_qp"
-)  # fmt: skip
-"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of :class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and
-``answer`` ps (of :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits for), ``ready`` ps (when what it
-waited for was there), ``free`` ps (when its queue pair is), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``, ``key`` ps.
-A computation has the processor ``line``, which is ``busy`` until then. Order of a queue pair and message rate: :mod:`softib.sim.fluid_order`."""
+    "Traffic",
+    "left last state start delay request forth answer began ended arrived completed awaited ready free "
+    "qp_next kind queue position key line busy behind memory_ps behind_ps lag_ps completes_behind gap_ps "
+    "lead_ps source gate_ps asks_ps parked qp last_qp",
+)
+"""By message: ``left`` octets on the wire at ``last`` ps, ``state``, ``start`` and ``delay`` ps (of
+:class:`~softib.sim.messages.Messages`), ``request``, ``forth`` and ``answer`` ps (of
+:class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (what it still waits
+for), ``ready`` ps (when what it waited for was there), ``free`` ps (when its queue pair is),
+``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``, ``position``,
+``key`` ps. A computation has the processor ``line``, which is ``busy`` until then. Order of a queue
+pair and message rate: :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
-"""Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0: for its arrival."""
-Clock = table("Clock", "numbers")
-"""Numbers :data:`QUEUED` …"""
+"""Who waits for message i: ``to[first[i]:first[i + 1]]``; ``completion`` 1: for its completion, 0:
+for its arrival."""
+CLOCK = Rows(
+    "Scalars of a run of the fluid layer.",
+    i8("queued", "events", "Events that wait."),
+    i8("now", "ps", "Time of the last event."),
+    i8("finished", "messages", "Messages that ended."),
+    i8("changes", "count", "Changes of rates."),
+    i8("events", "count", "Events handled."),
+    i8("judging", "flag", "Judge whether the layer's model holds."),
+    i8("stop", "ps", "Time to stop at."),
+)
+Clock = table("Clock", {"clock": Array("", CLOCK)})
 
-QUEUED, NOW, FINISHED, CHANGES, EVENTS, JUDGING, STOP = range(7)
-"""Events waiting; time; messages that ended; changes of rates; events; is validity judged; time to stop at."""
 NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data, or the responder, or nobody does: the program computes."""
@@ -79,10 +95,10 @@ def sink_event(tr, at, n):
 def schedule(tr, ck, i, when):
     """Message i has its event at ``when``, whether it had one or not."""
     if tr.position[i] < 0:
-        n = ck.numbers[QUEUED]
+        n = ck.clock.queued
         tr.key[i] = when
         tr.queue[n] = i
-        ck.numbers[QUEUED] = n + 1
+        ck.clock.queued = n + 1
         rise(tr, n)
     elif when != tr.key[i]:
         earlier = when < tr.key[i]
@@ -90,15 +106,15 @@ def schedule(tr, ck, i, when):
         if earlier:
             rise(tr, tr.position[i])
         else:
-            sink_event(tr, tr.position[i], ck.numbers[QUEUED])
+            sink_event(tr, tr.position[i], ck.clock.queued)
 
 
 @kernel
 def pop(tr, ck):
     """The first message of the queue, taken out."""
     i = tr.queue[0]
-    n = ck.numbers[QUEUED] - 1
-    ck.numbers[QUEUED] = n
+    n = ck.clock.queued - 1
+    ck.clock.queued = n
     tr.position[i] = -1
     if n > 0:
         tr.queue[0] = tr.queue[n]
@@ -115,7 +131,8 @@ def posted_at(tr, i):
 
 @kernel
 def one_less(tr, ck, i):
-    """Message i waits for one thing less; its data begins to leave when it is posted, and its queue pair is free."""
+    """Message i waits for one thing less; its data begins to leave when it is posted, and its queue
+    pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
         schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
@@ -131,7 +148,8 @@ def release(tr, ck, i, when):
 
 @kernel
 def next_of_queue_pair(tr, ck, i, when):
-    """The queue pair of message i is free for the next one; the request of a READ behind a READ went while the data of that one came."""
+    """The queue pair of message i is free for the next one; the request of a READ behind a READ
+    went while the data of that one came."""
     k = tr.qp_next[i]
     if k >= 0:
         tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
@@ -140,12 +158,13 @@ def next_of_queue_pair(tr, ck, i, when):
 
 @kernel
 def finish(fl, li, ro, tr, ws, ck, do, i, now):
-    """The last octet of message i left: when it arrives, when the sender knows, and who waited for either."""
+    """The last octet of message i left: when it arrives, when the sender knows, and who waited for
+    either."""
     tr.state[i] = ENDED
     tr.ended[i] = now
     tr.left[i] = 0.0
     take(fl, li, ro, i)
-    ck.numbers[FINISHED] += 1
+    ck.clock.finished += 1
     arrived = now + tr.lag_ps[i] + tr.forth[i]
     tr.arrived[i] = in_order(tr, i, arrived)
     tr.completed[i] = (tr.arrived[i] if tr.kind[i] == READ else arrived) + tr.answer[i]
@@ -165,15 +184,17 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
 
 @kernel
 def in_order(tr, i, arrived):
-    """When message i is in memory, for which ``arrived`` is the time if it were alone: behind the last packet of the message before it."""
+    """When message i is in memory, for which ``arrived`` is the time if it were alone: behind the
+    last packet of the message before it."""
     p = tr.behind[i]
     return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
 
 
 @kernel
 def complete(tr, ws, ck, i):
-    """Message i has ended: who waits for its completion goes on. RC completes requests in the order in which they were posted (IBA 9.7.5.1), so a WRITE
-    whose octets left before the data of the READ before it came waits for that one, and both complete together."""
+    """Message i has ended: who waits for its completion goes on. RC completes requests in the order
+    in which they were posted (IBA 9.7.5.1), so a WRITE whose octets left before the data of the
+    READ before it came waits for that one, and both complete together."""
     while True:
         p = tr.completes_behind[i]
         if p >= 0:
@@ -190,8 +211,10 @@ def complete(tr, ws, ck, i):
 
 @kernel
 def may_leave(tr, ck, do, i, now):
-    """May the data of message i begin to leave now? Its event moves to a later time where the adapter's message rate is the limit, and where only the request of
-    a READ leaves now, behind which the queue pair goes on with something else. Responses go in the order of requests (IBA 9.7.5.1): it waits for the READ before it."""
+    """May the data of message i begin to leave now? Its event moves to a later time where the
+    adapter's message rate is the limit, and where only the request of a READ leaves now, behind
+    which the queue pair goes on with something else. Responses go in the order of requests (IBA
+    9.7.5.1): it waits for the READ before it."""
     if tr.gap_ps[i] > 0:
         port = tr.source[i]
         leaves = now - tr.request[i] + tr.lead_ps[i]
@@ -218,7 +241,8 @@ def may_leave(tr, ck, do, i, now):
 
 @kernel
 def begin(fl, li, ro, tr, ck, i, now):
-    """The flow of message i begins; it was posted before, where others of its queue pair came first."""
+    """The flow of message i begins; it was posted before, where others of its queue pair came
+    first."""
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
     tr.last[i] = now
@@ -232,7 +256,8 @@ def begin(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def compute(tr, ws, ck, do, i, now):
-    """Computation i can begin; its processor takes it when it is free. Whoever waits for it goes on when it has ended."""
+    """Computation i can begin; its processor takes it when it is free. Whoever waits for it goes on
+    when it has ended."""
     tr.began[i] = max(now, tr.busy[tr.line[i]])
     over = tr.began[i] + tr.forth[i]
     tr.busy[tr.line[i]] = over
@@ -240,7 +265,7 @@ def compute(tr, ws, ck, do, i, now):
     tr.ended[i] = over
     tr.arrived[i] = over
     tr.completed[i] = over
-    ck.numbers[FINISHED] += 1
+    ck.clock.finished += 1
     for e in range(ws.first[i], ws.first[i + 1]):
         hand_on(do, i, ws.to[e], True)
         release(tr, ck, ws.to[e], over)
@@ -248,8 +273,9 @@ def compute(tr, ws, ck, do, i, now):
 
 @kernel
 def settle(fl, ro, tr, ck, now):
-    """The round's flows go on at their new rates: what is left of each, and when it will have ended."""
-    for k in range(ro.numbers[MEMBERS]):
+    """The round's flows go on at their new rates: what is left of each, and when it will have
+    ended."""
+    for k in range(ro.size.members):
         i = ro.members[k]
         old, new = fl.rate[i], fl.fresh[i]
         if abs(new - old) <= 1e-12 * old and tr.position[i] >= 0:
@@ -257,7 +283,7 @@ def settle(fl, ro, tr, ck, now):
         tr.left[i] = max(tr.left[i] - old * (now - tr.last[i]) / 8000.0, 0.0)
         tr.last[i] = now
         fl.rate[i] = new
-        ck.numbers[CHANGES] += 1
+        ck.clock.changes += 1
         when = FOREVER
         if new > 0.0:
             when = now + max(np.int64(np.ceil(tr.left[i] * 8000.0 / new - 1e-6)), 1)
@@ -266,22 +292,23 @@ def settle(fl, ro, tr, ck, now):
 
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
-    """Run until ``until`` messages have ended (returns 0), nothing more happens (1) or the next event is after :data:`STOP` (2)."""
-    while ck.numbers[QUEUED] > 0:
+    """Run until ``until`` messages have ended (returns 0), nothing more happens (1) or the next
+    event is after :data:`STOP` (2)."""
+    while ck.clock.queued > 0:
         now = tr.key[tr.queue[0]]
         if now >= FOREVER:
             return 1
-        if ck.numbers[FINISHED] >= until:
+        if ck.clock.finished >= until:
             return 0
-        if now > ck.numbers[STOP]:
+        if now > ck.clock.stop:
             return 2
-        ck.numbers[NOW] = now
-        ro.numbers[STAMP] += 1
-        ro.numbers[MEMBERS] = 0
+        ck.clock.now = now
+        ro.size.stamp += 1
+        ro.size.members = 0
         ended = 0
-        while ck.numbers[QUEUED] > 0 and tr.key[tr.queue[0]] == now:
+        while ck.clock.queued > 0 and tr.key[tr.queue[0]] == now:
             i = pop(tr, ck)
-            ck.numbers[EVENTS] += 1
+            ck.clock.events += 1
             if tr.state[i] == SENDS:
                 finish(fl, li, ro, tr, ws, ck, do, i, now)
                 leave(fl, do, i, tr.arrived[i])
@@ -297,14 +324,14 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
                 enter(fl, ro, i)
         for k in range(ended):
             touch(fl, li, ro, tr.queue[len(tr.queue) - 1 - k])
-        if ro.numbers[MEMBERS] == 0 or ro.numbers[SENDING] == 0:
+        if ro.size.members == 0 or ro.size.sending == 0:
             continue
         refill(fl, li, ro)
         settle(fl, ro, tr, ck, now)
-        if ck.numbers[JUDGING]:
+        if ck.clock.judging:
             judge(fl, li, ro, do, now)
             if do.found[0] >= 0:
-                ck.numbers[JUDGING] = 0
+                ck.clock.judging = 0
     return 1
 
 

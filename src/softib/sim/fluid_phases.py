@@ -1,7 +1,9 @@
-"""An all-to-all as shift phases with a barrier after each, by the fluid layer's rules, without a flow for every pair at once.
+"""An all-to-all as shift phases with a barrier after each, by the fluid layer's rules, without a
+flow for every pair at once.
 
-11,664 hosts have 136 million messages. In a phase all begin together with one size, so the fullest channel says when the last one ends
-(:mod:`softib.sim.phase_kernels`); a phase in which delays of paths could change that is run message by message.
+11,664 hosts have 136 million messages. In a phase all begin together with one size, so the fullest
+channel says when the last one ends (:mod:`softib.sim.phase_kernels`); a phase in which delays of
+paths could change that is run message by message.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class Phases:
-    """``took_ps`` int64 by phase, from the barrier before to the completion of its last message; ``most``: flows on the fullest channel.
-    ``enumerated``: phases that were run message by message."""
+    """``took_ps`` int64 by phase, from the barrier before to the completion of its last message;
+    ``most``: flows on the fullest channel. ``enumerated``: phases that were run message by message."""
 
     shifts: np.ndarray
     took_ps: np.ndarray
@@ -56,21 +58,27 @@ def phase(hosts: int, shift: int, size: int) -> Messages:
 
 
 def shift_phases(
-    fabric: Fabric | Plane, size: int, *, shifts: Any = None, hosts: int | None = None,
+    fabric: Fabric | Plane,
+    size: int,
+    *,
+    shifts: Any = None,
+    hosts: int | None = None,
     progress: Callable[[int, int, int], None] | None = None,
-) -> Phases:  # fmt: skip
-    """Phases in which host i WRITEs ``size`` octets to host i + k (default: every k from 1 on). Hosts are CA ports by LID, the first
-    ``hosts`` of them.
+) -> Phases:
+    """Phases in which host i WRITEs ``size`` octets to host i + k (default: every k from 1 on).
+    Hosts are CA ports by LID, the first ``hosts`` of them.
 
-    The sum of ``took_ps`` is what :func:`softib.sim.fluid.run` gives for the phases one after another. Raises :class:`InputError` with
-    fewer than two hosts, a size below 1, or pairs without a path.
+    The sum of ``took_ps`` is what :func:`softib.sim.fluid.run` gives for the phases one after
+    another. Raises :class:`InputError` with fewer than two hosts, a size below 1, or pairs without
+    a path.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric)
     tables = plane.phase_tables
     n = tables.hosts if hosts is None else hosts
     if not 2 <= n <= tables.hosts:
         raise InputError(
-            f"an all-to-all of {counted(n, 'host')}: the fabric has {tables.hosts} with an address, so 2 to {tables.hosts}"
+            f"an all-to-all of {counted(n, 'host')}: the fabric has {tables.hosts} with an address, "
+            f"so 2 to {tables.hosts}"
         )
     if not 1 <= size <= MAX_MESSAGE:
         phase(2, 1, size).check(len(plane.ends))
@@ -97,9 +105,14 @@ def _one(plane: Plane, n: int, shift: int, size: int) -> int:
 
 
 def _by_loads(
-    plane: Plane, n: int, paths: Any, size: int, which: np.ndarray, out: tuple[np.ndarray, np.ndarray, np.ndarray],
+    plane: Plane,
+    n: int,
+    paths: Any,
+    size: int,
+    which: np.ndarray,
+    out: tuple[np.ndarray, np.ndarray, np.ndarray],
     progress: Callable[[int, int, int], None] | None,
-) -> None:  # fmt: skip
+) -> None:
     from softib.sim.phase_kernels import Phases as Columns
     from softib.sim.phase_kernels import shift_phases as run
 
@@ -115,18 +128,24 @@ def _by_loads(
 
 
 def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
-    """(``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's link, 1000 × bits on the wire) of a message on a path that takes no time."""
+    """(``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's link,
+    1000 × bits on the wire) of a message on a path that takes no time."""
+    from softib.sim.phase_kernels import TAIL
+
     n, none = len(gbps), np.zeros(0, np.int64)
     zero, mtu = np.zeros(n, np.int64), np.full(n, plane.link_mtu)
     one = messages(zero, zero, size, qp=np.arange(n))
     timing = timing_of(plane.profile, one, Laid(none, none, none, zero, zero, mtu, zero, none), gbps, plane.half_ps)
     octets = wire_octets(one, packets_of(one, mtu))
-    return np.stack([timing.forth_ps, timing.forth_ps + timing.answer_ps], axis=1), float(octets[0]) * 8000.0
+    tail = TAIL.zeros(n)
+    tail["arrives_ps"], tail["completes_ps"] = timing.forth_ps, timing.forth_ps + timing.answer_ps
+    return tail, float(octets[0]) * 8000.0
 
 
 def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:
-    """Paths among the first ``n`` hosts, or None where loads do not tell: hosts without a switch, adapters of several speeds, links of several
-    MTUs or VLs, SLs by pair, pairs without a path, more paths than there is room for."""
+    """Paths among the first ``n`` hosts, or None where loads do not tell: hosts without a switch,
+    adapters of several speeds, links of several MTUs or VLs, SLs by pair, pairs without a path,
+    more paths than there is room for."""
     from softib.sim.phase_kernels import Paths, fill_all, fill_shifts
 
     if n > tables.alike:

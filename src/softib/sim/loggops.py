@@ -1,8 +1,11 @@
-"""The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that does one thing at a time in each direction, and a fabric in which nobody waits.
+"""The LogGOPS layer: programs of ranks with a processor's overhead, an adapter that does one thing
+at a time in each direction, and a fabric in which nobody waits.
 
-L and G of each pair of hosts are those of its path on the fabric's forwarding tables (:mod:`softib.sim.timing`), so a message that is alone takes what it takes in
-the fluid layer; g and O are the adapter's time for a message's octets. Links between switches are never the limit: congestion is not in this model (Alexandrov et al., "LogGP", 1995;
-Hoefler, Schneider, Lumsdaine, "LogGOPSim", 2010).
+L and G of each pair of hosts are those of its path on the fabric's forwarding tables
+(:mod:`softib.sim.timing`), so a message that is alone takes what it takes in the fluid layer; g and
+O are the adapter's time for a message's octets. Links between switches are never the limit:
+congestion is not in this model (Alexandrov et al., "LogGP", 1995; Hoefler, Schneider, Lumsdaine,
+"LogGOPSim", 2010).
 """
 
 from __future__ import annotations
@@ -38,33 +41,38 @@ def _slots(n: int) -> np.ndarray:
 
 
 def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarray) -> np.ndarray:
-    """The row that each send or receive meets, k-th with k-th of the same source, target and tag; -1 where there is none, and of computations (int64)."""
+    """The row that each send or receive meets, k-th with k-th of the same source, target and tag;
+    -1 where there is none, and of computations (int64)."""
     from softib.sim.loggops_kernels import match
 
     n = len(kind)
     found = np.full(n, -1, np.int64)
-    room = lambda *shape: np.empty(shape, np.int64)
-    match(kind, rank.astype(np.int64), peer.astype(np.int64), tag, _slots(n), room(n), room(n, 2), room(n), found)
+    room = lambda rows: np.empty(rows, np.int64)
+    match(kind, rank.astype(np.int64), peer.astype(np.int64), tag, _slots(n), room(n), room(n), room(n), room(n), found)
     return found
 
 
 def loggops(
     plane: Plane, columns: dict[str, np.ndarray], hosts: np.ndarray, costs: tuple[int, int, int, int, int], eager: int
 ) -> Loggops:
-    """Run a program. ``columns``: ``rank kind peer size tag compute_ps processor`` by operation, ``meets`` (:func:`matches`), and ``first needs`` (operation i waits for the ends
-    of ``needs[first[i]:first[i + 1]]``); ``hosts``: row of the end ports of each rank; ``costs`` as in :data:`~softib.sim.loggops_kernels.Costs`.
+    """Run a program. ``columns``: ``rank kind peer size tag compute_ps processor`` by operation,
+    ``meets`` (:func:`matches`), and ``first needs`` (operation i waits for the ends of
+    ``needs[first[i]:first[i + 1]]``); ``hosts``: row of the end ports of each rank; ``costs`` as in
+    :data:`~softib.sim.loggops_kernels.COSTS`.
 
     Raises :class:`InputError` where no path leads from a rank to another.
     """
-    from softib.sim.loggops_kernels import ACKNOWLEDGED, Busy, Costs, Program, Queue, groups, run, turned
+    from softib.sim.loggops_kernels import COSTS, Busy, Costs, Program, Queue, groups, run, turned
 
+    of = COSTS.zeros(1)
+    of[0] = costs
     rank, kind, size = columns["rank"], columns["kind"], columns["size"]
     n, first, needs = len(rank), columns["first"], columns["needs"]
     sends = np.flatnonzero(kind == 0)
     source, target = rank[sends].astype(np.int64), columns["peer"][sends].astype(np.int64)
     representative, group = np.empty(len(sends), np.int64), np.empty(len(sends), np.int32)
     tag = (
-        columns["tag"][sends] if costs[ACKNOWLEDGED] else np.zeros(len(sends), np.int64)
+        columns["tag"][sends] if of[0].acknowledged else np.zeros(len(sends), np.int64)
     )  # recorded: a tag is a queue pair
     many = groups(source, target, tag, _slots(min(len(sends), 1 << 24)), representative, group)
     one = representative[:many]
@@ -75,7 +83,20 @@ def loggops(
     turned(needs, np.repeat(np.arange(n), np.diff(first)), begin, to)
     left = np.diff(first).astype(np.int32) + (kind == 1)
     ready, ended = np.zeros(n, np.int64), np.full(n, -1, np.int64)
-    program = Program(rank, kind, size, columns["compute_ps"], columns["processor"], columns["meets"], begin[:-1], to, left, ready, ended, pair)  # fmt: skip
+    program = Program(
+        rank,
+        kind,
+        size,
+        columns["compute_ps"],
+        columns["processor"],
+        columns["meets"],
+        begin[:-1],
+        to,
+        left,
+        ready,
+        ended,
+        pair,
+    )
     queue = Queue(
         np.empty(n + 2 * len(sends) + 1, np.int64), np.empty(n + 2 * len(sends) + 1, np.int64), np.zeros(1, np.int64)
     )
@@ -84,7 +105,7 @@ def loggops(
         *np.zeros((5, len(plane.ends)), np.int64),
         *np.zeros((3, many), np.int64),
     )
-    _, end = run(program, pairs, Costs(np.array(costs, np.int64), np.array([eager], np.int64)), queue, busy)
+    _, end = run(program, pairs, Costs(of, np.array([eager], np.int64)), queue, busy)
     return Loggops(ended, int(end))
 
 

@@ -1,22 +1,34 @@
 # mypy: ignore-errors
-"""Kernels of the LogGOPS model: operations of ranks in the order of time, with processors, adapters, and messages that take latency and octets."""
+"""Kernels of the LogGOPS model: operations of ranks in the order of time, with processors,
+adapters, and messages that take latency and octets."""
 
 from softib.jit import kernel, table
+from softib.jit.rows import Array, Rows, i8
 
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive`` of a send its receive, of a receive its send (-1);
-``to[first[i]:first[i + 1]]`` wait for i; ``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of them was there, ``ended``
-ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
+"""Columns by operation: rank, kind, octets, ps of a computation, row of the processor; ``receive``
+of a send its receive, of a receive its send (-1); ``to[first[i]:first[i + 1]]`` wait for i;
+``left`` for how many each waits (a receive also for its message), ``ready`` ps when the last of
+them was there, ``ended`` ps (-1: not yet). ``pair``: of a send the row of :data:`Pairs`."""
 
 Pairs = table("LoggopsPairs", "host_from host_to ps_octet small_ps next_ps mtu_ps answer_ps mtu local inline gap_ps")
-"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``, ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one
-element, the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of its message rate."""
+"""By queue pair (ranks that send to each other; recorded programs: and a tag): rows of hosts, ps of
+an octet on the wire, ps beside it of what is inline, of an octet more and of a packet of ``mtu``,
+ps from the arrival until the sender knows; ``local``: both on one host. ``inline``: one element,
+the most octets that an adapter is handed with the request; ``gap_ps``: one element, the inverse of
+its message rate."""
 
-Costs = table("LoggopsCosts", "ps eager")
-"""``ps``: of the processor for a send, for a receive, until a rank of the same host sees a message, of the processor to write 1,000 octets to such a rank, 1 where sends end when they are acknowledged; ``eager``: one element, the limit."""
-SEND_PS, RECEIVE_PS, MEMORY_PS, MEMORY_OCTETS_PS, ACKNOWLEDGED = range(5)
+COSTS = Rows(
+    "What operations cost.",
+    i8("send_ps", "ps", "Processor time of a send."),
+    i8("receive_ps", "ps", "Processor time of a receive."),
+    i8("memory_ps", "ps", "Time until a rank of the same host sees a message."),
+    i8("memory_bytes_ps", "ps/1000 bytes", "Processor time to write to a rank of the same host."),
+    i8("acknowledged", "flag", "Sends end when they are acknowledged."),
+)
+Costs = table("LoggopsCosts", {"of": Array("", COSTS), "eager": Array("1", "int64", "bytes", "Eager limit.")})
 
 Queue = table("LoggopsQueue", "when what n")
 """A heap of events by time and number; ``n``: one element."""
@@ -25,8 +37,9 @@ Busy = table(
     "LoggopsBusy",
     "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives",
 )
-"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages and for those of a single packet (``carried``: ps for which each has received so far); of
-queue pairs the sender, the last message's way, and the receiver."""
+"""Until when (ps): processors of ranks; both directions of the adapters of hosts, for all messages
+and for those of a single packet (``carried``: ps for which each has received so far); of queue
+pairs the sender, the last message's way, and the receiver."""
 
 ENVELOPE = 30
 """Octets of a packet beside its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -34,8 +47,9 @@ ENVELOPE = 30
 
 @kernel
 def groups(a, b, c, slots, representative, group):
-    """``group[i]``: the number of the row's (a, b, c), in the order of the first of each, which is ``representative``; how many there are. ``slots``: -1, twice as
-    many as rows at least, a power of two."""
+    """``group[i]``: the number of the row's (a, b, c), in the order of the first of each, which is
+    ``representative``; how many there are. ``slots``: -1, twice as many as rows at least, a power
+    of two."""
     n, mask = 0, len(slots) - 1
     for i in range(len(a)):
         key = (a[i] * 0x9E3779B1 + b[i] * 0x85EBCA77 + c[i] * 0xC2B2AE3D) & 0x7FFFFFFFFFFFFFFF
@@ -57,9 +71,10 @@ def groups(a, b, c, slots, representative, group):
 
 
 @kernel
-def match(kind, rank, peer, tag, slots, representative, head, next_of, found):
-    """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by
-    group and row."""
+def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, found):
+    """k-th send with k-th receive of the same source, target and tag: ``found[i]`` is the other of
+    row i (-1: none). ``slots`` as in :func:`groups`; ``head`` and ``next_of``: room, by group and
+    row."""
     n, mask = 0, len(slots) - 1
     for i in range(len(kind)):
         if kind[i] == COMPUTE:
@@ -76,7 +91,7 @@ def match(kind, rank, peer, tag, slots, representative, head, next_of, found):
                 g = n
                 slots[at] = g
                 representative[g] = i
-                head[g, 0] = -1
+                head[g] = -1
                 n += 1
             else:
                 r = representative[g]
@@ -84,23 +99,24 @@ def match(kind, rank, peer, tag, slots, representative, head, next_of, found):
                 if not same or tag[r] != tag[i]:
                     g = -1
                     at = (at + 1) & mask
-        first = head[g, 0]
+        first = head[g]
         if first >= 0 and kind[first] != kind[i]:
             found[i] = first
             found[first] = i
-            head[g, 0] = next_of[first]
+            head[g] = next_of[first]
         else:
             if first < 0:
-                head[g, 0] = i
+                head[g] = i
             else:
-                next_of[head[g, 1]] = i
-            head[g, 1] = i
+                next_of[tail[g]] = i
+            tail[g] = i
             next_of[i] = -1
 
 
 @kernel
 def turned(needs, value, begin, to):
-    """``to[begin[i]:begin[i + 1]]``: ``value`` of the entries of ``needs`` that are i, in their order. ``begin`` has two elements of 0 more than there are i."""
+    """``to[begin[i]:begin[i + 1]]``: ``value`` of the entries of ``needs`` that are i, in their
+    order. ``begin`` has two elements of 0 more than there are i."""
     n = len(begin) - 2
     for e in range(len(needs)):
         begin[needs[e] + 2] += 1
@@ -197,8 +213,9 @@ def other_ps(pairs, k, size):
 
 @kernel
 def inject(p, pairs, costs, q, busy, i, now):
-    """The adapter begins to send message i when it is free, and its queue pair has sent what came before; it arrives later. One of a single packet waits for others of a single packet
-    alone: queue pairs send their packets in turn."""
+    """The adapter begins to send message i when it is free, and its queue pair has sent what came
+    before; it arrives later. One of a single packet waits for others of a single packet alone:
+    queue pairs send their packets in turn."""
     k = p.pair[i]
     host, wire = pairs.host_from[k], on_wire(pairs, k, p.size[i])
     took = max(wire, pairs.gap_ps[0])
@@ -218,7 +235,8 @@ def inject(p, pairs, costs, q, busy, i, now):
 
 @kernel
 def leaves(p, pairs, costs, q, busy, i, now):
-    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later when the receiver has had what came before, less ``carried`` of now."""
+    """The first octet of message i leaves. ``ready`` is from here on when it comes in, or later
+    when the receiver has had what came before, less ``carried`` of now."""
     k = p.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, p.size[i])
     p.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
@@ -261,7 +279,7 @@ def run(p, pairs, costs, q, busy):
             k = p.pair[p.receive[i]]
             push(q, now + other_ps(pairs, k, 1), 2 * n + p.receive[i])
         else:
-            end = works(p, busy, i, now, costs.ps[RECEIVE_PS])
+            end = works(p, busy, i, now, costs.of.receive_ps)
             ends(p, q, i, end)
             done += 1
         last = max(last, end)
@@ -272,10 +290,10 @@ def run(p, pairs, costs, q, busy):
 def send(p, pairs, costs, q, busy, i, now):
     """Send i begins; when it has ended, -1: later."""
     n, k = len(p.rank), p.pair[i]
-    writes = p.size[i] * costs.ps[MEMORY_OCTETS_PS] // 1000 if pairs.local[k] else 0
-    end = works(p, busy, i, now, costs.ps[SEND_PS] + writes)
+    writes = p.size[i] * costs.of.memory_bytes_ps // 1000 if pairs.local[k] else 0
+    end = works(p, busy, i, now, costs.of.send_ps + writes)
     if pairs.local[k]:
-        one_less(p, q, p.receive[i], end + costs.ps[MEMORY_PS])
+        one_less(p, q, p.receive[i], end + costs.of.memory_ps)
     elif p.size[i] > costs.eager[0]:
         one_less(p, q, p.receive[i], end + other_ps(pairs, k, 1))
         return -1
@@ -284,7 +302,7 @@ def send(p, pairs, costs, q, busy, i, now):
             inject(p, pairs, costs, q, busy, i, now)
         else:
             push(q, end, 2 * n + i)
-        if costs.ps[ACKNOWLEDGED]:
+        if costs.of.acknowledged:
             return -1
     ends(p, q, i, end)
     return end
@@ -292,8 +310,10 @@ def send(p, pairs, costs, q, busy, i, now):
 
 @kernel
 def received(p, busy, host, i, now, took):
-    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs the link for ``took``. While something comes in the link is never idle, so the
-    message is there when the link has carried all that came since its first octet, and at the latest ``took`` after all that came before its last."""
+    """When the adapter of ``host`` has message i, whose last octet comes in ``now`` and which needs
+    the link for ``took``. While something comes in the link is never idle, so the message is there
+    when the link has carried all that came since its first octet, and at the latest ``took`` after
+    all that came before its last."""
     busy.carried[host] += took
     there = max(now, min(p.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
     busy.receives[host] = max(busy.receives[host], there)
@@ -302,7 +322,8 @@ def received(p, busy, host, i, now, took):
 
 @kernel
 def arrive(p, pairs, costs, q, busy, i, now):
-    """Message i comes in at the adapter of its receiver, one after another, single packets between them, those of a queue pair in their order; when its send has ended, -1: before."""
+    """Message i comes in at the adapter of its receiver, one after another, single packets between
+    them, those of a queue pair in their order; when its send has ended, -1: before."""
     k, r = p.pair[i], p.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, p.size[i])
     there = received(p, busy, host, i, now, took)
@@ -310,13 +331,13 @@ def arrive(p, pairs, costs, q, busy, i, now):
         there = max(busy.short_receives[host], now - took) + took
         busy.short_receives[host] = there
     if p.size[i] > costs.eager[0]:
-        ends(p, q, r, works(p, busy, r, there, costs.ps[RECEIVE_PS]))
+        ends(p, q, r, works(p, busy, r, there, costs.of.receive_ps))
         ends(p, q, i, there + other_ps(pairs, k, 1))
         return p.ended[i]
     there = max(there, busy.pair_receives[k] + took)
     busy.pair_receives[k] = there
     one_less(p, q, r, there)
-    if costs.ps[ACKNOWLEDGED]:
+    if costs.of.acknowledged:
         ends(p, q, i, there + pairs.answer_ps[k])
         return p.ended[i]
     return -1

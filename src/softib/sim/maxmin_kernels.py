@@ -1,31 +1,49 @@
 # mypy: ignore-errors
-"""Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the flows that a change reaches.
+"""Max-min fair rates by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2), for the
+flows that a change reaches.
 
-A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing does (Parekh and Gallager 1993):
-by their weights in the VL arbitration tables (IBA 7.6.9), and what a VL does not use goes to the others. The flows of one VL
-share evenly. A rate is max-min fair if and only if each flow has a **bottleneck**: a channel that is full and on which no flow is
-faster; :func:`refill` starts at the flows that a change touches, gives these their rates while all others keep theirs, and takes in
-those whose bottleneck that broke, until every flow has one.
+A channel is one VL of one link. The VLs of a link share its rate as generalised processor sharing
+does (Parekh and Gallager 1993): by their weights in the VL arbitration tables (IBA 7.6.9), and what
+a VL does not use goes to the others. The flows of one VL share evenly. A rate is max-min fair if
+and only if each flow has a **bottleneck**: a channel that is full and on which no flow is faster;
+:func:`refill` starts at the flows that a change touches, gives these their rates while all others
+keep theirs, and takes in those whose bottleneck that broke, until every flow has one.
 """
 
 import numpy as np
 
 from softib.jit import kernel, table
+from softib.jit.rows import Array, Rows, i8
 
 Flows = table("Flows", "first channel owner next prev rate fresh bottleneck slot member frozen")
-"""By row of the messages (``first``, ``rate`` Gb/s, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``,
-``member``: the round that it is in, ``frozen``) and by entry of their paths (``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
+"""By row of the messages (``first``, ``rate`` Gb/s, ``fresh``: the new one, ``bottleneck``,
+``slot`` in ``Round.sending``, ``member``: the round that it is in, ``frozen``) and by entry of
+their paths (``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
 Links = table(
     "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
 )
-"""By channel: ``head`` of the list of its flows and how many (``flows``), ``group`` (its link), ``link_next`` (next channel of the
-link), weights ``high`` and ``low``, and what a round writes (``marked`` by which it was reached, ``open`` flows without a rate, ``used`` Gb/s,
-``only`` one of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than one
-channel), ``high_share`` of the high-priority table where both wait."""
-Round = table("Round", "sending members channels numbers")
-"""All flows that send, a round's flows and channels, and :data:`MEMBERS` … as numbers."""
+"""By channel: ``head`` of the list of its flows and how many (``flows``), ``group`` (its link),
+``link_next`` (next channel of the link), weights ``high`` and ``low``, and what a round writes
+(``marked`` by which it was reached, ``open`` flows without a rate, ``used`` Gb/s, ``only`` one of
+its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more
+than one channel), ``high_share`` of the high-priority table where both wait."""
+SIZE = Rows(
+    "Scalars of a round of new rates.",
+    i8("members", "flows", "Flows of the round."),
+    i8("channels", "channels", "Channels of the round."),
+    i8("stamp", "number", "Number of the round."),
+    i8("sending", "flows", "All flows that send."),
+)
+Round = table(
+    "Round",
+    {
+        "sending": Array("flows", "int32", "flow", "All flows that send."),
+        "members": Array("flows", "int32", "flow", "Flows of the round."),
+        "channels": Array("channels", "int32", "channel", "Channels of the round."),
+        "size": Array("", SIZE),
+    },
+)
 
-MEMBERS, CHANNELS, STAMP, SENDING = range(4)
 SAME = 1e-9
 """Rates that differ by less are one."""
 
@@ -33,9 +51,9 @@ SAME = 1e-9
 @kernel
 def put(fl, li, ro, i):
     """Flow i begins: it joins the lists of its channels."""
-    fl.slot[i] = ro.numbers[SENDING]
-    ro.sending[ro.numbers[SENDING]] = i
-    ro.numbers[SENDING] += 1
+    fl.slot[i] = ro.size.sending
+    ro.sending[ro.size.sending] = i
+    ro.size.sending += 1
     fl.rate[i] = 0.0
     fl.bottleneck[i] = -1
     for e in range(fl.first[i], fl.first[i + 1]):
@@ -52,8 +70,8 @@ def put(fl, li, ro, i):
 @kernel
 def take(fl, li, ro, i):
     """Flow i ends: it leaves the lists of its channels."""
-    ro.numbers[SENDING] -= 1
-    last = ro.sending[ro.numbers[SENDING]]
+    ro.size.sending -= 1
+    last = ro.sending[ro.size.sending]
     ro.sending[fl.slot[i]] = last
     fl.slot[last] = fl.slot[i]
     for e in range(fl.first[i], fl.first[i + 1]):
@@ -70,10 +88,10 @@ def take(fl, li, ro, i):
 @kernel
 def enter(fl, ro, i):
     """Flow i gets a new rate in this round."""
-    if fl.member[i] != ro.numbers[STAMP]:
-        fl.member[i] = ro.numbers[STAMP]
-        ro.members[ro.numbers[MEMBERS]] = i
-        ro.numbers[MEMBERS] += 1
+    if fl.member[i] != ro.size.stamp:
+        fl.member[i] = ro.size.stamp
+        ro.members[ro.size.members] = i
+        ro.size.members += 1
 
 
 @kernel
@@ -156,12 +174,12 @@ def level_of(li, c):
 
 @kernel
 def gather(fl, li, ro):
-    """Channels of the round's flows: how many of these each has, and what all other flows use of it. Where a link has several VLs
-    all of its flows enter."""
-    stamp, members = ro.numbers[STAMP], ro.members
-    ro.numbers[CHANNELS] = 0
+    """Channels of the round's flows: how many of these each has, and what all other flows use of
+    it. Where a link has several VLs all of its flows enter."""
+    stamp, members = ro.size.stamp, ro.members
+    ro.size.channels = 0
     k = 0
-    while k < ro.numbers[MEMBERS]:
+    while k < ro.size.members:
         i = members[k]
         fl.frozen[i] = 0
         for e in range(fl.first[i], fl.first[i + 1]):
@@ -171,7 +189,7 @@ def gather(fl, li, ro):
             li.open[c] += 1
             li.only[c] = i
         k += 1
-    for k in range(ro.numbers[CHANNELS]):
+    for k in range(ro.size.channels):
         c = ro.channels[k]
         if li.open[c] < li.flows[c]:
             e = li.head[c]
@@ -185,15 +203,15 @@ def gather(fl, li, ro):
 @kernel
 def reach(fl, li, ro, c):
     """Channel c is reached, and with it all channels of a link with several VLs."""
-    stamp, g = ro.numbers[STAMP], li.group[c]
+    stamp, g = ro.size.stamp, li.group[c]
     k = li.link_head[g] if li.several[g] else c
     while k >= 0:
         if li.marked[k] != stamp:
             li.marked[k] = stamp
             li.open[k] = 0
             li.used[k] = 0.0
-            ro.channels[ro.numbers[CHANNELS]] = k
-            ro.numbers[CHANNELS] += 1
+            ro.channels[ro.size.channels] = k
+            ro.size.channels += 1
         if not li.several[g]:
             break
         enter_all(fl, li, ro, k, False)
@@ -202,7 +220,8 @@ def reach(fl, li, ro, c):
 
 @kernel
 def cannot_bind(fl, li, c):
-    """Channel c has one open flow, and the first channel of that flow never leaves it more than c does."""
+    """Channel c has one open flow, and the first channel of that flow never leaves it more than c
+    does."""
     if li.open[c] != 1 or li.several[li.group[c]]:
         return False
     first = fl.channel[fl.first[li.only[c]]]
@@ -214,9 +233,10 @@ def cannot_bind(fl, li, c):
 
 @kernel
 def fill(fl, li, ro):
-    """Rates of the round's flows (``fresh``): the channel with the least to give binds its flows, and so on."""
+    """Rates of the round's flows (``fresh``): the channel with the least to give binds its flows,
+    and so on."""
     n = 0
-    for k in range(ro.numbers[CHANNELS]):
+    for k in range(ro.size.channels):
         c = ro.channels[k]
         if li.open[c] > 0 and not cannot_bind(fl, li, c):
             li.level[c] = level_of(li, c)
@@ -241,7 +261,7 @@ def fill(fl, li, ro):
 @kernel
 def bind(fl, li, ro, c, level):
     """The open flows of channel c get ``level``."""
-    stamp = ro.numbers[STAMP]
+    stamp = ro.size.stamp
     e = li.head[c]
     while e >= 0:
         i = fl.owner[e]
@@ -258,9 +278,10 @@ def bind(fl, li, ro, c, level):
 
 @kernel
 def broken(fl, li, ro):
-    """Flows outside the round that have no bottleneck any more, or more than their share of a full one, enter; were there any?"""
-    stamp, before = ro.numbers[STAMP], ro.numbers[MEMBERS]
-    for k in range(ro.numbers[CHANNELS]):
+    """Flows outside the round that have no bottleneck any more, or more than their share of a full
+    one, enter; were there any?"""
+    stamp, before = ro.size.stamp, ro.size.members
+    for k in range(ro.size.channels):
         c = ro.channels[k]
         most, bound, others = 0.0, np.inf, 0
         e = li.head[c]
@@ -284,27 +305,27 @@ def broken(fl, li, ro):
                 if lost or fl.rate[i] > bound * (1 + SAME):
                     enter(fl, ro, i)
             e = fl.next[e]
-    return ro.numbers[MEMBERS] > before
+    return ro.size.members > before
 
 
 @kernel
 def refill(fl, li, ro):
     """New rates (``fresh``) after a change, for the flows that entered and all that it reaches."""
     while True:
-        sending = ro.numbers[SENDING]
-        if 2 * ro.numbers[MEMBERS] > sending > ro.numbers[MEMBERS]:
+        sending = ro.size.sending
+        if 2 * ro.size.members > sending > ro.size.members:
             for k in range(sending):
                 enter(fl, ro, ro.sending[k])
         restamp(fl, ro)
         gather(fl, li, ro)
         fill(fl, li, ro)
-        if ro.numbers[MEMBERS] == sending or not broken(fl, li, ro):
+        if ro.size.members == sending or not broken(fl, li, ro):
             return
 
 
 @kernel
 def restamp(fl, ro):
     """The same members under a new stamp: what the last round wrote on channels no longer counts."""
-    ro.numbers[STAMP] += 1
-    for k in range(ro.numbers[MEMBERS]):
-        fl.member[ro.members[k]] = ro.numbers[STAMP]
+    ro.size.stamp += 1
+    for k in range(ro.size.members):
+        fl.member[ro.members[k]] = ro.size.stamp

@@ -36,21 +36,23 @@ ATOMIC_OCTETS = 8
 
 
 class Opcode(IntEnum):
-    """What a work request asks for (IBA chapter 10); COMPUTE is none, the program computes meanwhile. WRITE_WITH_IMM takes a receive as a SEND
-    does, with its last packet."""
+    """What a work request asks for (IBA chapter 10); COMPUTE is none, the program computes
+    meanwhile. WRITE_WITH_IMM takes a receive as a SEND does, with its last packet."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
 
 class Transport(IntEnum):
-    """Service of the queue pair (IBA chapter 9): reliable connection, unreliable connection, unreliable datagram."""
+    """Service of the queue pair (IBA chapter 9): reliable connection, unreliable connection,
+    unreliable datagram."""
 
     RC, UC, UD = range(3)
 
 
 @dataclass(frozen=True)
 class MulticastGroup:
-    """``members``: rows of the end ports that are full members. ``mlid``: its multicast LID, 0 until a subnet manager has made the group."""
+    """``members``: rows of the end ports that are full members. ``mlid``: its multicast LID, 0
+    until a subnet manager has made the group."""
 
     members: np.ndarray
     mlid: int = 0
@@ -58,8 +60,8 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class Reduction:
-    """An all-reduce of ``size`` octets by the aggregation nodes: ``hosts`` are rows of the end ports, ``streaming`` the kind of tree, ``rate_gbps`` at most what a
-    host gives the tree."""
+    """An all-reduce of ``size`` octets by the aggregation nodes: ``hosts`` are rows of the end
+    ports, ``streaming`` the kind of tree, ``rate_gbps`` at most what a host gives the tree."""
 
     hosts: np.ndarray
     size: int
@@ -72,25 +74,32 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Messages:
-    """``n`` messages. ``src`` and ``dst`` are rows of the end ports of :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID,
-    then port 0 of switches).
+    """``n`` messages. ``src`` and ``dst`` are rows of the end ports of
+    :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
-    ``size`` int64 octets of payload (a READ: of what comes back). ``start_ps`` int64: not before this time. ``qp`` int32: messages
-    of one ``qp`` share a queue pair of ``src`` and are sent in the order of their rows; all of them have its ``dst`` (UD: any).
-    ``opcode`` (:class:`Opcode`) and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15). ``path_bits``
-    uint8: added to the base LIDs of both ends (LMC; what a port has not wraps). ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`).
-    ``job`` int32: whose it is. ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0: there is always one),
-    ``repost_ps`` int64: how long after a SEND arrived it posts that receive again; of one queue pair both are those of its first message.
-    ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` but its sender; ``dst`` is any of them.
-    ``reduces`` uint8: 1 where a switch adds up what arrives: a message that waits for arrivals carries the sum of their ``value`` (int64) and its own.
-    ``requests`` int64[k, 2]: of requests and answers, the rows of the message that asks and of the one whose arrival ends the request.
+    ``size`` int64 octets of payload (a READ: of what comes back). ``start_ps`` int64: not before
+    this time. ``qp`` int32: messages of one ``qp`` share a queue pair of ``src`` and are sent in
+    the order of their rows; all of them have its ``dst`` (UD: any). ``opcode`` (:class:`Opcode`)
+    and ``transport`` (:class:`Transport`) uint8. ``sl`` int8 (:data:`PATH_SL` or 0–15).
+    ``path_bits`` uint8: added to the base LIDs of both ends (LMC; what a port has not wraps).
+    ``rate_gbps`` float64: static rate of the path (:data:`NO_LIMIT`). ``job`` int32: whose it is.
+    ``receives`` int32: receives that the destination's program keeps posted on the queue pair (0:
+    there is always one), ``repost_ps`` int64: how long after a SEND arrived it posts that receive
+    again; of one queue pair both are those of its first message. ``group`` int32: 0, or n: the
+    datagram goes to all members of ``groups[n - 1]`` but its sender; ``dst`` is any of them.
+    ``reduces`` uint8: 1 where a switch adds up what arrives: a message that waits for arrivals
+    carries the sum of their ``value`` (int64) and its own. ``requests`` int64[k, 2]: of requests
+    and answers, the rows of the message that asks and of the one whose arrival ends the request.
     ``reductions``: all-reduces that are still to become messages over the trees of a fabric.
 
-    Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for ``delay_ps[i]`` (computing, say). It
-    waits for the *completion* of a message that its own ``src`` sent, and for the *arrival* of any other.
+    Dependencies are CSR: message ``i`` waits for ``needs[first[i]:first[i + 1]]``, and then for
+    ``delay_ps[i]`` (computing, say). It waits for the *completion* of a message that its own
+    ``src`` sent, and for the *arrival* of any other.
 
-    A row with :data:`Opcode.COMPUTE` is no message: when what it waits for is there, the program of ``src`` (and ``dst``) computes for ``delay_ps``. Its
-    ``qp`` is the processor, of one ``src`` or shared by several: computations of one processor go one after another, in the order in which they can begin. ``size`` is 1.
+    A row with :data:`Opcode.COMPUTE` is no message: when what it waits for is there, the program of
+    ``src`` (and ``dst``) computes for ``delay_ps``. Its ``qp`` is the processor, of one ``src`` or
+    shared by several: computations of one processor go one after another, in the order in which
+    they can begin. ``size`` is 1.
     """
 
     src: np.ndarray
@@ -130,9 +139,10 @@ class Messages:
         return np.where(self.computes, 0, self.delay_ps)
 
     def check(self, ends: int) -> None:
-        """Raise :class:`InputError`, one line, for the first message that cannot be: an end port that is not there, a size
-        below 1 or beyond 2 GiB, an atomic not of 8 octets, a time below 0, an SL over 15, an operation that its service has not (the table of ibv_post_send(3)),
-        a queue pair with two ends, a dependency on itself or on nothing."""
+        """Raise :class:`InputError`, one line, for the first message that cannot be: an end port
+        that is not there, a size below 1 or beyond 2 GiB, an atomic not of 8 octets, a time below
+        0, an SL over 15, an operation that its service has not (the table of ibv_post_send(3)), a
+        queue pair with two ends, a dependency on itself or on nothing."""
         rules = (
             ((self.src < 0) | (self.src >= ends), f"has a source that the fabric has not ({ends:,} end ports)"),
             ((self.dst < 0) | (self.dst >= ends), f"has a destination that the fabric has not ({ends:,} end ports)"),
@@ -186,7 +196,8 @@ class Messages:
         mixed = one & (self.computes[order][1:] != self.computes[order][:-1])
         if mixed.any():
             raise InputError(
-                f"queue pair {int(self.qp[order][1:][mixed][0])} is a processor, too; give computations a number of their own"
+                f"queue pair {int(self.qp[order][1:][mixed][0])} is a processor, too; "
+                "give computations a number of their own"
             )
         connected = self.transport[order][1:] != Transport.UD
         for column, what in ((self.src, "two sources"), (self.dst, "two destinations")):
@@ -208,15 +219,27 @@ class Messages:
 
 
 def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
-    """:class:`Messages` of arrays or numbers (each becomes a column); what is left out: WRITEs of RC (SENDs of UD) from time 0
-    on, a queue pair for each pair of ends, no dependencies."""
+    """:class:`Messages` of arrays or numbers (each becomes a column); what is left out: WRITEs of
+    RC (SENDs of UD) from time 0 on, a queue pair for each pair of ends, no dependencies."""
     src, dst = np.broadcast_arrays(np.asarray(src, np.int32), np.asarray(dst, np.int32))
     n = len(src)
     if "qp" not in columns:
         pairs = src.astype(np.int64) << 32 | dst.astype(np.int64)
         columns["qp"] = np.unique(pairs, return_inverse=True)[1]
-    defaults: dict[str, Any] = {"start_ps": 0, "transport": 0, "sl": PATH_SL, "path_bits": 0, "rate_gbps": NO_LIMIT, "job": 0,
-                "delay_ps": 0, "receives": 0, "repost_ps": 0, "group": 0, "reduces": 0, "value": 0}  # fmt: skip
+    defaults: dict[str, Any] = {
+        "start_ps": 0,
+        "transport": 0,
+        "sl": PATH_SL,
+        "path_bits": 0,
+        "rate_gbps": NO_LIMIT,
+        "job": 0,
+        "delay_ps": 0,
+        "receives": 0,
+        "repost_ps": 0,
+        "group": 0,
+        "reduces": 0,
+        "value": 0,
+    }
     datagrams = np.asarray(columns.get("transport", Transport.RC)) == Transport.UD
     defaults["opcode"] = np.where(datagrams, Opcode.SEND, Opcode.WRITE)
     unknown = columns.keys() - Messages.__dataclass_fields__.keys()
@@ -247,17 +270,35 @@ def _column(value: Any, n: int, dtype: Any) -> np.ndarray:
 
 
 def joined(a: Messages, b: Messages) -> Messages:
-    """Both together: queue pairs and dependencies of ``b``, which has no groups, move behind those of ``a``."""
+    """Both together: queue pairs and dependencies of ``b``, which has no groups, move behind those
+    of ``a``."""
     names = ("src", "dst", *(name for name in _DTYPES if name != "qp"))
     made = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in names}
     return Messages(
-        **made, qp=np.concatenate([a.qp, b.qp + int(a.qp.max(initial=-1)) + 1]),
-        first=np.concatenate([a.first, b.first[1:] + a.first[-1]]), needs=np.concatenate([a.needs, b.needs + len(a)]),
-        groups=a.groups, reductions=a.reductions, requests=np.concatenate([a.requests, b.requests + len(a)]),
-    )  # fmt: skip
+        **made,
+        qp=np.concatenate([a.qp, b.qp + int(a.qp.max(initial=-1)) + 1]),
+        first=np.concatenate([a.first, b.first[1:] + a.first[-1]]),
+        needs=np.concatenate([a.needs, b.needs + len(a)]),
+        groups=a.groups,
+        reductions=a.reductions,
+        requests=np.concatenate([a.requests, b.requests + len(a)]),
+    )
 
 
 _DTYPES: dict[str, Any] = {
-    "size": np.int64, "start_ps": np.int64, "qp": np.int32, "opcode": np.uint8, "transport": np.uint8, "sl": np.int8,
-    "path_bits": np.uint8, "rate_gbps": np.float64, "job": np.int32, "delay_ps": np.int64, "receives": np.int32, "repost_ps": np.int64, "group": np.int32, "reduces": np.uint8, "value": np.int64,
-}  # fmt: skip
+    "size": np.int64,
+    "start_ps": np.int64,
+    "qp": np.int32,
+    "opcode": np.uint8,
+    "transport": np.uint8,
+    "sl": np.int8,
+    "path_bits": np.uint8,
+    "rate_gbps": np.float64,
+    "job": np.int32,
+    "delay_ps": np.int64,
+    "receives": np.int32,
+    "repost_ps": np.int64,
+    "group": np.int32,
+    "reduces": np.uint8,
+    "value": np.int64,
+}

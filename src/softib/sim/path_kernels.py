@@ -1,38 +1,52 @@
 # mypy: ignore-errors
-"""Kernels that follow messages through the tables of a fabric: LFT by DLID, SL2VL at each output, link by link.
+"""Kernels that follow messages through the tables of a fabric: LFT by DLID, SL2VL at each output,
+link by link.
 
-A **channel** is one VL of one egress port. A path is the list of its channels; port 0 of a switch has no link, so a path that
-begins or ends there has one channel less.
+A **channel** is one VL of one egress port. A path is the list of its channels; port 0 of a switch
+has no link, so a path that begins or ends there has one channel less.
 """
 
 from softib.jit import kernel, table
+from softib.jit.rows import Rows, i8
 
 Tables = table("Tables", "peer switch base num lft sl2vl sl2vl_base vls delay_ps mtu")
-"""A fabric's columns by port: ``peer`` (-1: no usable link), ``switch`` (row of ``lft``, -1: a CA), ``base`` and ``num`` (as in
-:mod:`softib.fabric.columns`), ``sl2vl_base``, ``vls`` (data VLs), ``delay_ps`` (switch and cable, int64), ``mtu`` octets."""
+"""A fabric's columns by port: ``peer`` (-1: no usable link), ``switch`` (row of ``lft``, -1: a CA),
+``base`` and ``num`` (as in :mod:`softib.fabric.columns`), ``sl2vl_base``, ``vls`` (data VLs),
+``delay_ps`` (switch and cable, int64), ``mtu`` octets."""
 
 Sends = table("Sends", "port to dlid sl")
 """What is sent, by row: port rows of both ends, DLID, SL."""
 
 Paths = table("Paths", "first channel of_port port delay_ps mtu")
-"""What :func:`lay_paths` writes: ``channel[first[i]:first[i + 1]]`` of row i, ``of_port`` int32[16 × ports] (channel of a port and
-VL, -1 = none yet), ``port`` int64 (16 × port + VL) by channel, ``delay_ps`` and ``mtu`` by row."""
+"""What :func:`lay_paths` writes: ``channel[first[i]:first[i + 1]]`` of row i, ``of_port`` int32[16
+× ports] (channel of a port and VL, -1 = none yet), ``port`` int64 (16 × port + VL) by channel,
+``delay_ps`` and ``mtu`` by row."""
+
+COUNTED = Rows(
+    "What ports counted.",
+    i8("data_out", "words of 4 bytes", "PortXmitData."),
+    i8("data_in", "words of 4 bytes", "PortRcvData."),
+    i8("packets_out", "packets", "PortXmitPkts."),
+    i8("packets_in", "packets", "PortRcvPkts."),
+)
 
 NO_ROUTE, NO_LINK, NO_VL, LOOP, WRONG = -1, -2, -3, -4, -5
-"""Why there is no path: an LFT entry that leads nowhere, a port without a link, an SL that the port maps to no VL, tables that
-run in a circle, packets delivered to another port."""
+"""Why there is no path: an LFT entry that leads nowhere, a port without a link, an SL that the port
+maps to no VL, tables that run in a circle, packets delivered to another port."""
 
 
 @kernel
 def vl_of(t, row, sl):
-    """The VL of row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs an octet, the even one in the high bits)."""
+    """The VL of row ``row`` of the SL2VL tables (IBA 14.2.5.8: two SLs an octet, the even one in
+    the high bits)."""
     pair = t.sl2vl[row, sl >> 1]
     return (pair >> 4) if sl & 1 == 0 else (pair & 15)
 
 
 @kernel
 def follow(t, source, target, dlid, sl, path, info):
-    """Channels (16 × egress port + VL) from port ``source`` to port ``target`` in ``path``; their number, or why there are none.
+    """Channels (16 × egress port + VL) from port ``source`` to port ``target`` in ``path``; their
+    number, or why there are none.
 
     ``info[0]`` is the sum of delays, ``info[1]`` the smallest MTU of the links.
     """
@@ -76,7 +90,8 @@ def follow(t, source, target, dlid, sl, path, info):
 
 @kernel
 def lay_paths(t, sends, begin, paths, path, info, why):
-    """Paths of all rows from ``begin`` on; returns the row that ``paths.channel`` had no room for (the number of rows: none).
+    """Paths of all rows from ``begin`` on; returns the row that ``paths.channel`` had no room for
+    (the number of rows: none).
 
     ``why[i]`` is 0, or why row i has no path (then it has no channel). ``info[2]`` counts channels.
     """
@@ -125,8 +140,9 @@ def lay_paths(t, sends, begin, paths, path, info, why):
 
 @kernel
 def follow_back(t, sends, small, path, info, delay_ps, why, counted):
-    """Delay of each row's path and why there is none: what an acknowledgement takes back. Each counts (``counted``, as in :func:`count`) one
-    packet of ``small[i]`` 4-octet units; 0: row i is not acknowledged, and not followed."""
+    """Delay of each row's path and why there is none: what an acknowledgement takes back. Each
+    counts (``counted``, as in :func:`count`) one packet of ``small[i]`` 4-octet units; 0: row i is
+    not acknowledged, and not followed."""
     n = 0
     for i in range(len(sends.port)):
         if small[i] == 0 or sends.port[i] == sends.to[i]:
@@ -147,21 +163,21 @@ def follow_back(t, sends, small, path, info, delay_ps, why, counted):
         for j in range(n):
             egress = path[j] >> 4
             ingress = t.peer[egress]
-            counted[egress, 0] += small[i]
-            counted[ingress, 1] += small[i]
-            counted[egress, 2] += 1
-            counted[ingress, 3] += 1
+            counted[egress].data_out += small[i]
+            counted[ingress].data_in += small[i]
+            counted[egress].packets_out += 1
+            counted[ingress].packets_in += 1
 
 
 @kernel
 def count(t, paths, packets, dwords, counted):
-    """Add ``packets[i]`` and ``dwords[i]`` of row i to every port of its path: ``counted`` int64[ports, 4] is data out, data in,
-    packets out, packets in."""
+    """Add ``packets[i]`` and ``dwords[i]`` of row i to every port of its path: ``counted`` is
+    :data:`COUNTED` by port."""
     for i in range(len(packets)):
         for e in range(paths.first[i], paths.first[i + 1]):
             egress = paths.port[paths.channel[e]] >> 4
             ingress = t.peer[egress]
-            counted[egress, 0] += dwords[i]
-            counted[ingress, 1] += dwords[i]
-            counted[egress, 2] += packets[i]
-            counted[ingress, 3] += packets[i]
+            counted[egress].data_out += dwords[i]
+            counted[ingress].data_in += dwords[i]
+            counted[egress].packets_out += packets[i]
+            counted[ingress].packets_in += packets[i]

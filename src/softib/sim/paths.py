@@ -1,4 +1,5 @@
-"""Where messages go: the fabric's own tables, followed hop by hop, as columns for the static and the fluid layer."""
+"""Where messages go: the fabric's own tables, followed hop by hop, as columns for the static and
+the fluid layer."""
 
 from __future__ import annotations
 
@@ -28,27 +29,38 @@ UNKNOWN_SWITCH_NS = SWITCH_OF["FDR"].latency_ns
 PS_PER_M = 5_000
 """Light in a cable: 5 ns a metre."""
 MAX_HOPS = 64
-"""Links of a path, beyond which tables run in a circle (the hop limit of IBA 14.2.1.2, and more than any fabric has)."""
+"""Links of a path, beyond which tables run in a circle (the hop limit of IBA 14.2.1.2, and more
+than any fabric has)."""
 HEADERS = 8 + 12 + 4
-"""LRH, BTH, ICRC: what the counters of data count of each packet (IBA 16.1.3.5). The VCRC (2 octets) is on the wire alone."""
+"""LRH, BTH, ICRC: what the counters of data count of each packet (IBA 16.1.3.5). The VCRC (2
+octets) is on the wire alone."""
 VCRC, RETH, DETH, AETH, ATOMIC, IMMDT = 2, 16, 8, 4, 28, 4
-"""Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in each of UD, AETH in the first and the
-last packet of a READ's response and in acknowledgements, AtomicETH in an ATOMIC, ImmDt in the last packet of a WRITE with immediate."""
+"""Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in
+each of UD, AETH in the first and the last packet of a READ's response and in acknowledgements,
+AtomicETH in an ATOMIC, ImmDt in the last packet of a WRITE with immediate."""
 ACK_DWORDS = np.insert((HEADERS + np.array([AETH, AETH, RETH, AETH + 8, AETH])) // 4, 4, 0)
-"""4-octet units of what goes against the payload, by opcode: an acknowledgement, a READ's request, an ATOMIC's response."""
+"""4-octet units of what goes against the payload, by opcode: an acknowledgement, a READ's request,
+an ATOMIC's response."""
 WHY = {
-    0: "", -1: "a forwarding table has no route", -2: "the tables lead to a port without a link",
-    -3: "its SL is mapped to no VL", -4: "the tables run in a circle", -5: "the tables lead to another port",
-}  # fmt: skip
+    0: "",
+    -1: "a forwarding table has no route",
+    -2: "the tables lead to a port without a link",
+    -3: "its SL is mapped to no VL",
+    -4: "the tables run in a circle",
+    -5: "the tables lead to another port",
+}
 
 
 @dataclass(frozen=True)
 class Laid:
-    """Paths of messages: ``channel[first[i]:first[i + 1]]``; ``port`` int64 (16 × egress port + VL) by channel.
+    """Paths of messages: ``channel[first[i]:first[i + 1]]``; ``port`` int64 (16 × egress port + VL)
+    by channel.
 
-    ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu`` octets; ``why``:
-    0, or a key of :data:`WHY`: no path, and no channel. ``answers`` int64[ports, 4]: what acknowledgements and READs' requests add to data out and in,
-    packets out and in. READs go from the destination to the source: ``delay_ps`` is the response's.
+    ``delay_ps`` there and ``back_ps`` for the acknowledgement, without the adapters. ``mtu``
+    octets; ``why``: 0, or a key of :data:`WHY`: no path, and no channel. ``answers``
+    (:data:`~softib.sim.path_kernels.COUNTED` by port): what acknowledgements and READs' requests
+    add to data out and in, packets out and in. READs go from the destination to the source:
+    ``delay_ps`` is the response's.
     """
 
     first: np.ndarray
@@ -68,8 +80,9 @@ class Laid:
 
 @dataclass(frozen=True)
 class Scale:
-    """Factors for a what-if: ``latency`` of all that a message takes beside its octets on links, ``bandwidth`` of all links, and ``congestion``: links between switches carry
-    that many times less than those of the hosts allow."""
+    """Factors for a what-if: ``latency`` of all that a message takes beside its octets on links,
+    ``bandwidth`` of all links, and ``congestion``: links between switches carry that many times
+    less than those of the hosts allow."""
 
     latency: float = 1.0
     bandwidth: float = 1.0
@@ -83,11 +96,13 @@ def _aggregation_ports(fabric: Fabric) -> np.ndarray:
 
 
 class Plane:
-    """What data meets in ``fabric`` as it stands: end ports, links that are up, tables, rates and delays.
+    """What data meets in ``fabric`` as it stands: end ports, links that are up, tables, rates and
+    delays.
 
-    ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.fabric.end_ports.end_ports`: the SLs of a manager's path records (None: 0). ``aggregates``: aggregation
-    nodes reduce, so the links to them are inside their switches.
-    Making one is the expensive part of a short run; a layer takes it in the fabric's place.
+    ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.fabric.end_ports.end_ports`: the SLs of a
+    manager's path records (None: 0). ``aggregates``: aggregation nodes reduce, so the links to them
+    are inside their switches. Making one is the expensive part of a short run; a layer takes it in
+    the fabric's place.
     """
 
     def __init__(
@@ -100,7 +115,8 @@ class Plane:
 
     @cached_property
     def gbps(self) -> np.ndarray:
-        """Data rate of each port's link (float64[ports]); where a file records none, that of the slowest link known."""
+        """Data rate of each port's link (float64[ports]); where a file records none, that of the
+        slowest link known."""
         known = port_gbps(self.fabric)
         linked = self.fabric.linked
         if not known.any() and linked.any():
@@ -122,8 +138,9 @@ class Plane:
 
     @cached_property
     def carried_gbps(self) -> np.ndarray:
-        """What each port's link carries at most (float64[ports]): its data rate, and where an adapter is at either end what that one's PCIe
-        moves from or to memory, which credits hold the other end to."""
+        """What each port's link carries at most (float64[ports]): its data rate, and where an
+        adapter is at either end what that one's PCIe moves from or to memory, which credits hold
+        the other end to."""
         f, most = self.fabric, self.profile.pcie_gbps * self.scale.bandwidth
         adapter = f.switch_of_node[f.port_node] < 0
         adapter[self.inside] = False
@@ -149,12 +166,17 @@ class Plane:
         mtu[list(MTU_BYTES)] = list(MTU_BYTES.values())
         octets = mtu[PortInfo.neighbor_mtu.get(f.port_info) & 15]
         return Tables(
-            peer=peer.astype(np.int32), switch=f.switch_of_node[f.port_node].astype(np.int32),
-            base=f.node_base[f.port_node].astype(np.int32), num=f.port_num.astype(np.int64), lft=lft,
-            sl2vl=np.ascontiguousarray(f.sl2vl), sl2vl_base=f.sl2vl_base.astype(np.int64),
-            vls=DATA_VLS[PortInfo.operational_vls.get(f.port_info) & 7], delay_ps=self.hop_ps,
+            peer=peer.astype(np.int32),
+            switch=f.switch_of_node[f.port_node].astype(np.int32),
+            base=f.node_base[f.port_node].astype(np.int32),
+            num=f.port_num.astype(np.int64),
+            lft=lft,
+            sl2vl=np.ascontiguousarray(f.sl2vl),
+            sl2vl_base=f.sl2vl_base.astype(np.int64),
+            vls=DATA_VLS[PortInfo.operational_vls.get(f.port_info) & 7],
+            delay_ps=self.hop_ps,
             mtu=np.where(octets > 0, octets, 4096),
-        )  # fmt: skip
+        )
 
     @cached_property
     def _speed(self) -> np.ndarray:
@@ -164,7 +186,8 @@ class Plane:
 
     @cached_property
     def hop_ps(self) -> np.ndarray:
-        """Delay of the link that leaves each port, and of the switch at its other end, which goes by the link's speed (int64[ports])."""
+        """Delay of the link that leaves each port, and of the switch at its other end, which goes
+        by the link's speed (int64[ports])."""
         f = self.fabric
         switch_ps = (
             np.array([UNKNOWN_SWITCH_NS, *(SWITCH_OF[s.name].latency_ns for s in SPEEDS)], np.int64)[self._speed] * 1000
@@ -217,7 +240,8 @@ class Plane:
 
     @cached_property
     def half_ps(self) -> np.ndarray:
-        """Half of what a pair of adapters takes, by end port (int64[ends]); of ports without a known speed the profile's."""
+        """Half of what a pair of adapters takes, by end port (int64[ends]); of ports without a
+        known speed the profile's."""
         halves = (
             np.array([self.profile.adapter_ns, *(ADAPTER_OF[s.name].pair_latency_ns or 0 for s in SPEEDS)], np.int64)
             * 500
@@ -235,8 +259,8 @@ class Plane:
         return np.where(m.sl == PATH_SL, given & 15, m.sl)
 
     def sends(self, m: Messages, back: bool = False) -> Any:
-        """Rows as :data:`~softib.sim.path_kernels.Sends` of what carries the payload: a READ's from its destination. ``back``: of what
-        goes against it. Path bits beyond a port's LMC wrap."""
+        """Rows as :data:`~softib.sim.path_kernels.Sends` of what carries the payload: a READ's from
+        its destination. ``back``: of what goes against it. Path bits beyond a port's LMC wrap."""
         from softib.sim.path_kernels import Sends
 
         turned = (m.opcode == Opcode.READ) ^ back
@@ -254,13 +278,14 @@ class Plane:
         return ends, f.lid[ends].astype(np.int64), (1 << f.lmc[ends].astype(np.int64)) - 1
 
     def lay(self, m: Messages) -> Laid:
-        """Paths of ``m``, which passed :meth:`~softib.sim.messages.Messages.check`; of the same messages once."""
+        """Paths of ``m``, which passed :meth:`~softib.sim.messages.Messages.check`; of the same
+        messages once."""
         if self._last is None or self._last[0] is not m:
             self._last = m, self._lay(m)
         return self._last[1]
 
     def _lay(self, m: Messages) -> Laid:
-        from softib.sim.path_kernels import Paths, follow_back, lay_paths
+        from softib.sim.path_kernels import COUNTED, Paths, follow_back, lay_paths
 
         n, sends = len(m), self.sends(m)
         why, info = np.zeros(n, np.int64), np.zeros(3, np.int64)
@@ -278,14 +303,15 @@ class Plane:
                 break
             channel = np.concatenate([channel, np.empty(len(channel), np.int32)])
         used, back = int(info[2]), np.zeros(n, np.int64)
-        counted = np.zeros((self.fabric.sizes.ports, 4), np.int64)
+        counted = COUNTED.zeros(self.fabric.sizes.ports)
         small = np.where(m.transport == Transport.RC, ACK_DWORDS[m.opcode], 0)
         follow_back(self.table, self.sends(m, back=True), small, path, info, back, why, counted)
         return Laid(first, channel[: first[n]], port[:used].copy(), delay, back, mtu, why, counted)
 
     def count(self, m: Messages, laid: Laid, arrived: np.ndarray) -> np.ndarray:
-        """Counters (:data:`softib.fabric.counters.COUNTERS`) by port of what ``arrived`` (bool by message) put on each link:
-        payload, a READ's requests, and one acknowledgement for each other message of RC."""
+        """Counters (:data:`softib.fabric.counters.COUNTERS`) by port of what ``arrived`` (bool by
+        message) put on each link: payload, a READ's requests, and one acknowledgement for each
+        other message of RC."""
         from softib.fabric.counters import COUNTERS
         from softib.sim.path_kernels import Paths, count, follow_back
 
@@ -301,9 +327,9 @@ class Plane:
         paths = Paths(laid.first, laid.channel, np.zeros(1, np.int32), laid.port, laid.delay_ps, laid.mtu)
         count(self.table, paths, packets, dwords, counted)
         out = np.zeros(len(counted), COUNTERS)
-        for k, name in enumerate(("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts")):
-            out[name] = counted[:, k]
-        out["port_unicast_xmit_pkts"], out["port_unicast_rcv_pkts"] = counted[:, 2], counted[:, 3]
+        out["port_xmit_data"], out["port_rcv_data"] = counted["data_out"], counted["data_in"]
+        out["port_xmit_pkts"], out["port_rcv_pkts"] = counted["packets_out"], counted["packets_in"]
+        out["port_unicast_xmit_pkts"], out["port_unicast_rcv_pkts"] = counted["packets_out"], counted["packets_in"]
         return out
 
 
@@ -313,7 +339,8 @@ def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
 
 
 def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """4-octet units of each message as PortXmitData counts them: headers, payload padded to 4, ICRC; no VCRC."""
+    """4-octet units of each message as PortXmitData counts them: headers, payload padded to 4,
+    ICRC; no VCRC."""
     each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
     once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]
     once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)

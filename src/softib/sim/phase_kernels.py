@@ -1,10 +1,12 @@
 # mypy: ignore-errors
 """Shift phases: host i sends to host i + k, everybody waits, then comes the next k.
 
-In a phase all messages have one size and begin at once. The channel with the most octets per Gb/s (the busiest) has the least share
-from the first moment on, its flows end together, and no other flow has a smaller rate at any time, so none ends later: the last flow ends
-when the busiest channel has sent its octets. With delays of paths the phase ends at most the longest of all delays later, and at
-least the longest delay of a flow on a busiest channel; where these two differ, the caller asks the fluid layer itself.
+In a phase all messages have one size and begin at once. The channel with the most octets per Gb/s
+(the busiest) has the least share from the first moment on, its flows end together, and no other
+flow has a smaller rate at any time, so none ends later: the last flow ends when the busiest channel
+has sent its octets. With delays of paths the phase ends at most the longest of all delays later,
+and at least the longest delay of a flow on a busiest channel; where these two differ, the caller
+asks the fluid layer itself.
 
 A path is followed from a switch to a host: all hosts of that switch take it.
 """
@@ -12,26 +14,51 @@ A path is followed from a switch to a host: all hosts of that switch take it.
 import numpy as np
 
 from softib.jit import inner, kernel, table
+from softib.jit.rows import Rows, i4, i8
 from softib.sim.path_kernels import vl_of
 
-Links = table("Links", "row switch lft gbps floor", widths={"row": 4, "switch": 2})
-"""``row`` int32[ports, 4] by egress port of a switch: the port at its other end (-1: packets of the SL cannot go there, or their VL goes by the
-port that they came in by), that one's row of ``switch`` (-1: an adapter), ps of the link and that switch, and nothing; ``switch``
-int32[switches, 2]: row of port 0, ports with port 0; ``lft`` uint8[switches, LIDs]; ``gbps`` by port, and ``floor[0]`` of those that ``row`` has."""
+LINK = Rows(
+    "Links by egress port of a switch.",
+    i4(
+        "peer",
+        "port",
+        "Port at the other end; -1: packets of the SL cannot go there, or their VL depends on the input.",
+    ),
+    i4("switch", "switch", "Row of its switch; -1: an adapter."),
+    i4("delay_ps", "ps", "Time of the link and that switch."),
+    size=16,
+)
+SWITCH = Rows(
+    "Switches.",
+    i4("port_0", "port", "Row of its port 0."),
+    i4("ports", "count", "Its ports, port 0 included."),
+    size=8,
+)
+TAIL = Rows(
+    "A message that a path of no length takes, by rate of the destination's link.",
+    i8("arrives_ps", "ps", "Until it is in memory."),
+    i8("completes_ps", "ps", "Until the sender knows."),
+)
+
+Links = table("Links", "row switch lft gbps floor")
+"""``row``: :data:`LINK` by egress port of a switch; ``switch``: :data:`SWITCH`; ``lft``
+uint8[switches, LIDs]; ``gbps`` by port, and ``floor[0]`` of those that ``row`` has."""
 
 Hosts = table("Hosts", "port lid switch switch_of rate_of link_ps gbps")
-"""By host: ``port`` and ``lid`` of its adapter, the row of its ``switch`` in :data:`Links`, ``switch_of`` (the same among switches with hosts),
-``rate_of`` (which rate the link to it has), delay and rate of its own link."""
+"""By host: ``port`` and ``lid`` of its adapter, the row of its ``switch`` in :data:`Links`,
+``switch_of`` (the same among switches with hosts), ``rate_of`` (which rate the link to it has),
+delay and rate of its own link."""
 
 Paths = table("Paths", "forth back channels delay_ps info")
-"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of host i's message of the m-th shift:
-``forth[m, i]``, of its acknowledgement: ``back[m, i]``; where these have no row, those of switch s to host b: s × hosts + b.
-``info[0]``: most hops of a path, ``info[1]``: paths."""
+"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of
+host i's message of the m-th shift: ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; where
+these have no row, those of switch s to host b: s × hosts + b. ``info[0]``: most hops of a path,
+``info[1]``: paths."""
 
-Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps", widths={"tail_ps": 2})
-"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1 where delays decide, which only the fluid layer knows.
-``tail_ps`` int64[rates, 2] by rate of the destination's link, of a message that a path of no length takes: until it is in memory, and until the sender
-knows. ``loads`` int32[ports] and ``delay_ps`` int64[hosts] are for the kernels alone."""
+Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps")
+"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1
+where delays decide, which only the fluid layer knows. ``tail_ps``: :data:`TAIL` by rate. ``loads``
+int32[ports] and ``delay_ps`` int64[hosts] are for the kernels alone."""
 
 MOST_HOPS = 64
 LONGEST_PS = (1 << 31) - 1
@@ -39,43 +66,48 @@ LONGEST_PS = (1 << 31) - 1
 
 @kernel
 def link_rows(t, switch, sl, rows):
-    """``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a fabric, for packets of ``sl``."""
-    rows[:] = -1
+    """``rows`` of :data:`Links` from the :data:`~softib.sim.path_kernels.Tables` of a fabric, for
+    packets of ``sl``."""
+    for egress in range(len(rows)):
+        rows[egress].peer = -1
+        rows[egress].switch = -1
+        rows[egress].delay_ps = -1
     for s in range(len(switch)):
-        for egress in range(switch[s, 0] + 1, switch[s, 0] + switch[s, 1]):
+        for egress in range(switch[s].port_0 + 1, switch[s].port_0 + switch[s].ports):
             peer = t.peer[egress]
             if peer < 0 or t.delay_ps[egress] > LONGEST_PS:
                 continue
             vl, one = -1, True
-            for into in range(1, switch[s, 1]):
-                if t.peer[switch[s, 0] + into] >= 0:
+            for into in range(1, switch[s].ports):
+                if t.peer[switch[s].port_0 + into] >= 0:
                     here = vl_of(t, t.sl2vl_base[egress] + into, sl)
                     one = one and (vl < 0 or here == vl)
                     vl = here
             if one and vl < t.vls[egress]:
-                rows[egress, 0] = peer
-                rows[egress, 1] = t.switch[peer]
-                rows[egress, 2] = t.delay_ps[egress]
+                rows[egress].peer = peer
+                rows[egress].switch = t.switch[peer]
+                rows[egress].delay_ps = t.delay_ps[egress]
 
 
 @inner
 def follow_from(ln, s, to, lid, pa, r):
-    """The path from switch ``s`` to port ``to`` as row ``r`` of the paths; 1: there is none, or none of :data:`Links`."""
+    """The path from switch ``s`` to port ``to`` as row ``r`` of the paths; 1: there is none, or
+    none of :data:`Links`."""
     channels, row, hops = pa.channels, ln.row, pa.channels.shape[1]
     delay, n = np.int64(0), 0
     while n < MOST_HOPS:
         number = ln.lft[s, lid]
-        if number >= ln.switch[s, 1]:
+        if number >= ln.switch[s].ports:
             return 1
-        egress = ln.switch[s, 0] + number
-        peer = row[egress, 0]
+        egress = ln.switch[s].port_0 + number
+        peer = row[egress].peer
         if peer < 0:
             return 1
-        delay += row[egress, 2]
+        delay += row[egress].delay_ps
         if n < hops:
             channels[r, n] = egress
         n += 1
-        s = row[egress, 1]
+        s = row[egress].switch
         if s < 0:
             if n < hops:
                 channels[r, n] = -1
@@ -87,7 +119,8 @@ def follow_from(ln, s, to, lid, pa, r):
 
 @kernel
 def fill_all(ln, ho, n, of_switch, pa):
-    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; how many there are none of."""
+    """Paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n`` hosts; how many
+    there are none of."""
     lost = 0
     for s in range(len(of_switch)):
         for b in range(n):
@@ -97,7 +130,8 @@ def fill_all(ln, ho, n, of_switch, pa):
 
 @kernel
 def fill_shifts(ln, ho, n, shifts, seen, pa):
-    """As :func:`fill_all`, only what ``shifts`` of ``n`` hosts and their acknowledgements need, by destination; ``seen`` by switch is for it alone."""
+    """As :func:`fill_all`, only what ``shifts`` of ``n`` hosts and their acknowledgements need, by
+    destination; ``seen`` by switch is for it alone."""
     seen[:] = -1
     lost, used = 0, 0
     for b in range(n):
@@ -129,8 +163,9 @@ def row_of(ho, n, pa, m, i, b):
 
 @inner
 def add_shift(ln, ho, n, pa, ph, m, k, base):
-    """Each message of shift ``k``: its delay in ``delay_ps``, and one flow on each port of its path in ``loads``, where none is ``base`` or less.
-    Returns the least share of a port (Gb/s) and the most flows."""
+    """Each message of shift ``k``: its delay in ``delay_ps``, and one flow on each port of its path
+    in ``loads``, where none is ``base`` or less. Returns the least share of a port (Gb/s) and the
+    most flows."""
     channels, hops = pa.channels, pa.channels.shape[1]
     loads, delay_ps, tail_ps = ph.loads, ph.delay_ps, ph.tail_ps
     least, most, floor = np.inf, 1, ln.floor[0]
@@ -143,8 +178,8 @@ def add_shift(ln, ho, n, pa, ph, m, k, base):
         r = row_of(ho, n, pa, m, i, b)
         back = pa.back[m, i] if len(pa.back) else ho.switch_of[b] * n + i
         rate = ho.rate_of[b]
-        known = tail_ps[rate, 1] + pa.delay_ps[back] + ho.link_ps[b]
-        delay_ps[i] = ho.link_ps[i] + pa.delay_ps[r] + max(tail_ps[rate, 0], known)
+        known = tail_ps[rate].completes_ps + pa.delay_ps[back] + ho.link_ps[b]
+        delay_ps[i] = ho.link_ps[i] + pa.delay_ps[r] + max(tail_ps[rate].arrives_ps, known)
         for j in range(hops):
             c = channels[r, j]
             if c < 0:
@@ -184,7 +219,8 @@ def longest_held(ln, ho, n, pa, ph, m, k, base, least):
 
 @kernel
 def shift_phases(ln, ho, n, pa, ph, begin, end, bits):
-    """The phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits on the wire)."""
+    """The phases of ``ph`` from ``begin`` to ``end``, for messages of ``bits`` (1000 × bits on the
+    wire)."""
     ph.loads[:] = 0
     base = 0
     for m in range(begin, end):

@@ -1,4 +1,5 @@
-"""What shift phases need of a fabric, whatever their size and number: made once for a :class:`~softib.sim.paths.Plane`."""
+"""What shift phases need of a fabric, whatever their size and number: made once for a
+:class:`~softib.sim.paths.Plane`."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ __all__ = ["PhaseTables", "tables_of"]
 
 @dataclass(frozen=True)
 class PhaseTables:
-    """``hosts``: CA ports with an address. ``alike``: the first so many of them have a switch, and adapters of one speed, so loads may tell
-    (0: they never do: links of several MTUs, several SLs, a what-if's latencies). ``edge``: rows of the switches that hosts have links to; ``links`` and ``ends``
-    as :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`; ``rates`` of the links to hosts (Gb/s), which ``ends.rate_of`` names."""
+    """``hosts``: CA ports with an address. ``alike``: the first so many of them have a switch, and
+    adapters of one speed, so loads may tell (0: they never do: links of several MTUs, several SLs,
+    a what-if's latencies). ``edge``: rows of the switches that hosts have links to; ``links`` and
+    ``ends`` as :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`;
+    ``rates`` of the links to hosts (Gb/s), which ``ends.rate_of`` names."""
 
     hosts: int
     alike: int
@@ -33,7 +36,8 @@ class PhaseTables:
 
 
 def tables_of(plane: Plane) -> PhaseTables:
-    """The tables of ``plane``; raises :class:`~softib.errors.InputError` where no link has a known speed."""
+    """The tables of ``plane``; raises :class:`~softib.errors.InputError` where no link has a known
+    speed."""
     from softib.sim.phase_kernels import Hosts
 
     f, t = plane.fabric, plane.table
@@ -50,9 +54,14 @@ def tables_of(plane: Plane) -> PhaseTables:
     rates, rate_of = np.unique(plane.gbps[np.maximum(peer, 0)], return_inverse=True)
     link = plane.hop_ps[port]
     ends = Hosts(
-        port.astype(np.int32), lid, switch.astype(np.int32), switch_of.astype(np.int32), rate_of.astype(np.int32),
-        link, plane.carried_gbps[port],
-    )  # fmt: skip
+        port.astype(np.int32),
+        lid,
+        switch.astype(np.int32),
+        switch_of.astype(np.int32),
+        rate_of.astype(np.int32),
+        link,
+        plane.carried_gbps[port],
+    )
     return PhaseTables(hosts, alike, first, _links(plane, max(sl, 0)), ends, tuple(rates.tolist()))
 
 
@@ -66,19 +75,21 @@ def _one_sl(plane: Plane, hosts: int) -> int:
 
 
 def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
-    """Which of the adapters' ``port`` send ``sl`` on a data VL (SL2VL: two SLs an octet, the even one in the high bits)."""
+    """Which of the adapters' ``port`` send ``sl`` on a data VL (SL2VL: two SLs an octet, the even
+    one in the high bits)."""
     pair = t.sl2vl[t.sl2vl_base[port], sl >> 1]
     return np.asarray((pair & 15 if sl & 1 else pair >> 4) < t.vls[port])
 
 
 def _links(plane: Plane, sl: int) -> Any:
-    from softib.sim.phase_kernels import Links, link_rows
+    from softib.sim.phase_kernels import LINK, SWITCH, Links, link_rows
 
     f, t = plane.fabric, plane.table
     node = np.flatnonzero(f.switch_of_node >= 0)
-    switch = np.zeros((max(len(f.lft), 1), 2), np.int32)
-    switch[f.switch_of_node[node]] = np.stack([f.node_base[node], f.node_nports[node] + 1], axis=1)
-    rows = np.zeros((len(t.peer), 4), np.int32)
+    switch = SWITCH.zeros(max(len(f.lft), 1))
+    switch["port_0"][f.switch_of_node[node]] = f.node_base[node]
+    switch["ports"][f.switch_of_node[node]] = f.node_nports[node] + 1
+    rows = LINK.zeros(len(t.peer))
     link_rows(t, switch, sl, rows)
-    used = plane.carried_gbps[rows[:, 0] >= 0]
+    used = plane.carried_gbps[rows["peer"] >= 0]
     return Links(rows, switch, t.lft, plane.carried_gbps, np.array([used.min(initial=np.inf)]))

@@ -1,4 +1,5 @@
-"""What a thread of a recorded program did, as columns: what ``softib run --record`` reads from its files, and what schedules are made of."""
+"""What a thread of a recorded program did, as columns: what ``softib run --record`` reads from its
+files, and what schedules are made of."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ class Event(IntEnum):
 
 @dataclass(frozen=True)
 class RecordedThread:
-    """Events of a thread by column: ``ns`` when each call began (one clock for all processes), ``compute`` ns computed so far, ``type`` (:class:`Event`), and
-    what ``record.h`` says of ``opcode``, ``qpn``, ``peer`` and ``octets``. ``rank`` as the launcher says, or None;
-    ``away``: ns without a processor before it posted or began something, so without waiting for a message."""
+    """Events of a thread by column: ``ns`` when each call began (one clock for all processes),
+    ``compute`` ns computed so far, ``type`` (:class:`Event`), and what ``record.h`` says of
+    ``opcode``, ``qpn``, ``peer`` and ``octets``. ``rank`` as the launcher says, or None; ``away``:
+    ns without a processor before it posted or began something, so without waiting for a message."""
 
     pid: int
     tid: int

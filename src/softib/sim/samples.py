@@ -1,4 +1,5 @@
-"""A run over time: what each port sent in intervals of virtual time, and what was queued at their ends."""
+"""A run over time: what each port sent in intervals of virtual time, and what was queued at their
+ends."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ BLOCK = 64
 
 @dataclass(frozen=True)
 class Samples:
-    """``octets`` int64[intervals, ports]: what each port's link carried in each interval of ``interval_ps`` (a packet counts where it
-    begins to leave); ``queued`` int64[intervals, ports, VLs]: octets that waited for the port in receive buffers of its switch at the end of
-    the interval, in steps of 64 (None: the layer has no queues). Where intervals were joined it is the larger one. The last interval may be
-    shorter."""
+    """``octets`` int64[intervals, ports]: what each port's link carried in each interval of
+    ``interval_ps`` (a packet counts where it begins to leave); ``queued`` int64[intervals, ports,
+    VLs]: octets that waited for the port in receive buffers of its switch at the end of the
+    interval, in steps of 64 (None: the layer has no queues). Where intervals were joined it is the
+    larger one. The last interval may be shorter."""
 
     interval_ps: int
     end_ps: int
@@ -34,13 +36,15 @@ class Samples:
         return np.diff(ends, prepend=0)
 
     def load(self, gbps: np.ndarray) -> np.ndarray:
-        """Share of each interval in which links of these rates were busy (float64[intervals, ports], at most 1)."""
+        """Share of each interval in which links of these rates were busy (float64[intervals,
+        ports], at most 1)."""
         can = self.lengths_ps[:, None] * gbps[None, :] / 8e3
         return np.minimum(np.divide(self.octets, can, out=np.zeros(self.octets.shape), where=can > 0), 1.0)
 
 
 class Sampler:
-    """Takes samples every ``interval_ps`` from 0 on, which becomes twice as long whenever there are ``most`` (an even number) of them.
+    """Takes samples every ``interval_ps`` from 0 on, which becomes twice as long whenever there are
+    ``most`` (an even number) of them.
 
     Raises :class:`InputError` for an interval below 1 ps.
     """
@@ -59,7 +63,8 @@ class Sampler:
         return (len(self._octets) + 1) * self.interval_ps
 
     def take(self, octets: np.ndarray, blocks: np.ndarray | None = None) -> None:
-        """The sample that is due: octets that each port has sent since time 0, blocks of 64 octets queued by port VL."""
+        """The sample that is due: octets that each port has sent since time 0, blocks of 64 octets
+        queued by port VL."""
         self._add(octets, blocks)
         if len(self._octets) == self.most:
             self._join()

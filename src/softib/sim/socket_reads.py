@@ -12,12 +12,14 @@ from softib.sim.messages import Messages, Opcode
 __all__ = ["REQUEST_OCTETS", "without_reads"]
 
 REQUEST_OCTETS = 24
-"""Octets of the request: those of NVMe/TCP's ready-to-transfer (NVM Express TCP Transport Specification 1.0, 3.6.2.8)."""
+"""Octets of the request: those of NVMe/TCP's ready-to-transfer (NVM Express TCP Transport
+Specification 1.0, 3.6.2.8)."""
 
 
 def without_reads(m: Messages) -> Messages:
-    """``m`` with each READ as a request of the reader, a row behind all others, and the data as a message of the other side in the READ's own
-    row. What waits for the READ waits for its data. The data and the requests of a queue pair are connections of their own."""
+    """``m`` with each READ as a request of the reader, a row behind all others, and the data as a
+    message of the other side in the READ's own row. What waits for the READ waits for its data. The
+    data and the requests of a queue pair are connections of their own."""
     reads = np.flatnonzero(m.opcode == Opcode.READ)
     if not len(reads):
         return m

@@ -1,7 +1,9 @@
-"""The static layer: loads of every link under a traffic pattern, and what follows from them without a clock.
+"""The static layer: loads of every link under a traffic pattern, and what follows from them without
+a clock.
 
-The cheapest of the three layers: no queues, no time, every flow of a pattern is there at once and a channel is shared
-evenly by the flows that use it. What it says is an upper bound that packets and credits can only lower.
+The cheapest of the three layers: no queues, no time, every flow of a pattern is there at once and a
+channel is shared evenly by the flows that use it. What it says is an upper bound that packets and
+credits can only lower.
 """
 
 from __future__ import annotations
@@ -37,27 +39,32 @@ __all__ = [
 
 PS_PER_S = 10**12
 SAMPLES = 50
-"""Random matchings of an effective bisection, wherever one is shown: two tables with the same figure agree."""
+"""Random matchings of an effective bisection, wherever one is shown: two tables with the same
+figure agree."""
 MAX_BYTES = 8 << 30
-"""Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts would take terabytes."""
+"""Loads that are kept at once: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts
+would take terabytes."""
 
 
 @dataclass(frozen=True)
 class Loads:
-    """What a pattern puts on each channel (``load`` [channels]: flows, or bytes), and how many flows have no path."""
+    """What a pattern puts on each channel (``load`` [channels]: flows, or bytes), and how many
+    flows have no path."""
 
     load: np.ndarray
     flows: int
     unrouted: int
 
     def busy(self, network: Network) -> np.ndarray:
-        """Load per Gb/s of each channel: what orders channels by how long they are busy (float64[channels])."""
+        """Load per Gb/s of each channel: what orders channels by how long they are busy
+        (float64[channels])."""
         return np.divide(self.load, network.rate, out=np.zeros(len(self.load)), where=network.rate > 0)
 
 
 @dataclass(frozen=True)
 class Shifts:
-    """Loads of shift permutations: ``load`` int32[shifts, channels], ``shifts`` which, ``relative`` float64[shifts]."""
+    """Loads of shift permutations: ``load`` int32[shifts, channels], ``shifts`` which, ``relative``
+    float64[shifts]."""
 
     shifts: np.ndarray
     load: np.ndarray
@@ -74,11 +81,12 @@ class Shifts:
 class Bisection:
     """Effective bisection bandwidth over random pairs.
 
-    ``relative``: mean over flows and samples of the flow's rate over what its two hosts' own links can do;
-    ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the sum over all flows of one
-    direction (half of the flows); ``full_gbps``: the same sum if no link inside were shared. ``load`` is the mean
-    over samples of the flows on each channel (float64[channels]), ``worst`` the most in any sample, ``peak`` those of the
-    sample with the smallest rates.
+    ``relative``: mean over flows and samples of the flow's rate over what its two hosts' own links
+    can do; ``spread``: standard deviation of the sample means; ``gbps``: mean over samples of the
+    sum over all flows of one direction (half of the flows); ``full_gbps``: the same sum if no link
+    inside were shared. ``load`` is the mean over samples of the flows on each channel
+    (float64[channels]), ``worst`` the most in any sample, ``peak`` those of the sample with the
+    smallest rates.
     """
 
     samples: np.ndarray
@@ -113,7 +121,8 @@ def loads(network: Network, src: Any, dst: Any, weight: Any = None) -> Loads:
 
 
 def flow_rates(network: Network, src: Any, dst: Any, found: Loads | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(Gb/s, worst channel) of each flow when each channel is shared evenly by the flows on it; 0 and -1 without a path."""
+    """(Gb/s, worst channel) of each flow when each channel is shared evenly by the flows on it; 0
+    and -1 without a path."""
     from softib.sim.static_kernels import flow_shares
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
@@ -124,10 +133,11 @@ def flow_rates(network: Network, src: Any, dst: Any, found: Loads | None = None)
 
 
 def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: bool = True) -> Shifts:
-    """Loads of every channel under shift permutations (default: all ``n-1`` of the hosts in order of their LIDs).
+    """Loads of every channel under shift permutations (default: all ``n-1`` of the hosts in order
+    of their LIDs).
 
-    ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises :class:`LimitError` where the loads,
-    4 octets a shift and channel, exceed :data:`MAX_BYTES`.
+    ``rates=False`` leaves ``relative`` (a second walk of every flow) at zero. Raises
+    :class:`LimitError` where the loads, 4 octets a shift and channel, exceed :data:`MAX_BYTES`.
     """
     from softib.sim.static_kernels import shift_loads, shift_shares
 
@@ -135,7 +145,8 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
     which = np.arange(1, len(order), dtype=np.int64) if shifts is None else np.asarray(shifts, np.int64)
     if 4 * len(which) * network.n_channels > MAX_BYTES:
         raise LimitError(
-            f"the loads of {counted(len(which), 'shift')} on {counted(network.n_channels, 'channel')} take more than {MAX_BYTES >> 30} GiB;"
+            f"the loads of {counted(len(which), 'shift')} on {counted(network.n_channels, 'channel')} "
+            f"take more than {MAX_BYTES >> 30} GiB;"
             f" sample at most {MAX_BYTES // (4 * network.n_channels):,} shifts"
         )
     load = np.zeros((len(which), network.n_channels), np.int32)
@@ -174,7 +185,8 @@ def _sent(network: Network) -> np.ndarray:
 
 
 def matrix_loads(network: Network, demand: Any) -> Loads:
-    """Bytes on each channel (float64) under a traffic matrix, dense or (source, destination, bytes) columns."""
+    """Bytes on each channel (float64) under a traffic matrix, dense or (source, destination, bytes)
+    columns."""
     src, dst, size = patterns.matrix(network.n_hosts, demand)
     return loads(network, src, dst, size) if len(src) else Loads(np.zeros(network.n_channels), 0, 0)
 
@@ -182,10 +194,12 @@ def matrix_loads(network: Network, demand: Any) -> Loads:
 def effective_bisection(
     network: Network, samples: int = SAMPLES, seed: int = 0, hosts: Any = None, halves: tuple[Any, Any] | None = None
 ) -> Bisection:
-    """Effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider, Lumsdaine, CLUSTER 2008).
+    """Effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider,
+    Lumsdaine, CLUSTER 2008).
 
-    On links of equal rate the relative figure is the mean over flows of 1/(most flows on a link of the path). ``halves``
-    (two arrays of hosts) draws pairs between these two halves instead of random ones: what crosses a given cut.
+    On links of equal rate the relative figure is the mean over flows of 1/(most flows on a link of
+    the path). ``halves`` (two arrays of hosts) draws pairs between these two halves instead of
+    random ones: what crosses a given cut.
     """
     rng = np.random.default_rng(seed)
     pool = np.arange(network.n_hosts) if hosts is None else np.asarray(hosts, np.int64)
@@ -213,24 +227,28 @@ def effective_bisection(
 
 
 def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int:
-    """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower bound for the pattern.
+    """Time until the busiest channel has sent its ``load × size_bytes`` (picoseconds): a lower
+    bound for the pattern.
 
-    Raises :class:`InputError` where a channel of no known rate carries something: there is no time to report.
+    Raises :class:`InputError` where a channel of no known rate carries something: there is no time
+    to report.
     """
     unknown = int(np.count_nonzero((found.load > 0) & (network.rate <= 0)))
     if unknown:
         raise InputError(
-            f"{counted(unknown, 'channel')} {plural(unknown, 'carries', 'carry')} traffic and {plural(unknown, 'has', 'have')} no rate; give every link one"
+            f"{counted(unknown, 'channel')} {plural(unknown, 'carries', 'carry')} traffic and "
+            f"{plural(unknown, 'has', 'have')} no rate; give every link one"
         )
     busiest = float(found.busy(network).max(initial=0.0))
     return round(busiest * size_bytes * 8 * (PS_PER_S / 1e9))
 
 
 def ring_step_ps(network: Network, size_bytes: int, order: Any = None, rail: np.ndarray | None = None) -> int:
-    """Time of one step of a ring allreduce of ``size_bytes`` a host: a 1/n part to the next host, all at once.
+    """Time of one step of a ring allreduce of ``size_bytes`` a host: a 1/n part to the next host,
+    all at once.
 
-    ``n`` is the length of the (longest) ring; with ``rail`` each rail reduces its own share on its own ring. A whole
-    allreduce is ``2 (n - 1)`` steps (Thakur, Rabenseifner, Gropp 2005).
+    ``n`` is the length of the (longest) ring; with ``rail`` each rail reduces its own share on its
+    own ring. A whole allreduce is ``2 (n - 1)`` steps (Thakur, Rabenseifner, Gropp 2005).
     """
     order = np.arange(network.n_hosts) if order is None else np.asarray(order, np.int64)
     if len(order) < 2:
@@ -242,5 +260,6 @@ def ring_step_ps(network: Network, size_bytes: int, order: Any = None, rail: np.
 
 
 def all_to_all_time_ps(network: Network, size_bytes: int, found: Loads | None = None) -> int:
-    """Time of an all-to-all in which every host sends ``size_bytes`` to every other, links alone counted."""
+    """Time of an all-to-all in which every host sends ``size_bytes`` to every other, links alone
+    counted."""
     return flow_time_ps(network, found or all_to_all(network), size_bytes)

@@ -1,15 +1,18 @@
 # mypy: ignore-errors
-"""Kernels of the static layer: flows walk forwarding tables and leave their weight on every channel they use.
+"""Kernels of the static layer: flows walk forwarding tables and leave their weight on every channel
+they use.
 
-Channels are numbered as in :class:`softib.sim.static_network.Network`: switch links, then the injection channel of
-each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is the channel that leaves switch ``s`` by
-``portnum`` (-1 = none), ``chan_to[c]`` the switch it leads to (-1 = a host).
+Channels are numbered as in :class:`softib.sim.static_network.Network`: switch links, then the
+injection channel of each host, then the ejection channel of each host. ``chan_at[s, portnum]`` is
+the channel that leaves switch ``s`` by ``portnum`` (-1 = none), ``chan_to[c]`` the switch it leads
+to (-1 = a host).
 """
 
 from softib.jit import kernel, table
 
 Channels = table("Channels", "host_switch host_lid lft chan_at chan_to path")
-"""A network's columns (:class:`softib.sim.static_network.Network`) and room for one path, int64[switches + 2]."""
+"""A network's columns (:class:`softib.sim.static_network.Network`) and room for one path,
+int64[switches + 2]."""
 
 
 @kernel
@@ -20,7 +23,8 @@ def links_of(net):
 
 @kernel
 def walk(net, source_switch, dlid, last, first):
-    """Channels from ``first`` (an injection channel, -1 = leave it out) to ``last`` in ``net.path``; their number, 0 = no route.
+    """Channels from ``first`` (an injection channel, -1 = leave it out) to ``last`` in
+    ``net.path``; their number, 0 = no route.
 
     ``net.path`` holds the longest path there is; what does not end within it runs in a circle.
     """
@@ -46,7 +50,8 @@ def walk(net, source_switch, dlid, last, first):
 
 @kernel
 def add_flows(net, src, dst, weight, loads):
-    """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; returns how many flows have no path."""
+    """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; returns how many flows
+    have no path."""
     lost = 0
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -66,7 +71,8 @@ def add_flows(net, src, dst, weight, loads):
 def flow_shares(net, src, dst, weight, loads, rate, share, worst):
     """Rate and worst channel of each flow when every channel is shared in proportion to weight.
 
-    ``share[i]`` = weight × smallest rate/load on its path (0 without a path), ``worst[i]`` the channel where it is.
+    ``share[i]`` = weight × smallest rate/load on its path (0 without a path), ``worst[i]`` the
+    channel where it is.
     """
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -88,7 +94,8 @@ def flow_shares(net, src, dst, weight, loads, rate, share, worst):
 
 @kernel
 def shift_loads(net, order, shifts, loads):
-    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; lost flows are returned."""
+    """``loads[k, c]`` += 1 for each flow order[i] → order[(i + shifts[k]) % n] over channel c; lost
+    flows are returned."""
     n_hosts = len(order)
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -111,7 +118,8 @@ def shift_loads(net, order, shifts, loads):
 
 @kernel
 def shift_shares(net, order, shifts, loads, rate, full, mean):
-    """``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) / (best of both hosts)."""
+    """``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) / (best of
+    both hosts)."""
     n_hosts = len(order)
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -133,10 +141,11 @@ def shift_shares(net, order, shifts, loads, rate, full, mean):
 
 @kernel(steps=lambda net, hosts_at, hosts_of_at, loads: 2 * len(net.host_lid) * len(hosts_at))
 def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
-    """One flow from every host to every other. ``hosts_at`` are the switches with hosts, ``hosts_of_at`` how many.
+    """One flow from every host to every other. ``hosts_at`` are the switches with hosts,
+    ``hosts_of_at`` how many.
 
-    Flows of one switch to one destination share their path, so this walks switches × hosts paths, not hosts².
-    Returns the pairs without a path.
+    Flows of one switch to one destination share their path, so this walks switches × hosts paths,
+    not hosts². Returns the pairs without a path.
     """
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
     hosts, links = len(host_switch), links_of(net)
@@ -159,8 +168,9 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
 
 @kernel
 def step_of(first, to, left, step, ready):
-    """Longest chain of dependencies before each message in ``step``; ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]`` is how many i waits
-    for (0 at the end, but in circles). Returns how many messages are in no circle and behind none."""
+    """Longest chain of dependencies before each message in ``step``; ``to[first[i]:first[i + 1]]``
+    wait for i, ``left[i]`` is how many i waits for (0 at the end, but in circles). Returns how many
+    messages are in no circle and behind none."""
     n = 0
     for i in range(len(left)):
         if left[i] == 0:
@@ -182,8 +192,9 @@ def step_of(first, to, left, step, ready):
 
 @kernel
 def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
-    """``took[i]`` at least the ps that the busiest link of message i's path needs for the ``octets`` of all messages of its step. Messages of step
-    k are ``order[bounds[k]:bounds[k + 1]]``; ``loads`` are zeros by link, and so again afterwards."""
+    """``took[i]`` at least the ps that the busiest link of message i's path needs for the
+    ``octets`` of all messages of its step. Messages of step k are ``order[bounds[k]:bounds[k +
+    1]]``; ``loads`` are zeros by link, and so again afterwards."""
     for k in range(len(bounds) - 1):
         for r in range(bounds[k], bounds[k + 1]):
             i = order[r]

@@ -12,13 +12,15 @@ __all__ = ["random_pairs_limit"]
 
 
 def random_pairs_limit(network: Network, partitions: Iterable[np.ndarray]) -> float:
-    """Upper bound of the mean relative rate of random pairs (:func:`softib.sim.static.effective_bisection`), 0 to 1.
+    """Upper bound of the mean relative rate of random pairs
+    (:func:`softib.sim.static.effective_bisection`), 0 to 1.
 
-    Each of ``partitions`` (int64[switches], parts from 0) parts the hosts. A flow from a part to another crosses a link that
-    leaves the part, so these flows together get no more than the capacity of those links; a flow within a part gets no
-    more than its hosts' own links carry. Every host sends to every other with the same probability, and the limit is
-    concave in the number of flows, so by Jensen's inequality it holds for the mean over draws. The least of all partitions
-    is returned; nothing is assumed about the tables.
+    Each of ``partitions`` (int64[switches], parts from 0) parts the hosts. A flow from a part to
+    another crosses a link that leaves the part, so these flows together get no more than the
+    capacity of those links; a flow within a part gets no more than its hosts' own links carry.
+    Every host sends to every other with the same probability, and the limit is concave in the
+    number of flows, so by Jensen's inequality it holds for the mean over draws. The least of all
+    partitions is returned; nothing is assumed about the tables.
     """
     return min((_limit(network, np.asarray(part)) for part in partitions), default=1.0)
 

@@ -1,4 +1,5 @@
-"""The static layer for messages: each takes as long as the fullest channel of its path needs for all that is put on it."""
+"""The static layer for messages: each takes as long as the fullest channel of its path needs for
+all that is put on it."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ __all__ = ["run"]
 def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | None = None) -> Outcome:
     """Times from bottleneck loads, without a clock.
 
-    Messages that wait for none are the first **step**, those that wait for messages of step k at most are step k + 1. All of a step are
-    there at once: a message ends when the busiest link of its path has sent the octets of all messages of its step, its own queue pair's
-    others among them. What other steps put on that link before it begins goes first, and a processor does one computation at a time. ``valid`` where all messages of each step begin at one time, and none
+    Messages that wait for none are the first **step**, those that wait for messages of step k at
+    most are step k + 1. All of a step are there at once: a message ends when the busiest link of
+    its path has sent the octets of all messages of its step, its own queue pair's others among
+    them. What other steps put on that link before it begins goes first, and a processor does one
+    computation at a time. ``valid`` where all messages of each step begin at one time, and none
     stands behind another step's. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
     :class:`InputError` where a message cannot be.
     """
@@ -40,17 +43,25 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
     behind = (began >= 0) & (arrived - began - timing.request_ps - timing.forth_ps > took + 1) & ~messages.computes
     why = _why_not(together, bool(behind.any()))
     notes = [
-        f"{counted(int((laid.why == w).sum()), 'message')} {plural(int((laid.why == w).sum()), 'has', 'have')} no path: {WHY[w]}"
+        f"{counted(int((laid.why == w).sum()), 'message')} "
+        f"{plural(int((laid.why == w).sum()), 'has', 'have')} no path: {WHY[w]}"
         for w in np.unique(laid.why).tolist()
         if w
     ]
     if endless.any():
         notes.append(f"{counted(int(endless.sum()), 'message')} never began: what they wait for never happened")
     return Outcome(
-        "static", began, arrived, completed, int(np.maximum(arrived, completed).max(initial=0)),
-        plane.count(messages, laid, arrived >= 0), valid=not why, why_not=why, notes=tuple(notes),
+        "static",
+        began,
+        arrived,
+        completed,
+        int(np.maximum(arrived, completed).max(initial=0)),
+        plane.count(messages, laid, arrived >= 0),
+        valid=not why,
+        why_not=why,
+        notes=tuple(notes),
         work={"flows": int(able.sum()), "steps": int(step.max(initial=-1)) + 1},
-    )  # fmt: skip
+    )
 
 
 def _why_not(together: bool, behind: bool) -> tuple[str, ...]:
@@ -100,7 +111,8 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
 def _clock(
     plane: Plane, m: Messages, laid: Laid, able: np.ndarray, took: np.ndarray, timing: Timing
 ) -> tuple[np.ndarray, ...]:
-    """When messages and computations begin, arrive and complete: a link carries no more than its rate, whatever begins when, and a processor computes one thing at a time."""
+    """When messages and computations begin, arrive and complete: a link carries no more than its
+    rate, whatever begins when, and a processor computes one thing at a time."""
     from softib.sim.loggops_kernels import Queue
     from softib.sim.static_clock_kernels import Delays, Shared, Waits, follow
 
@@ -115,9 +127,16 @@ def _clock(
     link_of, link = np.unique(laid.port >> 4, return_inverse=True)
     ps_byte = 8000.0 / np.maximum(plane.carried_gbps[link_of], 1e-12)
     shared = Shared(
-        laid.first, laid.channel, link, _octets(m, laid, able), packets_of(m, laid.mtu) == 1, ps_byte, *np.zeros((2, len(link_of))), processor,
+        laid.first,
+        laid.channel,
+        link,
+        _octets(m, laid, able),
+        packets_of(m, laid.mtu) == 1,
+        ps_byte,
+        *np.zeros((2, len(link_of))),
+        processor,
         np.zeros(len(rows), np.int64),
-    )  # fmt: skip
+    )
     delays = Delays(m.start_ps, m.wait_ps, timing.request_ps, sends, timing.forth_ps, timing.answer_ps)
     queue = Queue(np.empty(n + 1, np.int64), np.empty(n + 1, np.int64), np.zeros(1, np.int64))
     follow(queue, waits, m.src, delays, shared, began, arrived, completed)

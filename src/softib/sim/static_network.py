@@ -1,4 +1,5 @@
-"""What the static layer sees: directed channels, their rates, and the forwarding tables that choose among them."""
+"""What the static layer sees: directed channels, their rates, and the forwarding tables that choose
+among them."""
 
 from __future__ import annotations
 
@@ -22,9 +23,10 @@ __all__ = ["Network"]
 class Network:
     """A routed graph as channels.
 
-    Channel ``c`` is, for ``L`` directed switch links (rows of the graph's CSR list) and ``H`` hosts: ``0 … L-1`` the
-    links, ``L … L+H-1`` the injection channel (host → switch) of each host, ``L+H … L+2H-1`` its ejection channel.
-    A *host* is an end port of a channel adapter: a node with one HCA a rail is several hosts.
+    Channel ``c`` is, for ``L`` directed switch links (rows of the graph's CSR list) and ``H``
+    hosts: ``0 … L-1`` the links, ``L … L+H-1`` the injection channel (host → switch) of each host,
+    ``L+H … L+2H-1`` its ejection channel. A *host* is an end port of a channel adapter: a node with
+    one HCA a rail is several hosts.
     """
 
     graph: SwitchGraph
@@ -47,13 +49,14 @@ class Network:
     ) -> Network:
         """Make the channels of ``graph`` routed by ``lft`` (uint8[switches, LIDs], 255 = no route).
 
-        ``hosts`` are rows of ``graph.end_*`` (default: every port of a host, ascending by LID). ``link_gbps`` is a rate, or one
-        per row of the graph's links; ``host_gbps`` a rate, or one per row of ``end_*``. Raises :class:`InputError` where
-        the table does not cover the LIDs.
+        ``hosts`` are rows of ``graph.end_*`` (default: every port of a host, ascending by LID).
+        ``link_gbps`` is a rate, or one per row of the graph's links; ``host_gbps`` a rate, or one
+        per row of ``end_*``. Raises :class:`InputError` where the table does not cover the LIDs.
         """
         if lft.shape[0] != graph.n_switches or lft.shape[1] <= graph.max_lid:
             raise InputError(
-                f"a forwarding table of {counted(lft.shape[0], 'switch')} × {counted(lft.shape[1], 'LID')} cannot route "
+                f"a forwarding table of {counted(lft.shape[0], 'switch')} × "
+                f"{counted(lft.shape[1], 'LID')} cannot route "
                 f"{counted(graph.n_switches, 'switch')} and LIDs up to {graph.max_lid}"
             )
         chosen = np.flatnonzero(graph.end_is_compute) if hosts is None else np.asarray(hosts)
@@ -68,10 +71,15 @@ class Network:
         rate[:links] = link_gbps
         rate[links : links + n] = rate[links + n :] = np.broadcast_to(host_gbps, (len(graph.end_lid),))[chosen]
         return cls(
-            graph=graph, lft=np.ascontiguousarray(lft, np.uint8), hosts=chosen, host_switch=at.astype(np.int32),
-            host_lid=graph.end_lid[chosen].astype(np.int64), chan_at=chan_at,
-            chan_to=np.concatenate([graph.peer, at, np.full(n, -1)]).astype(np.int32), rate=rate,
-        )  # fmt: skip
+            graph=graph,
+            lft=np.ascontiguousarray(lft, np.uint8),
+            hosts=chosen,
+            host_switch=at.astype(np.int32),
+            host_lid=graph.end_lid[chosen].astype(np.int64),
+            chan_at=chan_at,
+            chan_to=np.concatenate([graph.peer, at, np.full(n, -1)]).astype(np.int32),
+            rate=rate,
+        )
 
     @property
     def n_links(self) -> int:
@@ -100,7 +108,8 @@ class Network:
 
     @cached_property
     def table(self) -> Any:
-        """What every kernel takes first, with room for one path: kernels of one network run one at a time."""
+        """What every kernel takes first, with room for one path: kernels of one network run one at
+        a time."""
         from softib.sim.static_kernels import Channels
 
         # One channel a switch, injection and ejection: the 63 hops of IBA 14.2.1.2 bind directed routes alone.

@@ -21,7 +21,8 @@ def shift(order: np.ndarray, k: int) -> Flows:
 
 
 def ring(order: np.ndarray, rail: np.ndarray | None = None) -> Flows:
-    """Each host sends to the next in ``order``; with ``rail`` (int[hosts]) every rail is a ring of its own.
+    """Each host sends to the next in ``order``; with ``rail`` (int[hosts]) every rail is a ring of
+    its own.
 
     Multi-rail collectives run one ring a rail, so that no step crosses rails.
     """
@@ -33,10 +34,11 @@ def ring(order: np.ndarray, rail: np.ndarray | None = None) -> Flows:
 
 
 def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
-    """A random perfect matching between two random halves of ``hosts``, both directions (one host sits out if odd).
+    """A random perfect matching between two random halves of ``hosts``, both directions (one host
+    sits out if odd).
 
-    The pattern of effective bisection bandwidth: Hoefler, Schneider, Lumsdaine, "Multistage switches are not
-    crossbars", CLUSTER 2008.
+    The pattern of effective bisection bandwidth: Hoefler, Schneider, Lumsdaine, "Multistage
+    switches are not crossbars", CLUSTER 2008.
     """
     mixed = rng.permutation(np.asarray(hosts, np.int64))
     half = len(mixed) // 2
@@ -45,7 +47,8 @@ def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
 
 
 def crossing_pairs(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> Flows:
-    """A random matching between two groups of hosts, both directions; hosts of the larger group sit out at random."""
+    """A random matching between two groups of hosts, both directions; hosts of the larger group sit
+    out at random."""
     many = min(len(one), len(other))
     a, b = (rng.permutation(np.asarray(side, np.int64))[:many] for side in (one, other))
     return np.concatenate([a, b]), np.concatenate([b, a])
@@ -63,10 +66,11 @@ def incast(hosts: np.ndarray, target: int, k: int, rng: np.random.Generator) -> 
 
 
 def matrix(n_hosts: int, demand: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(source, destination, bytes) of a traffic matrix: dense ``[hosts, hosts]``, or a triple of columns.
+    """(source, destination, bytes) of a traffic matrix: dense ``[hosts, hosts]``, or a triple of
+    columns.
 
-    The diagonal and zero entries are left out. Raises :class:`InputError` for a wrong shape, a host that does not
-    exist, or a negative or non-finite entry.
+    The diagonal and zero entries are left out. Raises :class:`InputError` for a wrong shape, a host
+    that does not exist, or a negative or non-finite entry.
     """
     if isinstance(demand, tuple):
         src, dst, size = (np.atleast_1d(np.asarray(c)) for c in demand)

@@ -1,6 +1,8 @@
-"""What messages take beside their octets on the links: adapters, switches, cables, acknowledgements, without load.
+"""What messages take beside their octets on the links: adapters, switches, cables,
+acknowledgements, without load.
 
-The figures are the packet layer's (:mod:`softib.sim.packet.profiles`), so that both layers say the same of a message that is alone.
+The figures are the packet layer's (:mod:`softib.sim.packet.profiles`), so that both layers say the
+same of a message that is alone.
 """
 
 from __future__ import annotations
@@ -22,16 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["Timing", "profile_of", "timing_of"]
 
 HEADER = 42
-"""Octets of the packet that goes to memory or comes from it, beside its payload: LRH, BTH, RETH, ICRC, VCRC."""
+"""Octets of the packet that goes to memory or comes from it, beside its payload: LRH, BTH, RETH,
+ICRC, VCRC."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0 for all others); ``forth_ps``: from the
-    departure of its last octet at the link's rate to the arrival in memory, everything that is no queue in one sum; ``answer_ps``: from the
-    arrival until the sender has its completion (less than 0 where it has it earlier); ``ramp_ps``: of ``forth_ps``, what packets take longer than on
-    the link until the adapter fetches at its full rate; ``memory_ps``: of ``forth_ps``, the last packet into memory; ``behind_ps``: what that takes behind another packet, at the full rate;
-    ``lead_ps``: from its begin until its first octet, or a READ's request, leaves the adapter; ``ramped`` bool: it comes before the ramp is over."""
+    """ps by message (int64). ``request_ps``: from its begin until a READ's data begins to leave (0
+    for all others); ``forth_ps``: from the departure of its last octet at the link's rate to the
+    arrival in memory, everything that is no queue in one sum; ``answer_ps``: from the arrival until
+    the sender has its completion (less than 0 where it has it earlier); ``ramp_ps``: of
+    ``forth_ps``, what packets take longer than on the link until the adapter fetches at its full
+    rate; ``memory_ps``: of ``forth_ps``, the last packet into memory; ``behind_ps``: what that
+    takes behind another packet, at the full rate; ``lead_ps``: from its begin until its first
+    octet, or a READ's request, leaves the adapter; ``ramped`` bool: it comes before the ramp is
+    over."""
 
     request_ps: np.ndarray
     forth_ps: np.ndarray
@@ -52,13 +59,14 @@ def profile_of(fabric: Fabric) -> DeviceProfile:
 
 
 def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray, half_ps: np.ndarray) -> Timing:
-    """:class:`Timing` of messages on their paths; ``gbps``: of the link by which each one's data comes in;
-    ``half_ps``: half of what a pair of adapters takes, by end port.
+    """:class:`Timing` of messages on their paths; ``gbps``: of the link by which each one's data
+    comes in; ``half_ps``: half of what a pair of adapters takes, by end port.
 
-    A WRITE or SEND: half a pair of adapters, fetching what is not inline, the path, the other half, the last packet into memory (behind the one before
-    it, if that is longer on its way into memory than the last is on the wire); the
-    acknowledgement leaves ``ack_ns`` after the last packet came, takes the path back, and the program sees it ``cqe_ns`` later. A READ's
-    request takes the path to the responder, an ATOMIC's response comes back.
+    A WRITE or SEND: half a pair of adapters, fetching what is not inline, the path, the other half,
+    the last packet into memory (behind the one before it, if that is longer on its way into memory
+    than the last is on the wire); the acknowledgement leaves ``ack_ns`` after the last packet came,
+    takes the path back, and the program sees it ``cqe_ns`` later. A READ's request takes the path
+    to the responder, an ATOMIC's response comes back.
     """
     half, cqe, ack = half_ps[m.src], profile.cqe_ns * 1000, profile.ack_ns * 1000
     mtu = np.maximum(laid.mtu, 1)
@@ -90,6 +98,12 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     answer = np.where(read | atomic, cqe, np.where(m.transport == Transport.RC, acknowledged, unconnected))
     behind = np.round(last_octets * ps_per_byte).astype(np.int64)
     return Timing(
-        np.where(read, half + laid.back_ps, 0), forth, answer.astype(np.int64), ramped_ps, np.where(atomic, 0, last), np.where(atomic, 0, behind),
-        np.where(read, half, before).astype(np.int64), in_ramp & (profile.ramp_bytes > 0),
-    )  # fmt: skip
+        np.where(read, half + laid.back_ps, 0),
+        forth,
+        answer.astype(np.int64),
+        ramped_ps,
+        np.where(atomic, 0, last),
+        np.where(atomic, 0, behind),
+        np.where(read, half, before).astype(np.int64),
+        in_ramp & (profile.ramp_bytes > 0),
+    )

@@ -1,32 +1,39 @@
 # mypy: ignore-errors
-"""Where rates of flows cannot be what a lossless network with credits gives: docs/simulate.md has the rule.
+"""Where rates of flows cannot be what a lossless network with credits gives: docs/simulate.md has
+the rule.
 
-A flow whose bottleneck is an output port of a switch fills the buffers of every link before it: these links are **back-pressured**. Fluid
-rates hold as long as
+A flow whose bottleneck is an output port of a switch fills the buffers of every link before it:
+these links are **back-pressured**. Fluid rates hold as long as
 
-* on a back-pressured link no flow is faster than one that waits there for a bottleneck further on: it would wait behind packets that wait
-  (head-of-line blocking);
-* the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, bring it equal rates: switches serve input ports in turn,
-  not flows;
-* a message that comes behind another one over the same link finds that one's octets gone from it: fluid flows need no time along their path.
+* on a back-pressured link no flow is faster than one that waits there for a bottleneck further on:
+  it would wait behind packets that wait (head-of-line blocking);
+* the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, bring it equal
+  rates: switches serve input ports in turn, not flows;
+* a message that comes behind another one over the same link finds that one's octets gone from it:
+  fluid flows need no time along their path.
 """
 
 import numpy as np
 
 from softib.jit import kernel, table
-from softib.sim.maxmin_kernels import MEMBERS, STAMP
 
 Doubt = table(
     "Doubt",
-    "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps",
+    "found inside stamp slowest met visited brings waits tail_ps tail_of shared overlap_ps vague_ps "
+    "ack_ps was moved forth_ps nearest furthest spread_ps gap_wait_ps",
 )
-"""``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By channel: ``inside`` (1: a switch sends on it), the
-``slowest`` Gb/s of a flow that waits on it for another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at, ``waits`` (whether a flow that it
-brings waits), ``tail_ps`` when the last octet of the last message came to its end, ``tail_of`` the first link of that one. By message: ``shared``: it had
-others with it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it, ``vague_ps``: how far its begin is unsure, because acknowledgements that it
-waited for, and those waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck came
-nearer to its sender, ``forth_ps`` its path's time, ``spread_ps``: by how much the paths of those that share its bottleneck differ (``nearest`` and
-``furthest`` by channel), ``gap_wait_ps``: how long it waited for the message rate of its adapter while other queue pairs send."""
+"""``found`` int64[4]: ps, message, channel and reason of what was found first (-1: nothing). By
+channel: ``inside`` (1: a switch sends on it), the ``slowest`` Gb/s of a flow that waits on it for
+another, ``met`` and ``visited`` (rounds), Gb/s that it ``brings`` to the port that is looked at,
+``waits`` (whether a flow that it brings waits), ``tail_ps`` when the last octet of the last message
+came to its end, ``tail_of`` the first link of that one. By message: ``shared``: it had others with
+it at its bottleneck; ``overlap_ps``: how long it may have met the tail of one before it,
+``vague_ps``: how far its begin is unsure, because acknowledgements that it waited for, and those
+waited for before, may have stood behind data packets, ``ack_ps`` each (half a packet at every
+second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck came nearer
+to its sender, ``forth_ps`` its path's time, ``spread_ps``: by how much the paths of those that
+share its bottleneck differ (``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long it
+waited for the message rate of its adapter while other queue pairs send."""
 
 BLOCKED, UNEVEN = 1, 2
 EVEN = 0.01
@@ -52,8 +59,8 @@ def bottleneck_entry(fl, i):
 @kernel
 def judge(fl, li, ro, do, now):
     """Look at the flows that have new rates; ``do.found`` gets the first doubt."""
-    stamp = ro.numbers[STAMP]
-    for k in range(ro.numbers[MEMBERS]):
+    stamp = ro.size.stamp
+    for k in range(ro.size.members):
         i = ro.members[k]
         if li.flows[fl.bottleneck[i]] > 1:
             share(fl, do, i, stamp)
@@ -61,7 +68,7 @@ def judge(fl, li, ro, do, now):
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i], bottleneck_entry(fl, i)):
                 press(fl, li, do, fl.channel[e], stamp)
-    for k in range(ro.numbers[MEMBERS]):
+    for k in range(ro.size.members):
         i = ro.members[k]
         b = fl.bottleneck[i]
         if do.inside[b] and li.flows[b] > 1:
@@ -71,7 +78,7 @@ def judge(fl, li, ro, do, now):
             if do.stamp[u] == stamp and fl.rate[i] > do.slowest[u] * (1 + EVEN):
                 doubt_at(do.found, now, i, u, BLOCKED)
                 return
-    for k in range(ro.numbers[MEMBERS]):
+    for k in range(ro.size.members):
         i = ro.members[k]
         if do.inside[fl.bottleneck[i]]:
             for e in range(fl.first[i] + 1, bottleneck_entry(fl, i) + 1):
@@ -81,7 +88,8 @@ def judge(fl, li, ro, do, now):
 
 @kernel
 def share(fl, do, i, stamp):
-    """Flow i shares its bottleneck: with flows of what paths, and had it one further on before, so that its octets wait in buffers between?"""
+    """Flow i shares its bottleneck: with flows of what paths, and had it one further on before, so
+    that its octets wait in buffers between?"""
     b, before = fl.bottleneck[i], do.was[i]
     do.shared[i] = 1
     if do.met[b] != stamp:
@@ -102,7 +110,8 @@ def share(fl, do, i, stamp):
 
 @kernel
 def press(fl, li, do, u, stamp):
-    """Link u is back-pressured: the slowest of the flows that wait on it for a bottleneck further on."""
+    """Link u is back-pressured: the slowest of the flows that wait on it for a bottleneck further
+    on."""
     if do.stamp[u] == stamp:
         return
     do.stamp[u] = stamp
@@ -123,7 +132,8 @@ def waits_beyond(fl, do, entry):
 
 @kernel
 def even(fl, li, do, x, i, stamp, now):
-    """Do the inputs of port x that are back-pressured by it bring it equal rates? Each port is looked at once a round."""
+    """Do the inputs of port x that are back-pressured by it bring it equal rates? Each port is
+    looked at once a round."""
     if not do.inside[x] or do.visited[x] == stamp:
         return True
     do.visited[x] = stamp
@@ -159,8 +169,8 @@ def even(fl, li, do, x, i, stamp, now):
 
 @kernel
 def meet(fl, do, i, head_ps):
-    """Flow i begins, and its first octet comes to the end of its path at ``head_ps``: is the tail of another sender's message still on its
-    links?"""
+    """Flow i begins, and its first octet comes to the end of its path at ``head_ps``: is the tail
+    of another sender's message still on its links?"""
     first = fl.channel[fl.first[i]]
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
@@ -170,7 +180,8 @@ def meet(fl, do, i, head_ps):
 
 @kernel
 def hand_on(do, i, k, by_completion):
-    """Message k begins because of message i: what is unsure of the one is of the other, and more where an acknowledgement stands between."""
+    """Message k begins because of message i: what is unsure of the one is of the other, and more
+    where an acknowledgement stands between."""
     do.vague_ps[k] = max(do.vague_ps[k], do.vague_ps[i] + (do.ack_ps[i] if by_completion else 0))
 
 

@@ -25,11 +25,13 @@ Weights = tuple[np.ndarray, np.ndarray, np.ndarray]
 def weights_of(
     fabric: Fabric, port: np.ndarray, vl: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """``(high, low, share, idle)`` of channels (``port``, ``vl``): weights in both tables, the share of the high-priority table where both have
-    something to send, and which channels no table serves although it serves others (they get weight 1 of the lowest).
+    """``(high, low, share, idle)`` of channels (``port``, ``vl``): weights in both tables, the
+    share of the high-priority table where both have something to send, and which channels no table
+    serves although it serves others (they get weight 1 of the lowest).
 
-    The high-priority table sends HighLimit × 4 KiB before a packet of the low one may go (0: one packet each). Tables without any
-    entry, as ports have before somebody writes them, serve all VLs alike.
+    The high-priority table sends HighLimit × 4 KiB before a packet of the low one may go (0: one
+    packet each). Tables without any entry, as ports have before somebody writes them, serve all VLs
+    alike.
     """
     tables = fabric.vl_arb[port].reshape(len(port), 2, 64, -1).reshape(len(port), 2, 128)
     entries = tables.reshape(len(port), 2, 64, 2)  # low, high; VL and weight an entry

@@ -64,7 +64,7 @@ def test_packets_sent_are_packets_received_though_some_are_bad():
     out, into = linked[peer != linked], peer[peer != linked]
     assert np.array_equal(s.port["xmit_packets"][out], s.port["rcv_packets"][into])
     assert np.array_equal(s.port["xmit_octets"][out], s.port["rcv_octets"][into])
-    assert np.array_equal(drained(net, [s])[linked], net.rare["blocks"][peer])
+    assert np.array_equal(drained(net, s)[linked], net.rare["blocks"][peer])
     assert (s.message["arrived"] > 0).all()
 
 

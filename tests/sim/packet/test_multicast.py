@@ -61,7 +61,7 @@ def test_octets_in_times_fan_out_are_octets_out_and_credits_come_back():
         fan_out = sum(bin(int(word)).count("1") for word in mask) - (int(mask[int(fabric.port_num[entry[0]]) >> 4]) >> (int(fabric.port_num[entry[0]]) & 15) & 1)  # fmt: skip
         assert into == 25 * octets and outof == into * fan_out
     linked = np.flatnonzero(net.port["peer"] >= 0)
-    assert np.array_equal(drained(net, [s])[linked], net.rare["blocks"][net.port["peer"][linked]])
+    assert np.array_equal(drained(net, s)[linked], net.rare["blocks"][net.port["peer"][linked]])
     counters = run(fabric, datagrams(group, [0], 25, size=1000)).counters
     assert counters["port_multicast_xmit_pkts"][ends[0]] == 25 and counters["port_unicast_xmit_pkts"].sum() == 0
     assert counters["port_multicast_rcv_pkts"][ends[members[1:]]].tolist() == [25] * 7
@@ -160,7 +160,7 @@ def test_port_0_of_a_switch_is_a_member():
         others = ports != ends[0]
         assert (times[others] == 1).all() and (when[others] > 0).all()
     linked = np.flatnonzero((net.port["peer"] >= 0) & (f.port_num > 0))
-    assert np.array_equal(drained(net, [s])[linked * int(net.opt.vls)], net.rare["blocks"][net.port["peer"][linked]])
+    assert np.array_equal(drained(net, s)[linked * int(net.opt.vls)], net.rare["blocks"][net.port["peer"][linked]])
 
 
 def test_a_switch_discards_what_is_beyond_its_multicast_fdb_top():

@@ -186,7 +186,7 @@ def test_no_frame_is_lost_without_a_counter(network):
     net, s, status, _ = execute(
         fabric, messages(src, 0, 150_000, qp=src), PacketOptions(network=network, ethernet=options)
     )
-    from softib.sim.packet.ethernet_results import port_figures
+    from softib.sim.packet.ethernet import port_figures
 
     assert status == constants.DONE and s.reg.in_network == 0
     linked = np.flatnonzero((net.port["peer"] >= 0) & (net.port["peer"] != np.arange(len(net.port))))

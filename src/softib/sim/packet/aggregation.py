@@ -17,8 +17,9 @@ __all__ = ["aggregation_columns", "inside_links"]
 
 
 def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DeviceProfile) -> None:
-    """Where messages are reduced: set ``opt[AGGREGATES]``, and of each aggregation node its link, whose two ends are inside the switch, and what
-    reducing takes. The node takes data as fast as all ports of its switch bring it."""
+    """Where messages are reduced: set ``opt[AGGREGATES]``, and of each aggregation node its link,
+    whose two ends are inside the switch, and what reducing takes. The node takes data as fast as
+    all ports of its switch bring it."""
     if not m.reduces.any() or not fabric.sizes.sharps:
         return
     net.opt.aggregates = 1
@@ -34,7 +35,8 @@ def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DevicePr
 
 
 def inside_links(net: Any) -> np.ndarray:
-    """Both ends of the links between switches and the aggregation nodes inside them (rows of ports), where messages are reduced: their rates and buffers are
-    not those that link training says."""
+    """Both ends of the links between switches and the aggregation nodes inside them (rows of
+    ports), where messages are reduced: their rates and buffers are not those that link training
+    says."""
     nodes = np.flatnonzero(net.rare["reduce_fs"] > 0)
     return np.concatenate([nodes, net.port["peer"][nodes].astype(np.int64)])

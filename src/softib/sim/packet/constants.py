@@ -10,10 +10,12 @@ DATA, ACK, NAK, CNP, READ_REQUEST, READ_RESPONSE, RNR_NAK = range(7)
 SMP, GMP = 30, 31
 """Kinds of packet: a MAD on VL15, a MAD on a data VL."""
 LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY = 1, 2, 4, 8, 16, 32
-"""Marks of a packet. BAD: a bit is wrong, and its sender may have ended it with EBP, the delimiter of a bad packet. COPY: it waits in a switch, and the
-packet that has its place in the buffer is ``behind``, which counts its copies in ``out``."""
+"""Marks of a packet. BAD: a bit is wrong, and its sender may have ended it with EBP, the delimiter
+of a bad packet. COPY: it waits in a switch, and the packet that has its place in the buffer is
+``behind``, which counts its copies in ``out``."""
 CUT = 1 << 20
-"""Mark of a packet: the cable was pulled, or its node lost its power, while the packet was on its way."""
+"""Mark of a packet: the cable was pulled, or its node lost its power, while the packet was on its
+way."""
 MULTICAST_LID = 0xC000
 """The first LID of multicast groups."""
 
@@ -21,14 +23,17 @@ RCV_ERRORS, RELAY_ERRORS, HOQ_DISCARDS, LIFE_DISCARDS, INACTIVE, TOO_LONG = rang
 """Why a packet is lost: each has its counter at a port."""
 
 ARRIVE, LOOK, RECEIVE, POSTED, STREAM, ANSWER, TIMER, NEXT_IN, FASTER, COPIES = range(10)
-"""Kinds of event: a packet's header is through a switch; a port looks what to send; a packet is whole at an end port; a message may be posted; a stream
-may go on; an answer leaves; an ACK timeout; in FIFO mode the next of an input; the CCTI timer; copies of a multicast packet are made."""
+"""Kinds of event: a packet's header is through a switch; a port looks what to send; a packet is
+whole at an end port; a message may be posted; a stream may go on; an answer leaves; an ACK timeout;
+in FIFO mode the next of an input; the CCTI timer; copies of a multicast packet are made."""
 PAUSE_FRAME, ETHERNET_TIMER = 11, 12
-"""Kinds of event over Ethernet: a pause frame is obeyed at a port (payload: priority << 1 | does it pause); a pause is to be asked for again (payload:
-priority), or an acknowledgement was delayed long enough (payload: 16 + queue pair)."""
+"""Kinds of event over Ethernet: a pause frame is obeyed at a port (payload: priority << 1 | does it
+pause); a pause is to be asked for again (payload: priority), or an acknowledgement was delayed long
+enough (payload: 16 + queue pair)."""
 MANAGE, AGENT = 13, 14
-"""Kinds of event of the management plane: a packet on VL15 is at a port (and one that was cut is gone); a management processor is done with a MAD. They
-wait with the timeouts, and so does the end of a MAD on a data VL."""
+"""Kinds of event of the management plane: a packet on VL15 is at a port (and one that was cut is
+gone); a management processor is done with a MAD. They wait with the timeouts, and so does the end
+of a MAD on a data VL."""
 ENTER = 15
 """Kind of event: a packet for the switch itself is whole at the port that it came in by."""
 BUCKETS = 1 << 17
@@ -39,28 +44,33 @@ MARGIN = 64
 """Rows that one event may take of each pool."""
 
 DONE, MORE, STUCK, GROW, TIME_OVER, GOES_ON = range(6)
-"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the time is over; go on."""
+"""What the loop returns: every message is done; call again; nothing can move; a pool is short; the
+time is over; go on."""
 MANAGED = 7
 """What the loop returns when a MAD waits in the inbox."""
 
 STARVED, STALLED, DISCARDED = 1, 2, 4
-"""Bits of ``State.vl.waits``: the VL waits for a credit; it is stalled; HOQLife discarded a packet, and nothing was sent since."""
+"""Bits of ``State.vl.waits``: the VL waits for a credit; it is stalled; HOQLife discarded a packet,
+and nothing was sent since."""
 BLOCK = 64
 """Bytes of a credit."""
 WRAP, WINDOW = 4095, 2048
-"""FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA chapter 7, flow control)."""
+"""FCTBS and FCCL have 12 bits, and a packet fits when FCCL is at most 2048 blocks ahead (IBA
+chapter 7, flow control)."""
 VL15 = 15
 
 NEEDS_RECEIVE, HAS_RECEIVE = -1, -2
-"""Of ``State.message.receive``, UC and UD; HAS_RECEIVE - (m + 1): the next receive was taken by message m."""
+"""Of ``State.message.receive``, UC and UD; HAS_RECEIVE - (m + 1): the next receive was taken by
+message m."""
 WINDOW_PACKETS = 1024
 """Packets ahead of the expected one that a receiver places out of order."""
 BOUND_SLOTS = 256
 """Flows that a switch remembers (adaptive routing, BOUNDED)."""
 
 LOG_SENT, LOG_RECEIVED, LOG_LOST, LOG_STARVED, LOG_MAD = range(5)
-"""What a row of the log is: a packet was sent, received or lost; a VL lacks credits; bytes of the MAD of the row before."""
-LOG_MAD_ROWS, LOG_MAD_WORDS = 5, 7
+"""What a row of the log is: a packet was sent, received or lost; a VL lacks credits; bytes of the
+MAD of the row before."""
+LOG_MAD_ROWS, LOG_MAD_VALUES = 5, 7
 """Rows of a MAD of 256 bytes, and their numbers of 8 bytes each."""
 
 MILLION = 1_000_000

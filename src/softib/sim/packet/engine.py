@@ -2,27 +2,28 @@
 
     outcome = run(fabric, messages)
 
-Credits by VL, virtual output queues, VL arbitration, cut-through, HOQLife and lifetime, PSNs, acknowledgements and retries: each is
-a kernel of :mod:`softib.sim.packet.kernels`, driven by the tables that a subnet manager wrote. The fabric is not changed.
+Credits by VL, virtual output queues, VL arbitration, cut-through, HOQLife and lifetime, PSNs,
+acknowledgements and retries: each is a kernel of :mod:`softib.sim.packet.kernels`, driven by the
+tables that a subnet manager wrote. The fabric is not changed.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
-from softib.fabric.end_ports import end_ports
+from softib.jit.specialise import specialised
 from softib.plural import counted, plural
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import constants
 from softib.sim.packet.aggregation import aggregation_columns
-from softib.sim.packet.ethernet_results import port_figures, totals
+from softib.sim.packet.ethernet import port_figures, totals
 from softib.sim.packet.groups import group_tables, reached_ps
-from softib.sim.packet.link_technology import kernels_of
 from softib.sim.packet.log import PacketLog, watch_tables
 from softib.sim.packet.network import build_net, know_peers
 from softib.sim.packet.options import PacketOptions, Progress
@@ -34,7 +35,77 @@ from softib.sim.samples import Sampler
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["execute", "outcome_of", "run", "service_levels"]
+__all__ = ["execute", "kernels_of", "outcome_of", "run", "service_levels"]
+
+ROCE_HEADERS = 62
+"""Octets of a RoCEv2 frame beside payload and extended headers: Ethernet 14 and FCS 4, IPv4 20, UDP
+8, BTH 12, ICRC 4 (IBA annex A17)."""
+ROCE_ACK = ROCE_HEADERS + 4
+TCP_HEADERS = 70
+"""Ethernet 14 and FCS 4, IPv4 20, TCP 20 with timestamps 12 (RFC 7323)."""
+
+
+@functools.cache
+def kernels_of(network: str) -> tuple[Any, Any]:
+    """(``start``, ``run``) of :mod:`~softib.sim.packet.kernels.engine.loop` for ``network``."""
+    from softib.sim.packet.kernels.engine import loop
+
+    if network == "infiniband":
+        return loop.start, loop.run
+    replaced = _common() | (_roce() if network == "roce" else _tcp())
+    constants = {"HEADERS": ROCE_HEADERS, "ACK_OCTETS": ROCE_ACK} if network == "roce" else {"ACK_OCTETS": TCP_HEADERS}
+    return loop.start, specialised(loop.run, network, replaced, constants)
+
+
+def _common() -> dict[Any, Any]:
+    """Links and switches of Ethernet."""
+    from softib.sim.packet.kernels.ethernet import ethernet_switch, pfc
+    from softib.sim.packet.kernels.link import credits
+    from softib.sim.packet.kernels.switch import switch
+
+    return {
+        credits.has_credit: pfc.not_paused,
+        credits.take_credits: pfc.nothing_to_take,
+        credits.starve: pfc.nobody_waits,
+        credits.grant: pfc.received,
+        switch.arrive: ethernet_switch.arrive_ethernet,
+        switch.forward: ethernet_switch.forward_ethernet,
+        switch.cross: ethernet_switch.cross_ethernet,
+    }
+
+
+def _roce() -> dict[Any, Any]:
+    """RDMA's transport as it is, with DCQCN instead of InfiniBand's congestion control."""
+    from softib.sim.packet.kernels.congestion import congestion_control, dcqcn
+    from softib.sim.packet.kernels.engine import loop
+    from softib.sim.packet.kernels.ethernet import pfc
+
+    return {
+        congestion_control.forward_notice: dcqcn.notification_point,
+        congestion_control.backward: dcqcn.reaction_point,
+        congestion_control.waits_until: dcqcn.rate_limit,
+        loop.link_event: pfc.roce_event,
+    }
+
+
+def _tcp() -> dict[Any, Any]:
+    """Sockets and the kernel's stack."""
+    from softib.sim.packet.kernels.engine import loop
+    from softib.sim.packet.kernels.ethernet import tcp, tcp_acks, tcp_receive
+    from softib.sim.packet.kernels.hca import hca, packet_sizes
+    from softib.sim.packet.kernels.transport import receive, retransmission
+
+    return {
+        loop.posted: tcp.tcp_posted,
+        packet_sizes.stream_octets: tcp.stream_segment_octets,
+        hca.not_before: tcp.segment_not_before,
+        hca.send_stream: tcp.send_segment,
+        receive.receive: tcp_receive.tcp_receive,
+        receive.answer: tcp_receive.segment,
+        retransmission.timeout: tcp_acks.retransmission_timeout,
+        loop.link_event: tcp_receive.tcp_event,
+    }
+
 
 VCRC, FCS = 2, 4
 """Octets of the link layer's check at the end of a packet and of a frame."""
@@ -43,13 +114,17 @@ EVENTS_A_CALL = 500_000
 
 
 def run(
-    fabric: Fabric, messages: Messages, options: PacketOptions | None = None, path_sl: np.ndarray | None = None,
+    fabric: Fabric,
+    messages: Messages,
+    options: PacketOptions | None = None,
+    path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Send ``messages`` through ``fabric`` and say when each arrived, and what every port counted.
 
-    ``path_sl`` uint8[messages] is the SL of each message's path record, for those that name none themselves; without it they take SL 0, and
-    the outcome says so. Raises :class:`InputError` for messages that cannot be and a fabric without links.
+    ``path_sl`` uint8[messages] is the SL of each message's path record, for those that name none
+    themselves; without it they take SL 0, and the outcome says so. Raises :class:`InputError` for
+    messages that cannot be and a fabric without links.
     """
     options = options or PacketOptions()
     sampler = Sampler(options.sample_ps) if options.sample_ps else None
@@ -73,8 +148,9 @@ def execute(
     progress: Progress | None = None,
     sampler: Sampler | None = None,
 ) -> tuple[Any, Any, int, tuple[str, ...]]:
-    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last :data:`~softib.sim.packet.tables.State` of each part, what the loop said
-    at the end (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
+    """:func:`run` up to the tables: :data:`~softib.sim.packet.tables.Net`, the last
+    :data:`~softib.sim.packet.tables.State` of each part, what the loop said at the end
+    (:data:`~softib.sim.packet.tables.DONE`, …), and notes."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
@@ -126,8 +202,7 @@ def _run(
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
     """What the tables of a run say, with what the loop said last."""
-    from softib.sim.packet.deadlock import waiting_cycle
-    from softib.sim.packet.standstill import standstill_notes
+    from softib.sim.packet.standstill import standstill_notes, waiting_cycle
 
     n, reg = len(m), s.reg
     arrived = reached_ps(net, s, n)
@@ -137,13 +212,19 @@ def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...
     if status == constants.STUCK and not deadlock:
         notes = (*notes, *standstill_notes(net, s, s.message["began"][:n], arrived))
     return Outcome(
-        layer="packet", began_ps=s.message["began"][:n].copy(), arrived_ps=arrived,
-        completed_ps=s.message["completed"][:n].copy(), end_ps=int(max(reg["last"], reg["now"] if status != constants.DONE else 0)),
+        layer="packet",
+        began_ps=s.message["began"][:n].copy(),
+        arrived_ps=arrived,
+        completed_ps=s.message["completed"][:n].copy(),
+        end_ps=int(max(reg["last"], reg["now"] if status != constants.DONE else 0)),
         counters=counters_of(s.port, s.rare_count),
-        deadlock=deadlock, notes=notes, work={"events": int(reg["events"]), "packet hops": int(reg["hops"]), "packets": int(reg["sent"])},
+        deadlock=deadlock,
+        notes=notes,
+        work={"events": int(reg["events"]), "packet hops": int(reg["hops"]), "packets": int(reg["sent"])},
         values=s.message["value"][:n].copy() if net.opt.aggregates else None,
-        sl_counters=sl_counters_of(net, s) if net.opt.by_sl else None, vl_counters=vl_counters_of(net, s) if net.opt.by_sl else None,
-    )  # fmt: skip
+        sl_counters=sl_counters_of(net, s) if net.opt.by_sl else None,
+        vl_counters=vl_counters_of(net, s) if net.opt.by_sl else None,
+    )
 
 
 def _with_ethernet(o: Outcome, net: Any, s: Any, network: str) -> Outcome:
@@ -171,19 +252,26 @@ def _more_notes(arrived: np.ndarray, status: int, unheard: int) -> tuple[str, ..
 
 
 def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -> np.ndarray:
-    """:data:`~softib.fabric.counters.COUNTERS` of what the kernels counted; data in words of four octets without the ``check_octets`` of the link
-    layer at the end of each packet (IBA 16.1.3.5: from LRH to ICRC)."""
+    """:data:`~softib.fabric.counters.COUNTERS` of what the kernels counted; data in words of four
+    octets without the ``check_octets`` of the link layer at the end of each packet (IBA 16.1.3.5:
+    from LRH to ICRC)."""
     out = np.zeros(len(count), COUNTERS)
     discards = count["hoq_discards"] + count["life_discards"] + count["inactive"] + count["too_long"]
     columns = {
         "port_xmit_data": (count["xmit_octets"] - check_octets * count["xmit_packets"]) // 4,
         "port_rcv_data": (count["rcv_octets"] - check_octets * count["rcv_packets"]) // 4,
-        "port_xmit_pkts": count["xmit_packets"], "port_rcv_pkts": count["rcv_packets"],
-        "port_unicast_xmit_pkts": count["xmit_packets"] - rare["multicast_xmit"], "port_unicast_rcv_pkts": count["rcv_packets"] - rare["multicast_rcv"],
-        "port_multicast_xmit_pkts": rare["multicast_xmit"], "port_multicast_rcv_pkts": rare["multicast_rcv"],
-        "port_xmit_wait": count["wait_ticks"], "port_xmit_discards": discards, "port_rcv_errors": count["rcv_errors"],
-        "port_rcv_switch_relay_errors": count["relay_errors"], "port_rcv_remote_physical_errors": rare["remote_errors"],
-    }  # fmt: skip
+        "port_xmit_pkts": count["xmit_packets"],
+        "port_rcv_pkts": count["rcv_packets"],
+        "port_unicast_xmit_pkts": count["xmit_packets"] - rare["multicast_xmit"],
+        "port_unicast_rcv_pkts": count["rcv_packets"] - rare["multicast_rcv"],
+        "port_multicast_xmit_pkts": rare["multicast_xmit"],
+        "port_multicast_rcv_pkts": rare["multicast_rcv"],
+        "port_xmit_wait": count["wait_ticks"],
+        "port_xmit_discards": discards,
+        "port_rcv_errors": count["rcv_errors"],
+        "port_rcv_switch_relay_errors": count["relay_errors"],
+        "port_rcv_remote_physical_errors": rare["remote_errors"],
+    }
     for name, column in columns.items():
         out[name] = column
     return out

@@ -1,5 +1,5 @@
-"""A fabric as Ethernet: the same switches, cables and hosts, with thresholds, equal-cost paths and settings as the packet layer's
-tables."""
+"""A fabric as Ethernet: the same switches, cables and hosts, with thresholds, equal-cost paths and
+settings as the packet layer's tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,55 @@ from softib.sim.packet.tables import ethernet as tables
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["ethernet_net", "ethernet_state", "no_ethernet_net", "no_ethernet_state"]
+__all__ = ["ethernet_net", "ethernet_state", "no_ethernet_net", "no_ethernet_state", "port_figures", "totals"]
+
+FIGURES = ("pause_frames_sent", "pause_frames_received", "paused_ps", "tail_drops", "headroom_drops", "ecn_marked")
+"""Figures that are summed over the priorities of a port."""
+
+COLUMNS = {"pause_frames_sent": "pauses_sent", "pause_frames_received": "pauses_received"}
+"""Columns of ``State.queue`` that have another name."""
+
+
+def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
+    """Figures by port (int64[ports]) of a run that ended at ``end_ps``: ``pause_frames_sent`` and
+    ``_received``, ``paused_ps`` (of all priorities, pauses that last included), ``tail_drops``,
+    ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (the longest egress queue of a priority,
+    octets), ``mean_queue`` (over the run), ``gbps`` of the link (float64), ``cpu_send_ps`` and
+    ``cpu_receive_ps`` of the host behind the port."""
+    vls = int(net.opt.vls)
+    q = s.queue.reshape(-1, vls)
+    found = {name: q[COLUMNS.get(name, name)].sum(axis=1) for name in FIGURES}
+    now = max(end_ps, 1)
+    since = q["paused"]
+    found["paused_ps"] = found["paused_ps"] + np.where(since > 0, np.maximum(now + 1 - since, 0), 0).sum(axis=1)
+    found["peak_queue"] = q["peak_egress"].max(axis=1)
+    still = (q["egress"] * np.maximum(now - q["queue_since"], 0)) >> 10
+    queued = np.where(q["peak_egress"] > 0, q["queue_area"] + still, 0)
+    found["mean_queue"] = (queued.sum(axis=1).astype(np.float64) * 1024 / now).round().astype(np.int64)
+    found["gbps"] = net.buffer["line_kbps"] / 1e6
+    found["cpu_send_ps"], found["cpu_receive_ps"] = (
+        s.processor["send_ps"].copy(),
+        s.processor["receive_ps"].copy(),
+    )
+    return found
+
+
+def totals(figures: dict[str, np.ndarray], s: Any, network: str) -> dict[str, int]:
+    """Sums for :attr:`softib.sim.outcome.Outcome.work`."""
+    found = {
+        "pause frames": int(figures["pause_frames_sent"].sum()),
+        "frames marked": int(figures["ecn_marked"].sum()),
+        "frames dropped": int(figures["tail_drops"].sum() + figures["headroom_drops"].sum()),
+    }
+    if network == "roce":
+        found["CNPs"] = int(s.dcqcn["cnps"].sum())
+    else:
+        found["segments sent again"] = int(s.tcp["retransmits"].sum())
+        found["timeouts"] = int(s.tcp["timeouts"].sum())
+        found["CPU us to send"] = int(figures["cpu_send_ps"].sum() // 1_000_000)
+        found["CPU us to receive"] = int(figures["cpu_receive_ps"].sum() // 1_000_000)
+    return found
+
 
 PREAMBLE_AND_GAP = 20
 """Octets between two frames: preamble and start 8, interpacket gap 12 (IEEE 802.3 4.2)."""
@@ -33,7 +81,8 @@ MIB = 1 << 20
 FOREVER = 31
 DCQCN_GBPS, DCTCP_GBPS = 40.0, 10.0
 K_MIN_40, K_MAX_40, AI_40, DCTCP_K_10 = 5_000, 200_000, 40.0, 65 * 1500
-"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in octets, R_AI in Mb/s; DCTCP's K at 10 Gb/s (Alizadeh et al., SIGCOMM 2010)."""
+"""DCQCN at 40 Gb/s (Zhu et al. 2015, figure 14): Kmin, Kmax in octets, R_AI in Mb/s; DCTCP's K at
+10 Gb/s (Alizadeh et al., SIGCOMM 2010)."""
 US, NS = 1_000_000, 1000
 
 
@@ -77,7 +126,8 @@ def ethernet_state(net: Any, network: str, queue_pairs: int) -> dict[str, np.nda
 def ethernet_net(
     fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: Any, seed: int
 ) -> dict[str, np.ndarray]:
-    """The fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``: rates, latencies, no lifetimes, the gap between frames."""
+    """The fields of :data:`~softib.sim.packet.tables.Net`. Changes ``port`` and ``opt``: rates,
+    latencies, no lifetimes, the gap between frames."""
     linked = port["fs"] > 0
     gbps = np.divide(8e6, port["fs"], out=np.zeros(len(port)), where=linked)
     host = float(np.median(gbps[linked & (port["kind"] == constants.END_PORT)])) if linked.any() else 1.0
@@ -110,19 +160,41 @@ def _settings(network: str, o: EthernetOptions, mtu: int, gbps: float, cut_throu
     roce, dctcp = network == "roce", network == "tcp" and o.congestion == "dctcp"
     scale = gbps / DCQCN_GBPS
     values = {
-        "pfc": roce and o.pfc, "ecn": (roce and o.dcqcn) or dctcp, "cut_through": cut_through, "seed": seed & 0xFFF, "ecmp": o.ecmp, "share": o.share * constants.MILLION,
+        "pfc": roce and o.pfc,
+        "ecn": (roce and o.dcqcn) or dctcp,
+        "cut_through": cut_through,
+        "seed": seed & 0xFFF,
+        "ecmp": o.ecmp,
+        "share": o.share * constants.MILLION,
         "jitter_ps": o.jitter_ns * NS if o.jitter_ns >= 0 else (mtu + FRAME_HEADERS + PREAMBLE_AND_GAP) * 8e3 / gbps,
-        "pfc_reaction_ps": o.pfc_reaction_ns * NS, "p_max": constants.MILLION * (1 if dctcp else o.p_max), "cnp_ps": o.cnp_us * US,
-        "alpha_ps": o.alpha_us * US, "rate_ps": o.rate_timer_us * US, "byte_counter": o.byte_counter, "gain": o.gain * constants.MILLION,
-        "rate_ai": 1000 * (o.rate_ai_mbps or AI_40 * scale), "rate_hai": 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),
-        "fast_recovery": o.fast_recovery, "rate_min": 1000 * o.rate_min_mbps,
+        "pfc_reaction_ps": o.pfc_reaction_ns * NS,
+        "p_max": constants.MILLION * (1 if dctcp else o.p_max),
+        "cnp_ps": o.cnp_us * US,
+        "alpha_ps": o.alpha_us * US,
+        "rate_ps": o.rate_timer_us * US,
+        "byte_counter": o.byte_counter,
+        "gain": o.gain * constants.MILLION,
+        "rate_ai": 1000 * (o.rate_ai_mbps or AI_40 * scale),
+        "rate_hai": 1000 * (o.rate_hai_mbps or 10 * AI_40 * scale),
+        "fast_recovery": o.fast_recovery,
+        "rate_min": 1000 * o.rate_min_mbps,
         "payload": max(m for m in MTU_BYTES.values() if m <= mtu - ROCE_PARTS) if roce else mtu - TCP_PARTS,
-        "dctcp": dctcp, "dctcp_gain": o.dctcp_gain * constants.MILLION, "first_window": o.first_window, "window_most": o.window,
-        "rto_min_ps": o.rto_min_ms * 1000 * US, "rto_first_ps": o.rto_min_ms * 1000 * US, "rto_max_ps": o.rto_max_ms * 1000 * US,
-        "delayed_ack_ps": o.delayed_ack_ms * 1000 * US, "send_fs": _fs(o.send_gbps), "stack_send_ps": o.send_us * US,
-        "stack_fs": _fs(o.receive_gbps), "stack_receive_ps": o.receive_us * US, "segment_ps": o.segment_ns * NS, "cores": o.cores,
+        "dctcp": dctcp,
+        "dctcp_gain": o.dctcp_gain * constants.MILLION,
+        "first_window": o.first_window,
+        "window_most": o.window,
+        "rto_min_ps": o.rto_min_ms * 1000 * US,
+        "rto_first_ps": o.rto_min_ms * 1000 * US,
+        "rto_max_ps": o.rto_max_ms * 1000 * US,
+        "delayed_ack_ps": o.delayed_ack_ms * 1000 * US,
+        "send_fs": _fs(o.send_gbps),
+        "stack_send_ps": o.send_us * US,
+        "stack_fs": _fs(o.receive_gbps),
+        "stack_receive_ps": o.receive_us * US,
+        "segment_ps": o.segment_ns * NS,
+        "cores": o.cores,
         "interrupt_ps": o.interrupt_us * US,
-    }  # fmt: skip
+    }
     for name, value in values.items():
         out[name] = round(value)
     return out
@@ -138,9 +210,10 @@ def _buffers(
 ) -> np.ndarray:
     """``Net.buffer``; ``memory`` of the switch in octets, ``sizes``: octets of a frame, priorities.
 
-    Headroom: a pause frame waits for a frame, crosses, and is obeyed; meanwhile the other end sends, what is on the cable comes, and a frame that
-    began before ends (802.1Q annex N). It is set aside for every port and priority; the rest is shared. An adapter has room for its own headroom
-    and a few frames.
+    Headroom: a pause frame waits for a frame, crosses, and is obeyed; meanwhile the other end
+    sends, what is on the cable comes, and a frame that began before ends (802.1Q annex N). It is
+    set aside for every port and priority; the rest is shared. An adapter has room for its own
+    headroom and a few frames.
     """
     frame, vls = sizes
     out = tables.BUFFER.zeros(len(port))
@@ -165,7 +238,8 @@ def _buffers(
 
 
 def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarray]:
-    """``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from every switch to every other one that has end ports."""
+    """``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from every
+    switch to every other one that has end ports."""
     if not wanted or not fabric.sizes.switches:
         nothing = no_ethernet_net()
         return {name: nothing[name] for name in ("ecmp", "next_hops", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}
@@ -199,7 +273,14 @@ def _graph(fabric: Fabric, port: np.ndarray) -> SwitchGraph:
     peer = np.where((f.port_num == 0) & f.is_switch[f.port_node], -1, port["peer"])
     return SwitchGraph.from_ports(
         PortColumns(
-            node_type=f.node_type, node_guid=f.node_guid, node_nports=f.node_nports, port_node=f.port_node, port_num=f.port_num,
-            port_guid=f.port_guid, port_peer=peer, port_lid=f.lid, port_lmc=f.lmc,
+            node_type=f.node_type,
+            node_guid=f.node_guid,
+            node_nports=f.node_nports,
+            port_node=f.port_node,
+            port_num=f.port_num,
+            port_guid=f.port_guid,
+            port_peer=peer,
+            port_lid=f.lid,
+            port_lmc=f.lmc,
         )
-    )  # fmt: skip
+    )

@@ -1,4 +1,5 @@
-"""What a run over Ethernet can be told: framing, flow control, congestion control, the kernel's stack."""
+"""What a run over Ethernet can be told: framing, flow control, congestion control, the kernel's
+stack."""
 
 from __future__ import annotations
 
@@ -18,23 +19,30 @@ KB = 1000
 class EthernetOptions:
     """Figures marked "0: …" follow from the links.
 
-    ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; others scale alike); ``mtu`` of a frame's payload (0: 9000 for
-    RoCE, 1500 for TCP); ``ecmp``: hash flows over shortest paths, else the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and
-    ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times what is free of it (dynamic threshold, Choudhury and Hahne, 1998), or
-    ``queue_bytes``.
+    ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; others scale
+    alike); ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP); ``ecmp``: hash flows over
+    shortest paths, else the forwarding tables; ``cut_through`` (None: by speed); ``switch_ns`` and
+    ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times what is free of it
+    (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
 
-    Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way), ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows
-    614.4 ns at 10 Gb/s.
+    Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
+    XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
+    ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s.
 
-    DCQCN: ``dcqcn``; constants of Zhu et al. 2015 for 40 Gb/s, of which ``k_min_bytes``, ``k_max_bytes``, ``rate_ai_mbps`` and ``rate_hai_mbps`` scale with
-    the rate (0: so). Hyper increase ten times additive, as adapters' defaults have it.
+    DCQCN: ``dcqcn``; constants of Zhu et al. 2015 for 40 Gb/s, of which ``k_min_bytes``,
+    ``k_max_bytes``, ``rate_ai_mbps`` and ``rate_hai_mbps`` scale with the rate (0: so). Hyper
+    increase ten times additive, as adapters' defaults have it.
 
-    TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames at 10 Gb/s, scaled); ``first_window`` RFC
-    6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux. The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one core
-    (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each segment at either end (0: within the octets' cost);
-    ``cores`` that a host gives to it; ``interrupt_us``: least time between two interrupts of a port for data (moderation; 50 in Intel's igb and ixgbe for traffic of low
-    latency, 0: one for each frame). ``jitter_ns``: what is between an acknowledgement and the segments that it lets go is drawn from 0 to this (-1: the
-    time of a frame); without it flows that are equal to the picosecond lock each other out of a full queue (Floyd and Jacobson 1992).
+    TCP: ``congestion`` "reno" (NewReno, RFC 6582) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65
+    frames at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as
+    in Linux. The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and
+    ``receive_gbps`` of one core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads);
+    ``segment_ns`` of each segment at either end (0: within the octets' cost); ``cores`` that a host
+    gives to it; ``interrupt_us``: least time between two interrupts of a port for data (moderation;
+    50 in Intel's igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``:
+    what is between an acknowledgement and the segments that it lets go is drawn from 0 to this (-1:
+    the time of a frame); without it flows that are equal to the picosecond lock each other out of a
+    full queue (Floyd and Jacobson 1992).
     """
 
     gbps: float = 0.0
@@ -117,8 +125,8 @@ def ethernet_options(given: Mapping[str, Any]) -> EthernetOptions:
 
 
 def network_of(text: str) -> dict[str, Any]:
-    """``roce,pfc=off,gbps=100`` as ``network`` and ``ethernet`` of :class:`~softib.sim.packet.PacketOptions`. Raises :class:`UnknownName` and
-    :class:`InputError`."""
+    """``roce,pfc=off,gbps=100`` as ``network`` and ``ethernet`` of
+    :class:`~softib.sim.packet.PacketOptions`. Raises :class:`UnknownName` and :class:`InputError`."""
     name, *parts = (part.strip() for part in text.split(","))
     if name not in NETWORKS:
         raise UnknownName("network", name, NETWORKS)

@@ -1,9 +1,10 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-What the engine does not have is made up, the same each time: Q_Key, R_Key, GIDs and addresses; payload is zeros. A queue pair of the
-engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin at 0. A congestion notice is
-an acknowledgement with BECN (IBA annex A10). MADs are those that travelled: a directed one shows its hop pointer and return path on each link. Their PSNs
-are made up.
+What the engine does not have is made up, the same each time: Q_Key, R_Key, GIDs and addresses;
+payload is zeros. A queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source and
+the next one at its destination. PSNs begin at 0. A congestion notice is an acknowledgement with
+BECN (IBA annex A10). MADs are those that travelled: a directed one shows its hop pointer and return
+path on each link. Their PSNs are made up.
 """
 
 from __future__ import annotations
@@ -63,14 +64,20 @@ SERVICES = np.array([Service.RC, Service.UC, Service.UD], np.int64)
 """By :class:`~softib.sim.messages.Transport`."""
 WITH_IMM = (Operation.WRITE_LAST_WITH_IMM, Operation.WRITE_ONLY_WITH_IMM)
 WITH_RETH = (Operation.WRITE_FIRST, Operation.WRITE_ONLY, Operation.WRITE_ONLY_WITH_IMM, Operation.READ_REQUEST)
-WITH_AETH = (Operation.READ_RESPONSE_FIRST, Operation.READ_RESPONSE_LAST, Operation.READ_RESPONSE_ONLY, Operation.ACKNOWLEDGE,
-             Operation.ATOMIC_ACKNOWLEDGE)  # fmt: skip
+WITH_AETH = (
+    Operation.READ_RESPONSE_FIRST,
+    Operation.READ_RESPONSE_LAST,
+    Operation.READ_RESPONSE_ONLY,
+    Operation.ACKNOWLEDGE,
+    Operation.ATOMIC_ACKNOWLEDGE,
+)
 
 
 @dataclass(frozen=True)
 class Tap:
-    """What passed some ports, by time: ``row`` of the log, ``ps`` when its first octet passed, ``interface`` (row of the ports),
-    ``direction`` (:data:`~softib.iba.pcap.INBOUND`, :data:`~softib.iba.pcap.OUTBOUND`)."""
+    """What passed some ports, by time: ``row`` of the log, ``ps`` when its first octet passed,
+    ``interface`` (row of the ports), ``direction`` (:data:`~softib.iba.pcap.INBOUND`,
+    :data:`~softib.iba.pcap.OUTBOUND`)."""
 
     row: np.ndarray
     ps: np.ndarray
@@ -162,8 +169,8 @@ def _build(log: PacketLog, rows: np.ndarray, opcode: int, octets: int) -> np.nda
 
 
 def _backward(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    """Does the packet go from the destination of the queue pair to its source? A congestion notice goes against the stream that it is
-    about."""
+    """Does the packet go from the destination of the queue pair to its source? A congestion notice
+    goes against the stream that it is about."""
     return (log.stream[rows] & 1).astype(bool) ^ (log.what[rows] == constants.CNP)
 
 
@@ -181,13 +188,17 @@ def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.nda
 
 
 def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
-    """GRH of packets for a group, which all of them have (IBA chapter 10, multicast): GIDs are made up of LIDs."""
+    """GRH of packets for a group, which all of them have (IBA chapter 10, multicast): GIDs are made
+    up of LIDs."""
     slid = log.qp["back_lid"][log.stream[rows] >> 1]
     return GRH.pack(
-        ip_ver=6, pay_len=octets - LRH.size - GRH.size - VCRC_SIZE, next_header=BTH_NEXT, hop_limit=1,
+        ip_ver=6,
+        pay_len=octets - LRH.size - GRH.size - VCRC_SIZE,
+        next_header=BTH_NEXT,
+        hop_limit=1,
         sgid=np.stack([np.full(len(rows), LINK_LOCAL, np.uint64), slid.astype(np.uint64)], axis=1),
         dgid=np.stack([np.full(len(rows), MGID_PREFIX, np.uint64), log.dlid[rows].astype(np.uint64)], axis=1),
-    )  # fmt: skip
+    )
 
 
 def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: int) -> np.ndarray:
@@ -200,10 +211,15 @@ def _bth(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int, octets: i
     target = FIRST_QPN + 2 * (log.stream[rows] >> 1) + ~_backward(log, rows)
     target = np.where(m["group"] > 0, MULTICAST_QPN, target)
     return BTH.pack(
-        opcode=opcode, pad_count=np.where(carries, -payload & 3, 0), pkey=DEFAULT_PKEY,
-        fecn=(flags & constants.FECN) != 0, becn=what == constants.CNP, dest_qp=target & MASK24,
-        ack_req=((flags & constants.ASKS_ACK) != 0) & (log.qp["service"][log.stream[rows] >> 1] == Transport.RC), psn=log.psn[rows] & MASK24,
-    )  # fmt: skip
+        opcode=opcode,
+        pad_count=np.where(carries, -payload & 3, 0),
+        pkey=DEFAULT_PKEY,
+        fecn=(flags & constants.FECN) != 0,
+        becn=what == constants.CNP,
+        dest_qp=target & MASK24,
+        ack_req=((flags & constants.ASKS_ACK) != 0) & (log.qp["service"][log.stream[rows] >> 1] == Transport.RC),
+        psn=log.psn[rows] & MASK24,
+    )
 
 
 def _extended(log: PacketLog, rows: np.ndarray, m: np.ndarray, opcode: int) -> list[np.ndarray]:
@@ -246,8 +262,8 @@ def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 
 def write_capture(log: PacketLog, fabric: Fabric, ports: Sequence[int], path: str | os.PathLike[str]) -> int:
-    """Write what ``ports`` sent and received as pcapng, time 0 being 1970; returns how many frames. Raises :class:`InputError` where the file
-    cannot be written."""
+    """Write what ``ports`` sent and received as pcapng, time 0 being 1970; returns how many frames.
+    Raises :class:`InputError` where the file cannot be written."""
     seen = tap(log, ports)
     file = PcapngFile(path, [fabric.port_name(int(p)) for p in ports])
     for at in range(0, len(seen.row), BATCH):

@@ -21,9 +21,11 @@ __all__ = ["deliveries_of", "group_tables", "mark_messages", "reached_ps"]
 def group_tables(
     fabric: Fabric, ends: np.ndarray, m: Messages, options: PacketOptions, opt: Any
 ) -> dict[str, np.ndarray]:
-    """``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`; sets ``opt[MULTICAST]``.
+    """``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`; sets
+    ``opt[MULTICAST]``.
 
-    Raises :class:`InputError` for a group without an MLID, or with FIFO inputs, which have no place for copies.
+    Raises :class:`InputError` for a group without an MLID, or with FIFO inputs, which have no place
+    for copies.
     """
     used = [m.groups[g - 1] for g in np.unique(m.group[m.group > 0]).tolist()]
     if not used:
@@ -47,9 +49,11 @@ def group_tables(
 
 
 def mark_messages(message: np.ndarray, m: Messages) -> int:
-    """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; returns rows of ``State.delivery``.
+    """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; returns rows of
+    ``State.delivery``.
 
-    Raises :class:`InputError` for a message that waits for a datagram which its source does not get.
+    Raises :class:`InputError` for a message that waits for a datagram which its source does not
+    get.
     """
     rows = np.flatnonzero(m.group > 0)
     if not len(rows):
@@ -68,7 +72,8 @@ def mark_messages(message: np.ndarray, m: Messages) -> int:
 
 
 def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of message ``i`` for a group: its members' ports, when each has it (ps, -1: never), and how many times it came."""
+    """Of message ``i`` for a group: its members' ports, when each has it (ps, -1: never), and how
+    many times it came."""
     group = int(s.message["group"][i]) - 1
     first, end = int(net.group_first[group]), int(net.group_first[group + 1])
     rows = s.delivery[int(s.message["delivery"][i]) :][: end - first]
@@ -76,7 +81,8 @@ def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def reached_ps(net: Any, s: Any, n: int) -> np.ndarray:
-    """When each of ``n`` messages arrived: one for a group when the last member but its sender has it."""
+    """When each of ``n`` messages arrived: one for a group when the last member but its sender has
+    it."""
     arrived = s.message["arrived"][:n].copy()
     for i in np.flatnonzero(s.message["group"][:n]).tolist():
         ports, when, _ = deliveries_of(net, s, i)

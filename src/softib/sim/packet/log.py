@@ -21,12 +21,15 @@ __all__ = ["PacketLog", "watch_tables"]
 
 @dataclass(frozen=True)
 class PacketLog:
-    """One row for each thing that a watched packet did, ascending by time and port: int64 columns of one length.
+    """One row for each thing that a watched packet did, ascending by time and port: int64 columns
+    of one length.
 
-    ``kind``: :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` in ps as :data:`~softib.sim.packet.tables.State` says
-    for each kind; ``stream``: 2 × queue pair, + 1 of what its destination sends (-1: a MAD); ``psn`` not wrapped. ``net_port``, ``qp``, ``order``
-    and ``message`` are the engine's tables, which say what they mean; where links change, ``net_port`` names the peer that a cable leads to. ``mads``
-    uint8[…, 256]: the MADs that were sent, hop by hop, and ``mad`` the row there (-1: none).
+    ``kind``: :data:`~softib.sim.packet.tables.LOG_SENT` …; ``now``, ``start`` and ``end`` in ps as
+    :data:`~softib.sim.packet.tables.State` says for each kind; ``stream``: 2 × queue pair, + 1 of
+    what its destination sends (-1: a MAD); ``psn`` not wrapped. ``net_port``, ``qp``, ``order`` and
+    ``message`` are the engine's tables, which say what they mean; where links change, ``net_port``
+    names the peer that a cable leads to. ``mads`` uint8[…, 256]: the MADs that were sent, hop by
+    hop, and ``mad`` the row there (-1: none).
     """
 
     kind: np.ndarray
@@ -61,18 +64,36 @@ class PacketLog:
         order = np.lexsort((rows["start"], fields, flow, rows["place"], rows["now"]))
         rows, fields, flow = rows[order], fields[order], flow[order]
         return cls(
-            kind=rows["place"] & 15, port=rows["place"] >> 4, now=rows["now"], start=rows["start"],
-            end=rows["end"], stream=flow >> 32, psn=flow & 0xFFFFFFFF, octets=fields & 0xFFFF, dlid=fields >> 16 & 0xFFFF,
-            sl=fields >> 32 & 15, vl=fields >> 36 & 15, what=fields >> 40 & 0xFF, flags=fields >> 48 & 0xFF,
-            came_in=rows["came_in"], entered=rows["entered"],
-            net_port=net.port if net_port is None else net_port, opt=net.opt, qp=s.qp, order=s.order, message=s.message, mad=mad[order], mads=mads,
-        )  # fmt: skip
+            kind=rows["place"] & 15,
+            port=rows["place"] >> 4,
+            now=rows["now"],
+            start=rows["start"],
+            end=rows["end"],
+            stream=flow >> 32,
+            psn=flow & 0xFFFFFFFF,
+            octets=fields & 0xFFFF,
+            dlid=fields >> 16 & 0xFFFF,
+            sl=fields >> 32 & 15,
+            vl=fields >> 36 & 15,
+            what=fields >> 40 & 0xFF,
+            flags=fields >> 48 & 0xFF,
+            came_in=rows["came_in"],
+            entered=rows["entered"],
+            net_port=net.port if net_port is None else net_port,
+            opt=net.opt,
+            qp=s.qp,
+            order=s.order,
+            message=s.message,
+            mad=mad[order],
+            mads=mads,
+        )
 
     def __len__(self) -> int:
         return len(self.kind)
 
     def message_of(self, rows: np.ndarray) -> np.ndarray:
-        """The message that each packet belongs to, or whose packet it answers (row of the messages)."""
+        """The message that each packet belongs to, or whose packet it answers (row of the
+        messages)."""
         q, psn = self.stream[rows] >> 1, self.psn[rows]
         of_order = self.message[self.order]
         key = (of_order["qp"] << 32) + of_order["psn"]
@@ -82,17 +103,19 @@ class PacketLog:
 
 
 def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) of the log's rows, of which some hold octets of the MAD before them."""
+    """(rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``) of the log's rows, of which
+    some hold octets of the MAD before them."""
     octets = (written["place"] & 15) == constants.LOG_MAD
-    words = constants.LOG_MAD_ROWS * constants.LOG_MAD_WORDS
-    held = np.ascontiguousarray(written["words"][octets], "<i8").reshape(-1, words)
+    values = constants.LOG_MAD_ROWS * constants.LOG_MAD_VALUES
+    held = np.ascontiguousarray(written["mad"][octets], "<i8").reshape(-1, values)
     has_mad = ~octets & np.append(octets[1:], False)
     number = np.where(has_mad, np.cumsum(has_mad) - 1, -1)
     return written[~octets], number[~octets], held.view(np.uint8)[:, :MAD_SIZE]
 
 
 def _ends(qp: np.ndarray, n: int) -> np.ndarray:
-    """Behind the last message of each queue pair; ``END_MESSAGE`` may have been cut off by an error."""
+    """Behind the last message of each queue pair; ``END_MESSAGE`` may have been cut off by an
+    error."""
     return np.append(qp["first_message"][1:], n)
 
 

@@ -21,9 +21,12 @@ def management_state(ports: int) -> dict[str, np.ndarray]:
     mad_row["next"][1:-1] = np.arange(2, rows)
     mads["free"], mads["spare"] = min(1, rows - 1), rows - 1
     return {
-        "mads": mads, "smi": SMI.zeros(ports), "mad": np.zeros((rows, MAD_SIZE), np.uint8),
-        "mad_row": mad_row, "inbox": np.zeros(rows, np.int64),
-    }  # fmt: skip
+        "mads": mads,
+        "smi": SMI.zeros(ports),
+        "mad": np.zeros((rows, MAD_SIZE), np.uint8),
+        "mad_row": mad_row,
+        "inbox": np.zeros(rows, np.int64),
+    }
 
 
 def grow_mads(s: Any, more: int) -> Any:

@@ -13,7 +13,7 @@ from softib.iba.cc import (
     SwitchCongestionSetting,
     SwitchPortCongestionSettingElement,
 )
-from softib.sim.packet.kernels.adaptive_routing import REPAIR
+from softib.sim.packet.kernels.switch.adaptive_routing import REPAIR
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.tables.network import MARKING, THROTTLING
 
@@ -29,10 +29,12 @@ US = 1_000_000
 
 
 def congestion_tables(fabric: Fabric, blocks: np.ndarray, wanted: bool, opt: Any) -> dict[str, np.ndarray]:
-    """``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`; sets ``opt[CC]`` where a switch marks.
+    """``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`; sets
+    ``opt[CC]`` where a switch marks.
 
-    Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL: annex A10 asks for uniformly decreasing values and leaves
-    them to the switch. A table entry is shift (2 bits) and multiplier (14): the flow waits for multiplier / 2^shift packet times.
+    Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL: annex A10
+    asks for uniformly decreasing values and leaves them to the switch. A table entry is shift (2
+    bits) and multiplier (14): the flow waits for multiplier / 2^shift packet times.
     """
     empty = {
         "marking": MARKING.zeros(1),
@@ -74,8 +76,8 @@ def _marking(fabric: Fabric, blocks: np.ndarray) -> np.ndarray:
 
 
 def adaptive_tables(fabric: Fabric, options: PacketOptions, opt: Any) -> dict[str, Any]:
-    """``ar_lft``, ``ar_group``, ``ar_on`` and ``ageing`` of :data:`~softib.sim.packet.tables.Net`; sets ``opt[AR]`` where a switch
-    routes adaptively, and ``opt[PLACEMENT]``."""
+    """``ar_lft``, ``ar_group``, ``ar_on`` and ``ageing`` of :data:`~softib.sim.packet.tables.Net`;
+    sets ``opt[AR]`` where a switch routes adaptively, and ``opt[PLACEMENT]``."""
     f = fabric
     if not (options.adaptive_routing and f.sizes.switches):
         return _no_adaptive()
@@ -89,13 +91,17 @@ def adaptive_tables(fabric: Fabric, options: PacketOptions, opt: Any) -> dict[st
     transports = (off >> 1 & 1) | (off >> 2 & 1) << 1 | (off & 1) << 2  # UD, RC, UC there; RC, UC, UD here
     opt["ar"], opt["placement"] = 1, options.placement
     return {
-        "ar_lft": f.ar_lft, "ar_group": f.ar_group, "ar_on": np.where(on, sls | transports << 16, 0) | repairs << REPAIR,
+        "ar_lft": f.ar_lft,
+        "ar_group": f.ar_group,
+        "ar_on": np.where(on, sls | transports << 16, 0) | repairs << REPAIR,
         "ageing": ARInfo.ageing_time_value.get(info).astype(np.int64) * US,
-    }  # fmt: skip
+    }
 
 
 def _no_adaptive() -> dict[str, Any]:
     return {
-        "ar_lft": np.zeros((1, 1), np.uint16), "ar_group": np.zeros((1, 1, 4), np.uint64), "ar_on": np.zeros(1, np.int64),
+        "ar_lft": np.zeros((1, 1), np.uint16),
+        "ar_group": np.zeros((1, 1, 4), np.uint64),
+        "ar_on": np.zeros(1, np.int64),
         "ageing": np.zeros(1, np.int64),
-    }  # fmt: skip
+    }

@@ -39,7 +39,8 @@ __all__ = [
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 HEADROOM = 128
-"""Octets of headers that a link's MTU does not count (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
+"""Octets of headers that a link's MTU does not count (IBA chapter 7: MTU + 124 from LRH to ICRC,
+and VCRC)."""
 NO_LIMIT = 255
 MOST_PRIORITY = 7
 """Priorities of IEEE 802.1Q: three bits."""
@@ -50,7 +51,8 @@ SMALLEST_PACKET = 30
 
 
 def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """Port at the other end of each link that is LinkUp at both ends (int32, -1: none): it carries VL15."""
+    """Port at the other end of each link that is LinkUp at both ends (int32, -1: none): it carries
+    VL15."""
     peer = fabric.port_peer[ports]
     there = np.maximum(peer, 0)
     up = [PortInfo.port_phys_state.get(fabric.port_info[at]) == PhysState.LINK_UP for at in (ports, there)]
@@ -65,8 +67,8 @@ def active_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 
 def usable_peer(fabric: Fabric) -> np.ndarray:
-    """Port at the other end of each link that carries data (int32[ports], -1: none): both ends are LinkUp, and ACTIVE where a
-    manager has made any port so."""
+    """Port at the other end of each link that carries data (int32[ports], -1: none): both ends are
+    LinkUp, and ACTIVE where a manager has made any port so."""
     every = np.arange(fabric.sizes.ports)
     managed = (fabric.port_state[fabric.linked] == PortState.ACTIVE).any()
     return active_peer(fabric, every) if managed else physical_peer(fabric, every)
@@ -114,10 +116,17 @@ def _ports(fabric: Fabric, vls: int, profile: DeviceProfile, changed: dict[str, 
 
 
 def refresh_ports(
-    fabric: Fabric, ports: np.ndarray, p: np.ndarray, rare: np.ndarray, profile: DeviceProfile, changed: dict[str, Any], vls: int
-) -> None:  # fmt: skip
-    """Write what MADs and link training decide into the rows ``ports`` of ``Net.port`` and ``Net.rare``: rate, latency, VLs (at most the ``vls`` that the run
-    has rows for), MTU, lifetimes, arbitration."""
+    fabric: Fabric,
+    ports: np.ndarray,
+    p: np.ndarray,
+    rare: np.ndarray,
+    profile: DeviceProfile,
+    changed: dict[str, Any],
+    vls: int,
+) -> None:
+    """Write what MADs and link training decide into the rows ``ports`` of ``Net.port`` and
+    ``Net.rare``: rate, latency, VLs (at most the ``vls`` that the run has rows for), MTU,
+    lifetimes, arbitration."""
     from softib.fabric.power_up import active_speed_codes
 
     f, at = fabric, ports
@@ -127,10 +136,15 @@ def refresh_ports(
     codes = active_speed_codes(info, f.port_mlnx_speed[at])
     gbps = port_gbps(f, at)
     figure = {
-        name: np.array([changed.get(name, getattr(profile, name)), *(
-            changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS)], np.int64)[codes]
+        name: np.array(
+            [
+                changed.get(name, getattr(profile, name)),
+                *(changed.get(name, getattr(PROFILES[s.name], name)) for s in SPEEDS),
+            ],
+            np.int64,
+        )[codes]
         for name in ("vl_blocks", "switch_ns", "adapter_ns")
-    }  # fmt: skip
+    }
     p["fs"][at] = np.rint(np.divide(8e6, gbps, out=np.zeros(n), where=gbps > 0)).astype(np.int64)
     p["latency_ps"][at] = np.where(external, figure["switch_ns"] * 1000, figure["adapter_ns"] * 500)
     rare["blocks"][at] = np.minimum(figure["vl_blocks"], constants.WINDOW)
@@ -157,14 +171,15 @@ def refresh_ports(
 
 
 def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
-    """``Net.drain`` of ps an octet (float64[ports], 0: as fast as the link, inf: nothing, which is an hour a packet). Ports that grant credits they have not (below 0) do
-    not slow their peer down."""
+    """``Net.drain`` of ps an octet (float64[ports], 0: as fast as the link, inf: nothing, which is
+    an hour a packet). Ports that grant credits they have not (below 0) do not slow their peer down."""
     finite = np.where(np.isinf(byte_ps), HOUR_FS / LARGEST_PAYLOAD, byte_ps * 1000)
     return np.rint(np.where(byte_ps > 0, finite, 0)).astype(np.int64)
 
 
 def know_peers(port: np.ndarray) -> None:
-    """Write kind and latency of the ports at the other ends into the rows of ``Net.port``; to be called again when either changes."""
+    """Write kind and latency of the ports at the other ends into the rows of ``Net.port``; to be
+    called again when either changes."""
     there = np.maximum(port["peer"], 0)
     port["next_kind"], port["next_latency_ps"] = port["kind"][there], port["latency_ps"][there]
 
@@ -188,7 +203,8 @@ def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
 
 
 def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
-    """As :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises :class:`InputError` for one above 7."""
+    """As :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises
+    :class:`InputError` for one above 7."""
     most = int(sls.max(initial=0))
     if most > MOST_PRIORITY:
         raise InputError(f"SL {most} has no priority of Ethernet; these are 0 to {MOST_PRIORITY}")
@@ -200,8 +216,8 @@ def build_net(
 ) -> tuple[Any, DeviceProfile]:
     """:data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters' profile.
 
-    ``management`` (a row): links and tables will change while packets move, so the tables are the fabric's own. Raises
-    :class:`InputError` where no link is up.
+    ``management`` (a row): links and tables will change while packets move, so the tables are the
+    fabric's own. Raises :class:`InputError` where no link is up.
     """
     base = main_profile(fabric)
     changed = dict(options.profile)
@@ -228,12 +244,28 @@ def build_net(
     if is_ethernet:
         ethernet = ethernet_net(fabric, options.network, ethernet_options(options.ethernet), port, opt, options.seed)
     net = Net(
-        port=port, rare=rare, lft=lft, sl2vl_base=fabric.sl2vl_base, sl2vl=fabric.sl2vl, uniform=uniform,
-        vl_arb=fabric.vl_arb, loss=np.ascontiguousarray(fabric.port_loss).view(LOSS.dtype).reshape(-1), opt=opt_rows, management=management, wire=wire, drain=drain, **congestion,
-        **adaptive, **ethernet,
-        mft=np.zeros((1, 1, 1), np.uint16), switch_info=fabric.switch_info, group_first=np.zeros(1, np.int64), group_port=np.zeros(1, np.int64),
-        watch_port=np.zeros(0, np.uint8), watch_qp=np.zeros(0, np.uint8),
-    )  # fmt: skip
+        port=port,
+        rare=rare,
+        lft=lft,
+        sl2vl_base=fabric.sl2vl_base,
+        sl2vl=fabric.sl2vl,
+        uniform=uniform,
+        vl_arb=fabric.vl_arb,
+        loss=np.ascontiguousarray(fabric.port_loss).view(LOSS.dtype).reshape(-1),
+        opt=opt_rows,
+        management=management,
+        wire=wire,
+        drain=drain,
+        **congestion,
+        **adaptive,
+        **ethernet,
+        mft=np.zeros((1, 1, 1), np.uint16),
+        switch_info=fabric.switch_info,
+        group_first=np.zeros(1, np.int64),
+        group_port=np.zeros(1, np.int64),
+        watch_port=np.zeros(0, np.uint8),
+        watch_qp=np.zeros(0, np.uint8),
+    )
     return net, profile
 
 

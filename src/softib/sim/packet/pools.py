@@ -1,4 +1,5 @@
-"""Pools of packets, credits and events, and queues of events: rows on a free list, and more of them when they are short."""
+"""Pools of packets, credits and events, and queues of events: rows on a free list, and more of them
+when they are short."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from softib.sim.packet.tables.links import PACKET
 __all__ = ["MOST_ROWS", "POOLS", "grow", "longer", "new_pools", "waiting"]
 
 POOLS = {"packet": PACKET, "credit": CREDIT, "event": EVENT_BLOCK}
-"""Pools by name, each with a free list: ``reg.free_NAME`` is its first row, ``reg.spare_NAMEs`` its length, ``next`` the row after."""
+"""Pools by name, each with a free list: ``reg.free_NAME`` is its first row, ``reg.spare_NAMEs`` its
+length, ``next`` the row after."""
 MOST_ROWS = 1 << 28
 """An event's payload has 28 bits."""
 
@@ -33,7 +35,7 @@ def new_pools(reg: Any, rows: dict[str, int], timers: int) -> dict[str, np.ndarr
     for name in POOLS:
         reg[f"free_{name}"], reg[f"spare_{name}s"] = 1, rows[name] - 1
     made["event"]["count"][0] = constants.EVENTS_A_BLOCK  # row 0 belongs to no bucket and has no room
-    heaps = {name: EVENT.zeros(room_for(rows["event"])) for name in ("heap", "due", "sorting", "far")}
+    heaps = {name: EVENT.zeros(room_for(rows["event"])) for name in ("heap", "due", "sorting", "later")}
     return {
         **made,
         **heaps,
@@ -50,11 +52,12 @@ def room_for(blocks: int) -> int:
 
 
 def grow(s: Any, least: int = 0) -> Any:
-    """The state with twice the room in each pool that is short, or has not ``least`` rows. Raises :class:`LimitError` beyond what event numbers can tell apart."""
+    """The state with twice the room in each pool that is short, or has not ``least`` rows. Raises
+    :class:`LimitError` beyond what event numbers can tell apart."""
     changed: dict[str, np.ndarray] = {}
     for name, kind in POOLS.items():
         pool, spare = getattr(s, name), f"spare_{name}s"
-        ahead = int(s.reg.far_n) if name == "event" else 0
+        ahead = int(s.reg.later_n) if name == "event" else 0
         if s.reg[spare] - ahead >= max(len(pool) // 4, 2 * constants.MARGIN, least):
             continue
         rows = 2 * len(pool) + least + ahead
@@ -88,4 +91,4 @@ def longer(old: np.ndarray, kind: Rows, rows: int) -> np.ndarray:
 def waiting(s: Any) -> dict[str, int]:
     """Heap → how many entries it needs room for: what is due may go back to the heap of now."""
     due = int(s.reg.due_n - s.reg.due_at)
-    return {"heap": int(s.reg.heap_n) + due, "far": int(s.reg.far_n), "timer": int(s.reg.timer_n)}
+    return {"heap": int(s.reg.heap_n) + due, "later": int(s.reg.later_n), "timer": int(s.reg.timer_n)}

@@ -1,6 +1,7 @@
 """Device profiles: what adapters and switches of each generation take and hold, beside their links.
 
-Figures that differ from one generation to another are those of :mod:`softib.iba.catalogue`, which ``--pace`` uses too; each can be overridden.
+Figures that differ from one generation to another are those of :mod:`softib.iba.catalogue`, which
+``--pace`` uses too; each can be overridden.
 """
 
 from __future__ import annotations
@@ -19,14 +20,19 @@ __all__ = ["PROFILES", "DeviceProfile", "profile_of"]
 class DeviceProfile:
     """One generation of devices.
 
-    ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA chapter 7, flow control); ``pcie_gbps``: what the adapter
-    fetches from and writes to memory; ``ramp_gbps``: what it does so for the first ``ramp_bytes`` of a message (0: as much); ``inline_bytes``: payload that
-    travels with the posted request, and ``inline_ns`` what each octet of it takes; ``fetch_ns``: until other payload begins to come;
-    ``program_ns``: what a program takes to see a message and to post the next one; ``message_gap_ns``: between two requests of a port (the inverse of the message rate); ``ack_ns``: until an
-    acknowledgement leaves; ``cqe_ns``: until a program sees a completion; ``gap_bytes``: between two packets on the wire;
-    ``ack_every``: packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a queue pair
-    (max_rd_atomic); ``reduce_ns``: what an aggregation node takes to reduce a packet, beside its octets (softib's own figure). ``switch_ns``, what a switch adds from port to port, and ``adapter_ns``, what a pair of adapters takes from memory to
-    memory, are those of the generation's devices.
+    ``vl_blocks``: receive buffer of a data VL in credits of 64 octets, at most 2048 (IBA chapter 7,
+    flow control); ``pcie_gbps``: what the adapter fetches from and writes to memory; ``ramp_gbps``:
+    what it does so for the first ``ramp_bytes`` of a message (0: as much); ``inline_bytes``:
+    payload that travels with the posted request, and ``inline_ns`` what each octet of it takes;
+    ``fetch_ns``: until other payload begins to come; ``program_ns``: what a program takes to see a
+    message and to post the next one; ``message_gap_ns``: between two requests of a port (the
+    inverse of the message rate); ``ack_ns``: until an acknowledgement leaves; ``cqe_ns``: until a
+    program sees a completion; ``gap_bytes``: between two packets on the wire; ``ack_every``:
+    packets of a long message between acknowledgements; ``reads``: READs and atomics in flight of a
+    queue pair (max_rd_atomic); ``reduce_ns``: what an aggregation node takes to reduce a packet,
+    beside its octets (softib's own figure). ``switch_ns``, what a switch adds from port to port,
+    and ``adapter_ns``, what a pair of adapters takes from memory to memory, are those of the
+    generation's devices.
     """
 
     name: str
@@ -49,8 +55,8 @@ class DeviceProfile:
     reduce_ns: int = 100
 
     def but(self, **changes: Any) -> DeviceProfile:
-        """The profile with other figures. Raises :class:`UnknownName` for a name that it has not and :class:`InputError` for a
-        value that is no positive number."""
+        """The profile with other figures. Raises :class:`UnknownName` for a name that it has not
+        and :class:`InputError` for a value that is no positive number."""
         for key, value in changes.items():
             if key not in self.__dataclass_fields__ or key == "name":
                 raise UnknownName("figure of a device profile", key, set(self.__dataclass_fields__) - {"name"})
@@ -60,15 +66,23 @@ class DeviceProfile:
 
 
 def _profile(name: str) -> DeviceProfile:
-    """The profile of a generation: figures of the adapter and the switch that stand for it in the catalogue."""
+    """The profile of a generation: figures of the adapter and the switch that stand for it in the
+    catalogue."""
     adapter, switch = ADAPTER_OF[name], SWITCH_OF[name]
     figures = {
-        "vl_blocks": adapter.vl_blocks, "pcie_gbps": adapter.host_gbps, "fetch_ns": adapter.fetch_ns, "message_gap_ns": adapter.message_gap_ns,
-        "inline_ns": adapter.inline_ns_per_byte, "program_ns": adapter.program_ns, "adapter_ns": adapter.pair_latency_ns, "switch_ns": switch.latency_ns,
-    }  # fmt: skip
+        "vl_blocks": adapter.vl_blocks,
+        "pcie_gbps": adapter.host_gbps,
+        "fetch_ns": adapter.fetch_ns,
+        "message_gap_ns": adapter.message_gap_ns,
+        "inline_ns": adapter.inline_ns_per_byte,
+        "program_ns": adapter.program_ns,
+        "adapter_ns": adapter.pair_latency_ns,
+        "switch_ns": switch.latency_ns,
+    }
     if unknown := [figure for figure, value in figures.items() if value is None]:
         raise SoftibBug(f"the catalogue has no {', '.join(unknown)} of {adapter.name}, which stands for {name}")
-    return DeviceProfile(name, **figures, ramp_gbps=adapter.ramp_gbps or 0.0, ramp_bytes=adapter.ramp_bytes or 0)  # type: ignore[arg-type]
+    ramp: dict[str, Any] = {"ramp_gbps": adapter.ramp_gbps or 0.0, "ramp_bytes": adapter.ramp_bytes or 0}
+    return DeviceProfile(name, **figures, **ramp)  # type: ignore[arg-type]
 
 
 PROFILES = {s.name: _profile(s.name) for s in SPEEDS}

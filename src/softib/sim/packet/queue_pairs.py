@@ -1,4 +1,5 @@
-"""Queue pairs of the packet layer as rows, from the messages that they send."""
+"""Queue pairs and messages of the packet layer as rows: their paths, packets and sequence numbers,
+and the receives that they find."""
 
 from __future__ import annotations
 
@@ -6,21 +7,87 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from softib.errors import InputError
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
-from softib.sim.messages import Messages, Transport
-from softib.sim.packet.tables.transport import QP, RC, UNRELIABLE
+from softib.sim.messages import Messages, Opcode, Transport
+from softib.sim.packet import constants
+from softib.sim.packet.tables.transport import MESSAGE, QP, RC, UNRELIABLE
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["first_vl", "path_mask", "queue_pairs"]
+__all__ = ["first_vl", "message_rows", "path_mask", "queue_pairs"]
+
+
+def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """``State.message``; ``lids`` are the messages' DLIDs."""
+    n = len(m)
+    out = MESSAGE.zeros(max(n, 1))
+    payload = q["payload"][row]
+    packets = -(-m.size // payload)
+    packets = np.where(m.opcode == Opcode.ATOMIC, 1, packets)
+    too_long = (m.transport == Transport.UD) & (packets > 1) & (q["service"][row] == Transport.UD)
+    if too_long.any():
+        i = int(np.argmax(too_long))
+        raise InputError(
+            f"message {i} is a datagram of {int(m.size[i]):,} octets; "
+            f"UD sends at most the path MTU, {int(payload[i]):,}"
+        )
+    out["qp"][:n], out["length"][:n], out["packets"][:n], out["opcode"][:n] = row, m.size, packets, m.opcode
+    immediate = m.opcode == Opcode.WRITE_WITH_IMM
+    out["immediate"][:n] = immediate
+    out["opcode"][:n][immediate] = Opcode.WRITE
+    out["length"][:n] = np.where(m.computes, m.delay_ps, m.size)
+    sent = np.cumsum(packets[order]) - packets[order]
+    of_first = sent[q["first_message"][row[order]]] if n else sent
+    psn = np.empty(n, np.int64)
+    psn[order] = sent - of_first
+    out["psn"][:n] = psn
+    # What waits for nothing has had all of it at time 0, so its delay counts from there.
+    out["start"][:n], out["delay"][:n] = np.maximum(m.start_ps, m.wait_ps), m.wait_ps
+    out["lid"][:n] = lids
+    out["needs"][:n] = np.diff(m.first)
+    out["value"][:n] = m.value
+    out["receive"][:n] = _receives(m, order)
+    for column in ("began", "arrived", "completed"):
+        out[column] = -1
+    return out
+
+
+def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
+    """``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d`` receives
+    the first ``d`` find one, each other takes that of the ``d``-th before it. Of UC and UD who
+    finds one is known when they arrive, as what finds none is lost. Raises :class:`InputError` for
+    receives of a UD queue pair that sends to several destinations: each of these has receives of
+    its own."""
+    out = np.zeros(len(m), np.int64)
+    counted = (m.receives > 0) & np.isin(m.opcode, (Opcode.SEND, Opcode.WRITE_WITH_IMM))
+    if not counted.any():
+        return out
+    unreliable = counted & (m.transport != Transport.RC)
+    out[unreliable] = constants.NEEDS_RECEIVE
+    several = (m.qp[order][1:] == m.qp[order][:-1]) & (m.dst[order][1:] != m.dst[order][:-1]) & unreliable[order][1:]
+    several = np.append(several, False) | (m.group[order] > 0) & unreliable[order]
+    if several.any():
+        i = int(order[np.argmax(several)])
+        raise InputError(
+            f"message {i} counts receives on a UD queue pair with several destinations; take a queue pair for each"
+        )
+    counted &= ~unreliable
+    rows = order[counted[order]]
+    qp = m.qp[rows]
+    nth = np.arange(len(rows)) - np.searchsorted(qp, qp)
+    others = np.flatnonzero(nth >= m.receives[rows])
+    out[rows[others]] = rows[others - m.receives[rows[others]]] + 1
+    return out
 
 
 def queue_pairs(
     fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, network: str
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """(``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`, row of the queue pair of each message)"""
+    """(``qp``, ``rc``, ``unreliable`` and ``order`` of :data:`~softib.sim.packet.tables.State`, row
+    of the queue pair of each message)"""
     link_fs = net.port["fs"]
     order = np.argsort(m.qp, kind="stable").astype(np.int64)
     names, first, row = np.unique(m.qp, return_index=True, return_inverse=True)
@@ -63,7 +130,8 @@ def on_frames(q: np.ndarray, net: Any, network: str) -> None:
 
 
 def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
-    """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the identity."""
+    """VL that an end port sends ``sl`` on: a CA by its own table, port 0 of a switch as the
+    identity."""
     rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
     pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
     vl = np.where(sl & 1, pair & 15, pair >> 4)
@@ -71,13 +139,15 @@ def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
 
 
 def path_mask(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """The path bits that each end port has (LMC). Those of a path are added to both of its base LIDs; beyond LMC they wrap."""
+    """The path bits that each end port has (LMC). Those of a path are added to both of its base
+    LIDs; beyond LMC they wrap."""
     mask: np.ndarray = (1 << fabric.lmc[ports].astype(np.int64)) - 1
     return mask
 
 
 def _path_mtu(fabric: Fabric, m: Messages, first: np.ndarray, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-    """Payload of a packet of each queue pair: the smallest NeighborMTU on its way, which is what its path record says."""
+    """Payload of a packet of each queue pair: the smallest NeighborMTU on its way, which is what
+    its path record says."""
     mtus = np.array([MTU_BYTES.get(code, 4096) for code in range(16)], np.int64)
     mtu = mtus[PortInfo.neighbor_mtu.get(fabric.port_info)]
     of_ends: np.ndarray = np.minimum(mtu[src], mtu[dst])

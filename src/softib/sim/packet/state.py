@@ -14,10 +14,9 @@ from softib.sim.packet import constants
 from softib.sim.packet.ethernet import ethernet_state, no_ethernet_state
 from softib.sim.packet.groups import mark_messages
 from softib.sim.packet.mad_rows import management_state
-from softib.sim.packet.message_rows import message_rows
 from softib.sim.packet.options import PacketOptions
 from softib.sim.packet.pools import MOST_ROWS, POOLS, new_pools
-from softib.sim.packet.queue_pairs import path_mask, queue_pairs
+from softib.sim.packet.queue_pairs import message_rows, path_mask, queue_pairs
 from softib.sim.packet.tables import State, engine, links
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ def _waiting(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
 
 
 def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(``State.flow``, ``State.throttle``): each stream is slowed by itself, or all of one SL of a port together (CACongestionSetting.
-    PortControl bit 0)."""
+    """(``State.flow``, ``State.throttle``): each stream is slowed by itself, or all of one SL of a
+    port together (CACongestionSetting. PortControl bit 0)."""
     if not controlled:
         return np.zeros(1, np.int64), links.THROTTLE.zeros(1)
     port = np.stack([q["src"], q["dst"]], axis=1).ravel()
@@ -60,7 +59,8 @@ def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray,
 
 
 def _width(ports: int, fastest_fs: int) -> int:
-    """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that its heap stays flat."""
+    """Bucket width as a power of two of ps: a bucket holds some events of a busy network, so that
+    its heap stays flat."""
     packet_ps = max(4200 * fastest_fs // 1000, 1)
     width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), LEAST_WIDTH_PS)
     return min(int(width).bit_length(), 24)
@@ -73,7 +73,8 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
         port = int(ends[m.src[np.argmax(unlinked)]])
         name = fabric.node_name(int(fabric.port_node[port]))
         raise InputError(
-            f"{counted(int(unlinked.sum()), 'message')} cannot leave: the link of {name}, port {int(fabric.port_num[port])}, is not up"
+            f"{counted(int(unlinked.sum()), 'message')} cannot leave: "
+            f"the link of {name}, port {int(fabric.port_num[port])}, is not up"
         )
     asks = (m.opcode == Opcode.READ) | (m.opcode == Opcode.ATOMIC)
     if network == "tcp" and asks.any():
@@ -87,7 +88,8 @@ def _check_messages(fabric: Fabric, ends: np.ndarray, m: Messages, q: np.ndarray
 def build_state(fabric: Fabric, ends: np.ndarray, m: Messages, sl: np.ndarray, net: Any, options: PacketOptions) -> Any:
     """:data:`~softib.sim.packet.tables.State` before the first event.
 
-    Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more than the event numbers can tell apart.
+    Raises :class:`InputError` for messages that cannot be sent and :class:`LimitError` for more
+    than the event numbers can tell apart.
     """
     if len(m) >= MOST_ROWS:
         raise LimitError(f"{len(m):,} messages are too many for one run; at most {MOST_ROWS - 1:,}")

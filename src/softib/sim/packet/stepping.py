@@ -1,4 +1,5 @@
-"""A run of the packet layer that stops at given times, so that links, tables and MADs change between two events.
+"""A run of the packet layer that stops at given times, so that links, tables and MADs change
+between two events.
 
     steps = PacketSteps(fabric, messages, sls, options, times)
     steps.run_until(t)                       # what happens before t; steps.arrived(): MADs that wait for an answer
@@ -47,8 +48,9 @@ ROWS_A_POST = 4 * constants.MARGIN
 
 @dataclass(frozen=True)
 class ProcessorTimes:
-    """What MADs take in devices. ``agent_ps``: a management processor answers one; ``forward_ps``: that of a switch passes a directed one
-    on; ``vl15_packets``: a port's VL15 receive buffer (IBA chapter 7 asks for one packet at least)."""
+    """What MADs take in devices. ``agent_ps``: a management processor answers one; ``forward_ps``:
+    that of a switch passes a directed one on; ``vl15_packets``: a port's VL15 receive buffer (IBA
+    chapter 7 asks for one packet at least)."""
 
     agent_ps: int = 10_000_000
     forward_ps: int = 5_000_000
@@ -68,8 +70,9 @@ class ProcessorTimes:
 
 @dataclass
 class Arrived:
-    """A MAD at its destination: the row of the port by which it came into the node (a directed one) or of the end port, the end port, the end
-    port that sent it, its octets (a copy), its SL, and whether it came on VL15."""
+    """A MAD at its destination: the row of the port by which it came into the node (a directed one)
+    or of the end port, the end port, the end port that sent it, its octets (a copy), its SL, and
+    whether it came on VL15."""
 
     ingress: int
     end: int
@@ -85,13 +88,15 @@ class PacketSteps:
     def __init__(
         self, fabric: Fabric, messages: Messages, sls: np.ndarray, options: PacketOptions, times: ProcessorTimes
     ):
-        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` where no link is up, for inputs with
-        one queue (``options.fifo``), whose packets cannot be taken out, and for Ethernet."""
+        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` where
+        no link is up, for inputs with one queue (``options.fifo``), whose packets cannot be taken
+        out, and for Ethernet."""
         if options.fifo:
             raise InputError("faults at a time need a queue for each output; leave fifo out")
         if options.network != "infiniband":
             raise InputError(
-                f"faults at a time, and a manager in time, are InfiniBand's; there are none for network {options.network}"
+                "faults at a time, and a manager in time, are InfiniBand's; "
+                f"there are none for network {options.network}"
             )
         self.fabric, self.options = fabric, options
         ends = end_ports(fabric)
@@ -111,7 +116,7 @@ class PacketSteps:
             self.net.port[self._inside].copy(),
             self.net.rare["blocks"][self._inside],
         )
-        from softib.sim.packet.kernels.loop import start
+        from softib.sim.packet.kernels.engine.loop import start
 
         start(self.net, self.state)
 
@@ -131,8 +136,9 @@ class PacketSteps:
         return int(self.state.reg.now)
 
     def run_until(self, until_ps: int, progress: Progress | None = None) -> bool:
-        """Handle the events before ``until_ps``. True: a MAD waits (:meth:`arrived`) and events are left."""
-        from softib.sim.packet.kernels.loop import run as loop
+        """Handle the events before ``until_ps``. True: a MAD waits (:meth:`arrived`) and events are
+        left."""
+        from softib.sim.packet.kernels.engine.loop import run as loop
 
         while True:
             status = self.status = int(loop(self.net, self.state, until_ps - 1, EVENTS_A_CALL))
@@ -150,7 +156,8 @@ class PacketSteps:
     # -- MADs --
 
     def arrived(self) -> list[Arrived]:
-        """The MADs that wait for their answer, in the order in which they were processed; their packets are no more."""
+        """The MADs that wait for their answer, in the order in which they were processed; their
+        packets are no more."""
         s, found = self.state, []
         for k in s.inbox[: s.mads.inbox].tolist():
             packet = s.packet[k]
@@ -166,7 +173,8 @@ class PacketSteps:
         return found
 
     def vl_of(self, port: int, level: int) -> int:
-        """The data VL on which the end port ``port`` sends SL ``level``; of SLs that are not in use that of SL 0."""
+        """The data VL on which the end port ``port`` sends SL ``level``; of SLs that are not in use
+        that of SL 0."""
         vl = int(first_vl(self.fabric, np.array([port]), np.array([level]))[0])
         return vl if vl < int(self.net.opt.vls) else self.vl_of(port, 0) if level else 0
 
@@ -183,8 +191,9 @@ class PacketSteps:
     def post(
         self, port: int, mad: np.ndarray, dlid: int, now_ps: int, level: int = 0, vl: int = constants.VL15
     ) -> None:
-        """The end port ``port`` sends ``mad`` (uint8[256]) at ``now_ps``, on VL15, on data VL ``vl``, or (``vl`` -1) as an SMP to itself."""
-        from softib.sim.packet.kernels.link_changes import post_mad
+        """The end port ``port`` sends ``mad`` (uint8[256]) at ``now_ps``, on VL15, on data VL
+        ``vl``, or (``vl`` -1) as an SMP to itself."""
+        from softib.sim.packet.kernels.link.link_changes import post_mad
 
         self._room(ROWS_A_POST)
         row = self._mad_row()
@@ -204,7 +213,7 @@ class PacketSteps:
 
     def _room(self, rows: int) -> None:
         s = self.state
-        short = min(s.reg.spare_events - s.reg.far_n, s.reg.spare_packets, s.reg.spare_credits) < rows
+        short = min(s.reg.spare_events - s.reg.later_n, s.reg.spare_packets, s.reg.spare_credits) < rows
         if short or any(count + rows > len(getattr(s, name)) for name, count in waiting(s).items()):
             s = self.state = grow(s, rows)
         if len(self.net.watch_port) and int(s.reg.log_rows) + rows > len(s.log) - 2 * constants.MARGIN:
@@ -213,9 +222,10 @@ class PacketSteps:
     # -- links --
 
     def links_changed(self, ports: np.ndarray, now_ps: int, dead: np.ndarray | None = None) -> None:
-        """The states, speeds or settings of ``ports`` (rows, both ends of each link) are others in the fabric; ``dead``: rows of
-        nodes that lost their power, port 0 included. Does to packets what that does."""
-        from softib.sim.packet.kernels.link_changes import link_up, links_down
+        """The states, speeds or settings of ``ports`` (rows, both ends of each link) are others in
+        the fabric; ``dead``: rows of nodes that lost their power, port 0 included. Does to packets
+        what that does."""
+        from softib.sim.packet.kernels.link.link_changes import link_up, links_down
 
         net, ports = self.net, np.unique(ports)
         ports = ports[self.fabric.port_num[ports] > 0] if self.fabric.sizes.switches else ports
@@ -248,7 +258,8 @@ class PacketSteps:
             self.state.port[column][rows] = 0
 
     def drains(self, port: int, gbps: float | None) -> None:
-        """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0 each packet takes an hour."""
+        """``port`` drains so much of what arrives on data VLs from now on (None: all of it). At 0
+        each packet takes an hour."""
         byte_ps = 0.0 if gbps is None else 8e3 / gbps if gbps else math.inf
         self.net.drain[port] = drain_fs(np.array(byte_ps))
         self.net.management.slow = bool(self.net.drain.any())

@@ -1,7 +1,9 @@
-"""One message of a run, packet by packet and hop by hop: when each packet came to a port, what it waited for, when it left (``--trace``).
+"""One message of a run, packet by packet and hop by hop: when each packet came to a port, what it
+waited for, when it left (``--trace``).
 
-All times come from the engine's log (:mod:`~softib.sim.packet.log`). What a packet did from the moment that the adapter had its request is divided
-without a gap: waits at each port, cables and switches, its octets on the last wire, the way into memory. The parts add up to when it is in
+All times come from the engine's log (:mod:`~softib.sim.packet.log`). What a packet did from the
+moment that the adapter had its request is divided without a gap: waits at each port, cables and
+switches, its octets on the last wire, the way into memory. The parts add up to when it is in
 memory; nothing is estimated.
 """
 
@@ -31,9 +33,10 @@ KINDS = {
     constants.READ_RESPONSE: "response",
 }
 REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
-"""What a packet waits for at a port: its queue pair's packets before it; packets of its VL; packets of other VLs (arbitration); the link was
-idle for lack of credits; it was idle for another reason (static rate, congestion control, a message before it that is not posted); its octets are not there yet (fetching
-from memory, or a slower link before this one)."""
+"""What a packet waits for at a port: its queue pair's packets before it; packets of its VL; packets
+of other VLs (arbitration); the link was idle for lack of credits; it was idle for another reason
+(static rate, congestion control, a message before it that is not posted); its octets are not there
+yet (fetching from memory, or a slower link before this one)."""
 MOST_PACKETS = 4000
 NEVER_PS = 1 << 62
 BEHIND = 3
@@ -41,8 +44,9 @@ BEHIND = 3
 
 @dataclass(frozen=True)
 class Hop:
-    """A packet at a port that sends it: ``arrived_ps`` (it can be sent), ``decided_ps`` (its turn), ``sent_ps`` (first octet), ``left_ps`` (last octet);
-    ``waits_ps``: by :data:`REASONS`, together ``sent_ps - arrived_ps``; ``behind``: messages whose packets went first, and how long they took."""
+    """A packet at a port that sends it: ``arrived_ps`` (it can be sent), ``decided_ps`` (its turn),
+    ``sent_ps`` (first octet), ``left_ps`` (last octet); ``waits_ps``: by :data:`REASONS`, together
+    ``sent_ps - arrived_ps``; ``behind``: messages whose packets went first, and how long they took."""
 
     port: int
     vl: int
@@ -56,8 +60,9 @@ class Hop:
 
 @dataclass
 class Flight:
-    """A packet from its sender to where it ended: ``received_ps`` (the last octet is there), ``freed_ps`` (out of the receive buffer), ``written_ps`` (in
-    memory; for an acknowledgement: it was seen); ``lost_ps`` and ``lost_at``, where it was lost instead. -1: it did not happen."""
+    """A packet from its sender to where it ended: ``received_ps`` (the last octet is there),
+    ``freed_ps`` (out of the receive buffer), ``written_ps`` (in memory; for an acknowledgement: it
+    was seen); ``lost_ps`` and ``lost_at``, where it was lost instead. -1: it did not happen."""
 
     kind: str
     psn: int
@@ -71,8 +76,10 @@ class Flight:
     lost_at: int = -1
 
     def parts(self, log: PacketLog) -> dict[str, int]:
-        """ps of everything from the first ``arrived_ps`` to ``written_ps``, each counted by its own rule: waits by reason, ``cables`` (the
-        fabric's lengths), ``switches`` (from a header's end on the cable to its place in the queue), ``wire`` (its octets on the last link), ``buffer``, ``memory``. Empty for a packet that was lost."""
+        """ps of everything from the first ``arrived_ps`` to ``written_ps``, each counted by its own
+        rule: waits by reason, ``cables`` (the fabric's lengths), ``switches`` (from a header's end
+        on the cable to its place in the queue), ``wire`` (its octets on the last link), ``buffer``,
+        ``memory``. Empty for a packet that was lost."""
         if self.written_ps < 0:
             return {}
         made = {name: sum(h.waits_ps.get(name, 0) for h in self.hops) for name in REASONS}
@@ -90,8 +97,9 @@ class Flight:
 
 @dataclass(frozen=True)
 class Timeline:
-    """A message: ``posted_ps`` (by the program), ``ready_ps`` (the adapter has it), ``arrived_ps``, ``completed_ps``, and its packets by the time
-    of their first hop. ``last``: the row of the packet with which it arrived (-1: none). ``left_out``: packets in the middle that are not there."""
+    """A message: ``posted_ps`` (by the program), ``ready_ps`` (the adapter has it), ``arrived_ps``,
+    ``completed_ps``, and its packets by the time of their first hop. ``last``: the row of the
+    packet with which it arrived (-1: none). ``left_out``: packets in the middle that are not there."""
 
     message: int
     posted_ps: int
@@ -111,7 +119,8 @@ def ports_of_message(log: PacketLog, message: int) -> set[int]:
 
 
 def timeline(log: PacketLog, message: int) -> Timeline:
-    """The timeline of a message whose queue pair and ports were watched. Raises :class:`InputError` where they were not."""
+    """The timeline of a message whose queue pair and ports were watched. Raises :class:`InputError`
+    where they were not."""
     m = log.message[message]
     q = int(m["qp"])
     rows = np.flatnonzero((log.stream >> 1 == q) & (log.kind != constants.LOG_STARVED))
@@ -244,8 +253,10 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
 def _came(
     log: PacketLog, rows: np.ndarray, when: np.ndarray, into: int, sent: tuple[int, np.ndarray, np.ndarray]
 ) -> int:
-    """Which of ``rows``, of packets that came to port ``into`` at ``when``, is the one of row ``sent``, -1: none. (Of ``sent``: its row, those of the same packet
-    sent again, and the times that count.) It comes after cable and switch; where the switch had another latency then, before one that was sent again could."""
+    """Which of ``rows``, of packets that came to port ``into`` at ``when``, is the one of row
+    ``sent``, -1: none. (Of ``sent``: its row, those of the same packet sent again, and the times
+    that count.) It comes after cable and switch; where the switch had another latency then, before
+    one that was sent again could."""
     row, repeated, times = sent
     delay = int(log.net_port["delay_ps"][log.port[row]])
     latency = int(log.net_port["latency_ps"][into]) if log.net_port["kind"][into] != constants.END_PORT else 0
@@ -257,7 +268,8 @@ def _came(
 
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
-    """What became of a packet after its last hop: row ``whole`` (-1: none) where it was received, or one of ``rows`` where it was lost."""
+    """What became of a packet after its last hop: row ``whole`` (-1: none) where it was received,
+    or one of ``rows`` where it was lost."""
     lost = rows[(log.kind[rows] == constants.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if whole >= 0:
         flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))

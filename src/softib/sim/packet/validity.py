@@ -17,11 +17,13 @@ __all__ = ["mixed_adapters", "slow_ports", "why_not"]
 
 
 def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
-    """One line for each thing that the layer leaves out of this run; empty where its model holds. ``ends``: port of each end port."""
+    """One line for each thing that the layer leaves out of this run; empty where its model holds.
+    ``ends``: port of each end port."""
     lavish = int((fabric.port_drain < 0).sum())
     found = (
         [
-            f"{counted(lavish, 'port')} {plural(lavish, 'grants', 'grant')} credits that they have not (slow-port --overrun); the packet layer's do not"
+            f"{counted(lavish, 'port')} {plural(lavish, 'grants', 'grant')} credits that they have "
+            "not (slow-port --overrun); the packet layer's do not"
         ]
         if lavish
         else []
@@ -30,11 +32,13 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
 
 
 def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
-    """A line where ports drain slower than they receive (``port_drain``): ``layer`` has no buffers that fill."""
+    """A line where ports drain slower than they receive (``port_drain``): ``layer`` has no buffers
+    that fill."""
     slow = int(np.count_nonzero(fabric.port_drain))
     return (
         (
-            f"{counted(slow, 'port')} {plural(slow, 'drains', 'drain')} slower than they receive (slow-port); the {layer} layer's do not",
+            f"{counted(slow, 'port')} {plural(slow, 'drains', 'drain')} slower than they receive "
+            f"(slow-port); the {layer} layer's do not",
         )
         if slow
         else ()
@@ -42,7 +46,8 @@ def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
 
 
 def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:
-    """A line where adapters of several generations take part: ``layer`` gives all of them the PCIe, message rate and fetching of one."""
+    """A line where adapters of several generations take part: ``layer`` gives all of them the PCIe,
+    message rate and fetching of one."""
     speeds = _adapter_speeds(fabric, ends[np.unique(np.concatenate([m.src, m.dst]))]) if len(m) else []
     if len(speeds) < 2:
         return ()

@@ -1,8 +1,11 @@
-"""The tables of the packet layer. Kernels take two: :data:`Net`, what does not change while packets move, and :data:`State`.
+"""The tables of the packet layer. Kernels take two: :data:`Net`, what does not change while packets
+move, and :data:`State`.
 
-Times are int64 picoseconds. A *port* is a row of the fabric's port arrays; a *port VL* is row ``port * vls + vl`` of the data VLs in use; a *virtual
-output queue* holds what came in by one port for one output port and VL; a *stream* is ``2 * queue pair``, + 1 for what its destination sends. Rows
-of packets, credits and events come from free lists; row 0 of each is unused, so that zeroed memory is empty and untouched pages stay so.
+Times are int64 picoseconds. A *port* is a row of the fabric's port arrays; a *port VL* is row
+``port * vls + vl`` of the data VLs in use; a *virtual output queue* holds what came in by one port
+for one output port and VL; a *stream* is ``2 * queue pair``, + 1 for what its destination sends.
+Rows of packets, credits and events come from free lists; row 0 of each is unused, so that zeroed
+memory is empty and untouched pages stay so.
 """
 
 from __future__ import annotations
@@ -57,7 +60,8 @@ Net: Any = table(
         "watch_qp": Array("queue pairs", "uint8", "flag", "Log the packets of this queue pair."),
     },
 )
-"""What a fabric, its managers and the options of a run say. Arrays of features that a run does not use have one row."""
+"""What a fabric, its managers and the options of a run say. Arrays of features that a run does not
+use have one row."""
 
 State: Any = table(
     "State",
@@ -97,7 +101,7 @@ State: Any = table(
         "due": Array("events", engine.EVENT, text="Events of the current bucket, in their order."),
         "sorting": Array("events", engine.EVENT, text="Room to sort State.due."),
         "digits": Array("256", "int64", "events", "Events by digit, to sort State.due."),
-        "far": Array("events", engine.EVENT, text="Binary heap: events beyond the calendar."),
+        "later": Array("events", engine.EVENT, text="Binary heap: events beyond the calendar."),
         "timer": Array("events", engine.EVENT, text="Binary heap: timeouts and events of the management plane."),
         "flow": Array("streams", "int64", "row of throttle", "What a stream is throttled by."),
         "throttle": Array("flows", links.THROTTLE),

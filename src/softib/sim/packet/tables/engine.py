@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softib.jit.rows import Rows, i8
-from softib.sim.packet.constants import EVENTS_A_BLOCK, LOG_MAD_WORDS
+from softib.sim.packet.constants import EVENTS_A_BLOCK, LOG_MAD_VALUES
 
 __all__ = ["CREDIT", "EVENT", "EVENT_BLOCK", "LOG", "REGISTERS"]
 
@@ -13,7 +13,7 @@ REGISTERS = Rows(
     i8("width", "log2 ps", "Width of a bucket of the calendar, as a power of two."),
     i8("bucket", "bucket", "Number of the current bucket."),
     i8("heap_n", "events", "Events in State.heap."),
-    i8("far_n", "events", "Events in State.far."),
+    i8("later_n", "events", "Events in State.later."),
     i8("timer_n", "events", "Events in State.timer."),
     i8("pending", "events", "Events in the buckets of the calendar."),
     i8("free_event", "row", "First block of the free list of State.event."),
@@ -70,10 +70,10 @@ LOG = Rows(
     i8("came_in", "port", "Port that it came in by."),
     i8("entered", "ps", "When it entered the switch; of a MAD not a time, its source LID."),
     i8(
-        "words",
+        "mad",
         "8 bytes",
         "LOG_MAD: bytes of the MAD of the row before, as it travelled.",
-        many=LOG_MAD_WORDS,
+        many=LOG_MAD_VALUES,
         over="now",
     ),
 )

@@ -1,4 +1,5 @@
-"""Ethernet: settings and buffers of switches, DCQCN, TCP. Rates are kb/s, shares and probabilities millionths."""
+"""Ethernet: settings and buffers of switches, DCQCN, TCP. Rates are kb/s, shares and probabilities
+millionths."""
 
 from __future__ import annotations
 

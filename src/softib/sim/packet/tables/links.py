@@ -1,13 +1,26 @@
-"""Ports, VLs, queues and packets while they move, and the adaptive and throttled flows of switches and adapters."""
+"""Ports, VLs, queues and packets while they move, and the adaptive and throttled flows of switches
+and adapters."""
 
 from __future__ import annotations
 
 from softib.jit.rows import Rows, i4, i8
 
 __all__ = [
-    "ARBITER", "ARBITRATION", "BOUND_FLOW", "BY_SL", "COUNTERS", "DELIVERY", "PACKET", "PORT_STATE", "RARE_COUNT", "THROTTLE", "VL", "VL_MORE",
-    "VL_WAIT", "VOQ",
-]  # fmt: skip
+    "ARBITER",
+    "ARBITRATION",
+    "BOUND_FLOW",
+    "BY_SL",
+    "COUNTERS",
+    "DELIVERY",
+    "PACKET",
+    "PORT_STATE",
+    "RARE_COUNT",
+    "THROTTLE",
+    "VL",
+    "VL_MORE",
+    "VL_WAIT",
+    "VOQ",
+]
 
 PORT_STATE = Rows(
     "Ports: state and counters. Every packet touches the first of the three cache lines.",
@@ -37,9 +50,21 @@ PORT_STATE = Rows(
 )
 
 COUNTERS = (
-    "xmit_octets", "xmit_packets", "rcv_octets", "rcv_packets", "wait_ticks", "rcv_errors", "relay_errors", "hoq_discards", "life_discards",
-    "inactive", "too_long", "rcv_fecn", "rcv_becn", "marked",
-)  # fmt: skip
+    "xmit_octets",
+    "xmit_packets",
+    "rcv_octets",
+    "rcv_packets",
+    "wait_ticks",
+    "rcv_errors",
+    "relay_errors",
+    "hoq_discards",
+    "life_discards",
+    "inactive",
+    "too_long",
+    "rcv_fecn",
+    "rcv_becn",
+    "marked",
+)
 """Columns of :data:`PORT_STATE` that are counters."""
 
 RARE_COUNT = Rows(

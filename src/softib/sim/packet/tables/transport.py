@@ -1,5 +1,5 @@
-"""Queue pairs and messages. Queue pairs of every service have a row in :data:`QP`; what RC alone needs is in :data:`RC`, what UC and UD
-need in :data:`UNRELIABLE`."""
+"""Queue pairs and messages. Queue pairs of every service have a row in :data:`QP`; what RC alone
+needs is in :data:`RC`, what UC and UD need in :data:`UNRELIABLE`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from softib.jit.rows import Rows, i4, i8
 __all__ = ["MESSAGE", "QP", "RC", "UNRELIABLE"]
 
 QP = Rows(
-    "Queue pairs of all services; computations have one for each processor. Three cache lines: sender, sender seldom, receiver.",
+    "Queue pairs of all services; computations have one a processor. Cache lines: sender, sender seldom, receiver.",
     i8("src", "port", "Source."),
     i8("out_vl", "VL", "VL on which the source sends."),
     i8("sl", "SL", "Service level."),

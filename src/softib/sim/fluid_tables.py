@@ -1,0 +1,273 @@
+"""The tables of the fluid layer before the first event, and what it knows of adapters beside rates:
+the order of a queue pair's messages, and how many messages a second an adapter sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.ragged import inverted, spread
+from softib.sim.messages import Messages, Opcode, Transport
+from softib.sim.outcome import NEVER
+from softib.sim.paths import Laid, Plane, packets_of, wire_octets
+from softib.sim.timing import Timing
+
+__all__ = ["doubt_of", "flows_and_links", "traffic_of", "waits_of"]
+
+
+def i8(rows: int, fill: int = 0) -> np.ndarray:
+    """An int64 column."""
+    return np.full(rows, fill, np.int64)
+
+
+def i4(rows: int, fill: int = 0) -> np.ndarray:
+    """An int32 column."""
+    return np.full(rows, fill, np.int32)
+
+
+def f8(rows: int) -> np.ndarray:
+    """A float64 column of zeros."""
+    return np.zeros(rows)
+
+
+def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+    """``Flows`` and ``Links`` of :mod:`~softib.sim.maxmin_kernels`; of each channel its port (16 *
+    port + VL, -1: none), and whether no arbitration table serves it."""
+    from softib.sim.maxmin_kernels import Flows, Links
+
+    n = len(m)
+    first, channel, port, gbps = _with_limits(plane, m, laid)
+    entries, channels = len(channel), len(port)
+    owner = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
+    flows = Flows(
+        first=first,
+        channel=channel,
+        owner=owner,
+        next=i4(entries),
+        prev=i4(entries),
+        rate=f8(n),
+        fresh=f8(n),
+        bottleneck=i4(n, -1),
+        slot=i4(n),
+        member=i8(n),
+        frozen=i4(n),
+    )
+    group, link_next, link_head, several = _links(port)
+    high, low, share, idle = _weights(plane, port)
+    links = Links(
+        head=i4(channels, -1),
+        flows=i4(channels),
+        group=group,
+        link_next=link_next,
+        link_head=link_head,
+        gbps=gbps[link_head],
+        several=several,
+        high=high,
+        low=low,
+        high_share=share[link_head],
+        marked=i8(channels),
+        open=i4(channels),
+        used=f8(channels),
+        only=i4(channels),
+        heap=i4(channels),
+        level=f8(channels),
+    )
+    return flows, links, port, idle
+
+
+def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing) -> Any:
+    """``Traffic`` of :mod:`~softib.sim.fluid_kernels`."""
+    from softib.sim.fluid_kernels import COMPUTES, Traffic
+
+    n = len(m)
+    octets = wire_octets(m, packets_of(m, laid.mtu))
+    kind = np.where(m.computes, COMPUTES, m.opcode == Opcode.READ).astype(np.int32)
+    line = np.unique(m.qp, return_inverse=True)[1] if m.computes.any() else i8(n)
+    awaited = np.diff(m.first) + (laid.why != 0) * (1 << 40)
+    qp_next, before = queue_pairs(m)
+    awaited[before >= 0] += 1
+    asks, behind = asks_first(m, qp_next, timing.request_ps), same_direction(m)
+    return Traffic(
+        left=octets,
+        last=i8(n),
+        state=i4(n),
+        start=m.start_ps.copy(),
+        delay=m.wait_ps,
+        request=timing.request_ps - asks,
+        forth=timing.forth_ps,
+        answer=timing.answer_ps,
+        began=i8(n, NEVER),
+        ended=i8(n, NEVER),
+        arrived=i8(n, NEVER),
+        completed=i8(n, NEVER),
+        awaited=awaited,
+        ready=i8(n),
+        free=i8(n),
+        qp_next=qp_next,
+        kind=kind,
+        queue=i4(n),
+        position=i4(n, -1),
+        key=i8(n),
+        line=line,
+        busy=i8(int(line.max(initial=0)) + 1),
+        behind=behind,
+        memory_ps=timing.memory_ps,
+        behind_ps=np.where(timing.ramped[behind], 0, timing.behind_ps),
+        lag_ps=i8(n),
+        completes_behind=np.where(m.transport == Transport.RC, before, -1),
+        gap_ps=message_gaps(plane, m, octets, asks),
+        lead_ps=timing.lead_ps,
+        source=m.src.astype(np.int64),
+        gate_ps=i8(len(plane.ends)),
+        asks_ps=asks,
+        parked=i8(n, -1),
+        qp=m.qp.astype(np.int64),
+        last_qp=i8(len(plane.ends), -1),
+    )
+
+
+def waits_of(m: Messages) -> Any:
+    """``Waits`` of :mod:`~softib.sim.fluid_kernels`."""
+    from softib.sim.fluid_kernels import Waits
+
+    first, to, completion = _dependents(m)
+    return Waits(first=first, to=to, completion=completion)
+
+
+def doubt_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, port: np.ndarray) -> Any:
+    """``Doubt`` of :mod:`~softib.sim.validity_kernels`; ``port`` of each channel."""
+    from softib.sim.validity_kernels import Doubt
+
+    n, channels = len(m), len(port)
+    inside = (port >= 0) & (plane.table.switch[np.maximum(port, 0) >> 4] >= 0)
+    return Doubt(
+        found=i8(4, -1),
+        inside=inside.astype(np.uint8),
+        stamp=i8(channels, -1),
+        slowest=f8(channels),
+        met=i8(channels, -1),
+        visited=i8(channels, -1),
+        brings=f8(channels),
+        waits=i4(channels),
+        tail_ps=i8(channels),
+        tail_of=i8(channels, -1),
+        shared=np.zeros(n, np.uint8),
+        overlap_ps=i8(n),
+        vague_ps=i8(n),
+        ack_ps=_ack_ps(plane, m, laid),
+        was=i8(n, -1),
+        moved=i8(n),
+        forth_ps=timing.forth_ps,
+        nearest=i8(channels),
+        furthest=i8(channels),
+        spread_ps=i8(n),
+        gap_wait_ps=i8(n),
+    )
+
+
+def queue_pairs(m: Messages) -> tuple[np.ndarray, np.ndarray]:
+    """``(next, before)``: the next message of each one's queue pair, and the one before it (int64;
+    -1: none). Computations have none."""
+    after, before = np.full(len(m), -1, np.int64), np.full(len(m), -1, np.int64)
+    order = np.argsort(m.qp, kind="stable")
+    same = (m.qp[order][1:] == m.qp[order][:-1]) & ~m.computes[order][1:]
+    after[order[:-1][same]], before[order[1:][same]] = order[1:][same], order[:-1][same]
+    return after, before
+
+
+def same_direction(m: Messages) -> np.ndarray:
+    """The message before each one on its queue pair whose payload goes the same way to the same
+    memory (int64; -1: none): these arrive in order (IBA chapter 9, ordering)."""
+    before = np.full(len(m), -1, np.int64)
+    rows = np.flatnonzero((m.opcode != Opcode.ATOMIC) & ~m.computes)
+    direction = 2 * m.qp[rows].astype(np.int64) + (m.opcode[rows] == Opcode.READ)
+    by = np.argsort(direction, kind="stable")
+    order = rows[by]
+    alike = (direction[by][1:] == direction[by][:-1]) & (m.dst[order][1:] == m.dst[order][:-1])
+    before[order[1:][alike]] = order[:-1][alike]
+    return before
+
+
+def asks_first(m: Messages, after: np.ndarray, request_ps: np.ndarray) -> np.ndarray:
+    """ps from the request of a READ until its data begins to leave, where the next message of the
+    queue pair is no READ and goes behind the request (int64); 0 for all others."""
+    read = m.opcode == Opcode.READ
+    return np.where(read & (after >= 0) & ~read[after], request_ps, 0)
+
+
+def message_gaps(plane: Plane, m: Messages, octets: np.ndarray, asks: np.ndarray) -> np.ndarray:
+    """ps that the adapter lets pass from the request of each message to the next one of its port
+    (int64); 0 where the octets of a message take longer than that: then the link is the limit. A
+    READ of which only the request leaves at first (``asks``) is a short one."""
+    gap = round(plane.profile.message_gap_ns * 1000)
+    gbps = plane.gbps[plane.ends[m.src]]
+    wire_ps = np.divide(octets * 8000.0, gbps, out=np.zeros(len(m)), where=gbps > 0)
+    limited = ((wire_ps < gap) | (asks > 0)) & (plane.fabric.port_num[plane.ends[m.src]] > 0) & ~m.computes
+    return np.where(limited, gap, 0)
+
+
+def _ack_ps(plane: Plane, m: Messages, laid: Laid) -> np.ndarray:
+    """What an acknowledgement may wait behind data packets: half a packet at every second hop
+    (int64)."""
+    gbps = plane.gbps[plane.ends[m.src]]
+    packet = np.divide(laid.mtu * 8e3, gbps, out=np.zeros(len(m)), where=gbps > 0)
+    return (0.25 * np.diff(laid.first) * packet * (m.transport == Transport.RC)).astype(np.int64)
+
+
+def _with_limits(plane: Plane, m: Messages, laid: Laid) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """``(first, channel, port, gbps)``: paths and, before them, a channel of its own for each
+    message with a static rate or without any link (to itself, or between ports 0): ``port`` is -1
+    for these."""
+    gbps = plane.carried_gbps[laid.port >> 4]
+    lengths = np.diff(laid.first)
+    alone = (lengths == 0) & (laid.why == 0)
+    limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
+    if alone.any():
+        fastest = float(plane.gbps.max(initial=1.0))
+        port_rate = plane.gbps[plane.ends[m.src]]
+        limit = np.where(alone, np.minimum(limit, np.where(port_rate > 0, port_rate, fastest)), limit)
+    limited = np.isfinite(limit) & (laid.why == 0)
+    if not limited.any():
+        return laid.first, laid.channel, laid.port, gbps
+    rows = np.flatnonzero(limited)
+    channel = np.insert(laid.channel, laid.first[rows], laid.channels + np.arange(len(rows)))
+    first = laid.first + np.concatenate([[0], np.cumsum(limited)])
+    port = np.concatenate([laid.port, np.full(len(rows), -1)])
+    return first, channel.astype(np.int32), port, np.concatenate([gbps, limit[rows]])
+
+
+def _links(port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """``(group, link_next, link_head, several)`` of channels: those of one egress port are one
+    link."""
+    n = len(port)
+    key = np.where(port >= 0, port >> 4, -1 - np.arange(n))
+    order = np.argsort(key, kind="stable").astype(np.int32)
+    sorted_key = key[order]
+    begins = np.ones(n, bool)
+    begins[1:] = sorted_key[1:] != sorted_key[:-1]
+    group = np.empty(n, np.int32)
+    group[order] = np.cumsum(begins) - 1
+    link_next = np.full(n, -1, np.int32)
+    link_next[order[:-1]] = np.where(begins[1:], -1, order[1:])
+    head = order[begins]
+    return group, link_next, head, (link_next[head] >= 0).astype(np.uint8)
+
+
+def _weights(plane: Plane, port: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    from softib.sim.vl_weights import weights_of
+
+    n = len(port)
+    shared = np.unique(port[port >= 0] & 15)
+    if len(shared) < 2:  # one VL: no arbitration
+        return np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n, bool)
+    high, low, share, idle = weights_of(plane.fabric, np.maximum(port, 0) >> 4, np.maximum(port, 0) & 15)
+    return high, low, share, idle & (port >= 0)
+
+
+def _dependents(m: Messages) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The dependencies the other way round: ``(first, to, completion)``."""
+    if not len(m.needs):
+        return np.zeros(len(m) + 1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)
+    first, to, order = inverted(spread(np.diff(m.first))[0], m.needs, len(m))
+    return first, to, (m.src[to] == m.src[m.needs[order]]).astype(np.uint8)

@@ -1,0 +1,1 @@
+"""Congestion control: InfiniBand's, DCQCN, ECN."""

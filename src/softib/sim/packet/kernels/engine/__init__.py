@@ -1,0 +1,1 @@
+"""The event loop, its calendar, and rows of packets."""

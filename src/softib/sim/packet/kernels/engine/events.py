@@ -1,0 +1,232 @@
+# mypy: ignore-errors
+"""What happens when: a calendar of buckets, the sorted list of what the bucket of now had, a heap
+for what is added to it, a heap for what is far, one for timeouts.
+
+An event is (time, what); ``what`` is entity, kind and payload in one number, so events of one time
+have an order that does not depend on who put them there first. Timeouts wait apart: a network in
+which nothing but timeouts is left stands still.
+"""
+
+import numpy as np
+
+from softib.jit import inner, prefetch
+from softib.sim.packet.constants import BUCKETS, EVENTS_A_BLOCK, NEVER
+from softib.sim.packet.kernels.engine.prefetching import CROWDED, fetch_first
+from softib.sim.packet.kernels.engine.sorting import sort_due
+
+MASK = BUCKETS - 1
+BITMAPS = BUCKETS // 64
+FROM_DUE, FROM_HEAP, FROM_TIMERS = range(3)
+CROWD = 1000
+"""Events that are worth it to look for the buckets after the next."""
+
+
+@inner
+def word(entity, kind, payload):
+    """The number of an event's entity (31 bits), kind (4) and payload (28)."""
+    return np.int64(entity) << 32 | np.int64(kind) << 28 | np.int64(payload)
+
+
+@inner
+def heap_push(h, n, t, what):
+    """Put (t, what) into the heap of ``n`` entries."""
+    i = n
+    while i > 0:
+        up = (i - 1) >> 1
+        if h[up].time < t or (h[up].time == t and h[up].what <= what):
+            break
+        h[i].time = h[up].time
+        h[i].what = h[up].what
+        i = up
+    h[i].time = t
+    h[i].what = what
+
+
+@inner
+def heap_pop(h, n):
+    """Take the first of ``n`` entries away; it is in ``h[n - 1]`` then."""
+    first_t, first_what = h[0].time, h[0].what
+    last = n - 1
+    t, what = h[last].time, h[last].what
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= last:
+            break
+        if child + 1 < last and (
+            h[child + 1].time < h[child].time
+            or (h[child + 1].time == h[child].time and h[child + 1].what < h[child].what)
+        ):
+            child += 1
+        if t < h[child].time or (t == h[child].time and what <= h[child].what):
+            break
+        h[i].time = h[child].time
+        h[i].what = h[child].what
+        i = child
+    h[i].time = t
+    h[i].what = what
+    h[last].time = first_t
+    h[last].what = first_what
+
+
+@inner
+def into_bucket(state, b, t, what):
+    """Put an event into bucket ``b`` of the calendar."""
+    at = b & MASK
+    e = state.bucket[at]
+    many = state.event[e].count
+    if many == EVENTS_A_BLOCK:
+        block = state.reg.free_event
+        following = state.event[block].next
+        prefetch(state.event, following, 0)
+        state.reg.free_event = following
+        state.reg.spare_events -= 1
+        state.event[block].next = e
+        state.bucket[at] = block
+        e, many = block, many - many
+    state.event[e].time[many] = t
+    state.event[e].what[many] = what
+    state.event[e].count = many + 1
+    state.used[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+    state.reg.pending += 1
+
+
+@inner
+def push(state, t, what):
+    """Let ``what`` happen at ``t``."""
+    b = t >> state.reg.width
+    ahead = b - state.reg.bucket
+    if ahead <= 0:
+        heap_push(state.heap, state.reg.heap_n, t, what)
+        state.reg.heap_n += 1
+    elif ahead < BUCKETS:
+        into_bucket(state, b, t, what)
+    else:
+        heap_push(state.later, state.reg.later_n, t, what)
+        state.reg.later_n += 1
+
+
+@inner
+def push_timer(state, t, what):
+    """Let a timeout happen at ``t``."""
+    heap_push(state.timer, state.reg.timer_n, t, what)
+    state.reg.timer_n += 1
+
+
+@inner
+def lowest_bit(x):
+    """Number of the lowest bit of ``x`` (uint64, not 0)."""
+    at = np.int64(0)
+    for half in (32, 16, 8, 4, 2, 1):
+        if x & ((np.uint64(1) << np.uint64(half)) - np.uint64(1)) == 0:
+            x >>= np.uint64(half)
+            at += half
+    return at
+
+
+@inner
+def next_used(state, b):
+    """The first bucket after ``b`` that has events; there is one."""
+    at = (b + 1) & MASK
+    w = at >> 6
+    bits = state.used[w] >> np.uint64(at & 63)
+    if bits:
+        return b + 1 + lowest_bit(bits)
+    step = 64 - (at & 63)
+    for i in range(1, BITMAPS + 1):
+        bits = state.used[(w + i) & (BITMAPS - 1)]
+        if bits:
+            return b + 1 + step + 64 * (i - 1) + lowest_bit(bits)
+    return b
+
+
+@inner
+def send_scouts(state, b):
+    """Memory is fetched for the two buckets after ``b``, where there are so many events that caches
+    do not hold what they touch."""
+    state.reg.first_scout = 0
+    state.reg.second_scout = 0
+    state.reg.next_block = 0
+    if state.reg.pending > CROWD:
+        following = next_used(state, b)
+        if state.reg.due_n >= CROWDED:
+            state.reg.next_block = state.bucket[following & MASK]
+            prefetch(state.event, state.reg.next_block, 0)
+            return
+        state.reg.second_scout = state.bucket[following & MASK] << 2
+        state.reg.first_scout = state.bucket[next_used(state, following) & MASK] << 2
+
+
+@inner
+def load(net, state, b):
+    """Make ``b`` the current bucket: its events are due, in their order. Those that come to it
+    later go to the heap."""
+    state.reg.bucket = b
+    while state.reg.later_n > 0 and (state.later[0].time >> state.reg.width) - b < BUCKETS:
+        heap_pop(state.later, state.reg.later_n)
+        last = state.reg.later_n - 1
+        state.reg.later_n = last
+        push(state, state.later[last].time, state.later[last].what)
+    at = b & MASK
+    e = state.bucket[at]
+    state.bucket[at] = 0
+    state.used[at >> 6] &= ~(np.uint64(1) << np.uint64(at & 63))
+    many = np.int64(0)
+    while e:
+        following = state.event[e].next
+        prefetch(state.event, following, 0)
+        for i in range(state.event[e].count):
+            state.due[many].time = state.event[e].time[i]
+            state.due[many].what = state.event[e].what[i]
+            many += 1
+        state.event[e].next = state.reg.free_event
+        state.reg.free_event = e
+        state.reg.spare_events += 1
+        e = following
+    state.reg.pending -= many
+    sort_due(state, many)
+    state.reg.due_at = 0
+    state.reg.due_n = many
+    fetch_first(net, state)
+    send_scouts(state, b)
+
+
+@inner
+def advance(net, state):
+    """Have the next events due; False when there are none (timeouts aside)."""
+    while state.reg.heap_n == 0 and state.reg.due_at == state.reg.due_n:
+        if state.reg.pending > 0:
+            load(net, state, next_used(state, state.reg.bucket))
+        elif state.reg.later_n > 0:
+            load(net, state, state.later[0].time >> state.reg.width)
+        else:
+            return False
+    return True
+
+
+@inner
+def first_of(state):
+    """(where the next event is, its time, what it is): FROM_DUE, FROM_HEAP or FROM_TIMERS; its time
+    is NEVER where there is none."""
+    source, t, what = FROM_TIMERS, np.int64(NEVER), np.int64(state.timer[0].what)
+    if state.reg.timer_n > 0:
+        t = state.timer[0].time
+    if state.reg.heap_n > 0 and (state.heap[0].time < t or (state.heap[0].time == t and state.heap[0].what <= what)):
+        source, t, what = FROM_HEAP, state.heap[0].time, state.heap[0].what
+    at = state.reg.due_at
+    if at < state.reg.due_n and (state.due[at].time < t or (state.due[at].time == t and state.due[at].what <= what)):
+        source, t, what = FROM_DUE, state.due[at].time, state.due[at].what
+    return source, t, what
+
+
+@inner
+def take_first_of(state, source):
+    """Take the next event away, which is in ``source``."""
+    if source == FROM_DUE:
+        state.reg.due_at += 1
+    elif source == FROM_HEAP:
+        heap_pop(state.heap, state.reg.heap_n)
+        state.reg.heap_n -= 1
+    else:
+        heap_pop(state.timer, state.reg.timer_n)
+        state.reg.timer_n -= 1

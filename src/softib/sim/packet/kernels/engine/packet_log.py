@@ -1,0 +1,121 @@
+# mypy: ignore-errors
+"""What packets did, as rows: for captures (``--pcap``) and timelines (``--trace``).
+
+Off, ``Net.watch_port`` is empty and each hook is one comparison. On, the packets of watched ports
+and of watched queue pairs are written down when they are sent (MADs with all their octets), are
+whole at an end port or are lost, and watched ports when a VL lacks credits. A row holds what is
+known at its own node; rows of several nodes are put in order by their time and port afterwards,
+never by their place here.
+"""
+
+import numpy as np
+
+from softib.iba.constants import MAD_SIZE
+from softib.jit import inner
+from softib.sim.packet.constants import (
+    LOG_LOST,
+    LOG_MAD,
+    LOG_MAD_ROWS,
+    LOG_MAD_VALUES,
+    LOG_RECEIVED,
+    LOG_SENT,
+    LOG_STARVED,
+    SMP,
+    VL15,
+)
+
+
+@inner
+def watched(net, state, port, k):
+    """Is packet ``k`` at ``port`` to be written down?"""
+    q = np.int64(state.packet[k].stream) >> 1
+    of_qp = state.packet[k].kind < SMP and q < net.watch_qp.shape[0] and net.watch_qp[q] != 0
+    return net.watch_port[port] != 0 or of_qp
+
+
+@inner
+def new_row(state, kind, port, now):
+    """A new row of the log, with its first columns."""
+    row = state.reg.log_rows + 1
+    state.reg.log_rows = row
+    state.log[row].place = np.int64(port) << 4 | kind
+    state.log[row].now = now
+    return row
+
+
+@inner
+def describe(state, row, k, vl):
+    """Write packet ``k`` into the columns of its fields."""
+    stream, psn = np.int64(state.packet[k].stream), np.int64(state.packet[k].psn)
+    if state.packet[k].kind >= SMP:
+        stream, psn = np.int64(-1), np.int64(0)
+    state.log[row].flow = stream << 32 | (psn & 0xFFFFFFFF)
+    state.log[row].fields = (
+        np.int64(state.packet[k].octets)
+        | np.int64(state.packet[k].dlid) << 16
+        | np.int64(state.packet[k].sl) << 32
+        | np.int64(vl) << 36
+        | np.int64(state.packet[k].kind) << 40
+        | np.int64(state.packet[k].marks) << 48
+    )
+    state.log[row].came_in = state.packet[k].came_in
+
+
+@inner
+def log_sent(net, state, port, vl, k, now, start, end):
+    """``port`` decides at ``now`` to send packet ``k`` on ``vl``: from ``start`` on, until its last
+    octet has left at ``end``. An end port whose link is down sends nothing (it discards: IBA
+    chapter 7, link states)."""
+    if watched(net, state, port, k) and (vl == VL15 or net.port[port].peer >= 0):
+        row = new_row(state, LOG_SENT, port, now)
+        describe(state, row, k, vl)
+        state.log[row].start = start
+        state.log[row].end = end
+        state.log[row].entered = state.packet[k].entered
+        if state.packet[k].kind >= SMP:
+            state.log[row].entered = state.mad_row[state.packet[k].psn].slid
+            write_mad(state, port, now, state.packet[k].psn)
+
+
+@inner
+def write_mad(state, port, now, mad):
+    """The octets of the MAD in row ``mad``, as they are now, in rows behind that of its packet; the
+    first octet is the lowest of a number."""
+    at = 0
+    for _ in range(LOG_MAD_ROWS):
+        row = new_row(state, LOG_MAD, port, now)
+        for value in range(LOG_MAD_VALUES):
+            octets = np.int64(0)
+            for i in range(8):
+                if at < MAD_SIZE:
+                    octets |= np.int64(state.mad[mad, at]) << 8 * i
+                at += 1
+            state.log[row].mad[value] = octets
+
+
+@inner
+def log_received(net, state, port, k, now, in_memory, written):
+    """Packet ``k`` is whole at end port ``port``; it has left the receive buffer at ``in_memory``
+    and is in memory at ``written``."""
+    if watched(net, state, port, k):
+        row = new_row(state, LOG_RECEIVED, port, now)
+        describe(state, row, k, state.packet[k].vl)
+        state.log[row].start = in_memory
+        state.log[row].end = written
+
+
+@inner
+def log_lost(net, state, port, k, reason, now):
+    """Packet ``k`` is lost at ``port`` for ``reason``."""
+    if watched(net, state, port, k):
+        row = new_row(state, LOG_LOST, port, now)
+        describe(state, row, k, state.packet[k].vl)
+        state.log[row].start = reason
+
+
+@inner
+def log_starved(net, state, port, vl, now):
+    """VL ``vl`` of ``port`` has a packet and no credits for it."""
+    if net.watch_port[port] != 0:
+        row = new_row(state, LOG_STARVED, port, now)
+        state.log[row].fields = np.int64(vl) << 36

@@ -1,0 +1,55 @@
+# mypy: ignore-errors
+"""Packets in memory: taken from a free list and given back."""
+
+from softib.jit import inner, prefetch
+from softib.sim.packet.constants import MARGIN
+
+
+@inner
+def blank_packet(state):
+    """A packet; its columns are those of the one before."""
+    k = state.reg.free_packet
+    following = state.packet[k].next
+    prefetch(state.packet, following, 0)
+    state.reg.free_packet = following
+    state.reg.spare_packets -= 1
+    state.reg.in_network += 1
+    state.packet[k].next = 0
+    return k
+
+
+@inner
+def new_packet(state, stream, psn, octets, dlid, level, what, flags):
+    """A packet with what all have: whose it is, and what its headers say."""
+    k = blank_packet(state)
+    state.packet[k].stream = stream
+    state.packet[k].psn = psn
+    state.packet[k].octets = octets
+    state.packet[k].dlid = dlid
+    state.packet[k].sl = level
+    state.packet[k].kind = what
+    state.packet[k].marks = flags
+    return k
+
+
+@inner
+def free_packet(state, k):
+    """Packet ``k`` is no more."""
+    state.packet[k].next = state.reg.free_packet
+    state.reg.free_packet = k
+    state.reg.spare_packets += 1
+    state.reg.in_network -= 1
+
+
+@inner
+def short(state):
+    """Is a pool nearly used up? What is far may come into the calendar all at once."""
+    return (
+        state.reg.spare_events - state.reg.later_n < MARGIN
+        or state.reg.spare_packets < MARGIN
+        or state.reg.spare_credits < MARGIN
+        or state.reg.heap_n + state.reg.due_n - state.reg.due_at > state.heap.shape[0] - MARGIN
+        or state.reg.later_n > state.later.shape[0] - MARGIN
+        or state.reg.timer_n > state.timer.shape[0] - MARGIN
+        or state.reg.log_rows > state.log.shape[0] - MARGIN
+    )

@@ -1,0 +1,1 @@
+"""Ethernet: switches, priority flow control, multipath, TCP."""

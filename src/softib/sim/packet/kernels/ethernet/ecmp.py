@@ -1,0 +1,34 @@
+# mypy: ignore-errors
+"""Equal-cost multipath: a switch hashes a flow to one of the ports on shortest paths (RFC 2992).
+
+The flow is the 5-tuple: addresses, protocol and ports. RoCEv2 gives each queue pair a UDP source
+port of its own, TCP each connection, so the hash takes the stream (queue pair and direction); each
+switch adds a seed of its own, or all would choose alike.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.kernels.engine.rng import mixed
+from softib.sim.packet.kernels.switch.forwarding import by_table
+
+
+@inner
+def next_hop(net, state, k, came_in, now):
+    """The output port of packet ``k``; -1: there is none."""
+    dlid = np.int64(state.packet[k].dlid)
+    switch = np.int64(net.port[came_in].switch)
+    base = np.int64(net.port[came_in].port_0)
+    if net.ethernet.ecmp and dlid < net.leaf.shape[0] and net.leaf[dlid] >= 0 and net.leaf[dlid] != switch:
+        row = net.ecmp[switch, net.leaf[dlid]]
+        paths = np.int64(net.next_hops[row])
+        if paths == 0:
+            return np.int64(-1)
+        z = (
+            np.uint64(state.packet[k].stream) << np.uint64(24)
+            ^ np.uint64(switch)
+            ^ np.uint64(net.ethernet.seed) << np.uint64(52)
+        )
+        at = np.int64(mixed(mixed(z) + np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % paths
+        return base + np.int64(net.next_hop[row, at])
+    return by_table(net, came_in, dlid)

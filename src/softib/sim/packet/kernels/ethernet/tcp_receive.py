@@ -1,0 +1,153 @@
+# mypy: ignore-errors
+"""TCP as a receiver: what the stack costs, reassembly, delayed acknowledgements (RFC 9293 3.8.6.3,
+RFC 5681 4.2), ECN echo (RFC 8257).
+
+With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt) a frame waits for
+the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time for each
+octet, one core a connection; only then the transport sees it. Every second segment is acknowledged
+at once, and so is one out of order, one that fills a hole or a part of one (RFC 5681 4.2) and one
+that ends a message (its push flag wakes the program, and reading sends the acknowledgement, as
+Linux does; here it does not wait for the program, so a sender may see a message completed before
+the other program has it); a single one after the delay.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import (
+    ACK,
+    ANSWER,
+    ETHERNET_TIMER,
+    FECN,
+    LAST_OF_MESSAGE,
+    RCV_ERRORS,
+    WINDOW_PACKETS,
+)
+from softib.sim.packet.kernels.engine.events import push, push_timer, word
+from softib.sim.packet.kernels.engine.pools import free_packet
+from softib.sim.packet.kernels.ethernet.ethernet_switch import dropped
+from softib.sim.packet.kernels.ethernet.tcp import SEGMENT_HEADERS
+from softib.sim.packet.kernels.ethernet.tcp_acks import tcp_ack
+from softib.sim.packet.kernels.hca.acks import control
+from softib.sim.packet.kernels.hca.messages import arrived
+from softib.sim.packet.kernels.hca.placement import forget, keep, kept
+from softib.sim.packet.kernels.link.discards import corrupted
+from softib.sim.packet.kernels.transport.reads_and_atomics import message_of
+
+SECOND = 2
+
+
+@inner
+def tcp_receive(net, state, port, k, now):
+    """Frame ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
+    octets = np.int64(state.packet[k].octets)
+    if state.packet[k].came_in == port and corrupted(net, state, port, octets, now):
+        return dropped(state, k, port, RCV_ERRORS)
+    state.port[port].rcv_octets += octets
+    state.port[port].rcv_packets += 1
+    q = np.int64(state.packet[k].stream) >> 1
+    if state.packet[k].kind == ACK:
+        state.processor[port].send_ps += net.ethernet.segment_ps
+        look = tcp_ack(net, state, q, k, state.packet[k].entered, now)
+        free_packet(state, k)
+        return look
+    c = state.tcp[q]
+    work = (octets - SEGMENT_HEADERS) * net.ethernet.stack_fs // 1000 + net.ethernet.segment_ps
+    state.processor[port].receive_ps += work
+    seen = interrupt(net, state, port, now)
+    state.port[port].rx_free = max(state.port[port].rx_free, seen) + work // net.ethernet.cores
+    c.receiver_free = max(max(seen, c.receiver_free) + work, state.port[port].rx_free)
+    if c.receiver_free > now:
+        push(state, c.receiver_free, word(port, ANSWER, k))
+        return np.int64(-1)
+    return segment(net, state, port, k, now)
+
+
+@inner
+def interrupt(net, state, port, now):
+    """When the processor sees a frame that is there ``now``: at an interrupt that waits already,
+    else at one that keeps the distance to the last."""
+    gap = net.ethernet.interrupt_ps
+    if gap == 0:
+        return now
+    last = state.processor[port].interrupt_at - 1
+    if last < now:
+        last = now if last < 0 else max(now, last + gap)
+        state.processor[port].interrupt_at = last + 1
+    return last
+
+
+@inner
+def segment(net, state, port, k, now):
+    """The transport has segment ``k``. Returns a port to look at."""
+    q = np.int64(state.packet[k].stream) >> 1
+    c, psn, expected = state.tcp[q], np.int64(state.packet[k].psn), state.rc[q].expected
+    flags, sent = np.int64(state.packet[k].marks), state.packet[k].entered
+    free_packet(state, k)
+    marked = np.int64(1) if flags & FECN else np.int64(0)
+    if marked:
+        state.port[port].rcv_fecn += 1
+    look = np.int64(-1)
+    if net.ethernet.dctcp and marked != c.ecn_seen:
+        if c.unacked:
+            look = acknowledge(net, state, port, q)
+        c.ecn_seen = marked
+    c.furthest = max(c.furthest, psn + 1)
+    if psn != expected:
+        if expected < psn < expected + WINDOW_PACKETS - 1:
+            keep(state, 2 * q, psn, np.int64(0))
+        return acknowledge(net, state, port, q)
+    if c.unacked == 0:
+        c.echo = sent
+    in_order(net, state, port, q, psn, flags, now)
+    c.unacked += 1
+    if psn + 1 < c.furthest or c.unacked >= SECOND or flags & LAST_OF_MESSAGE:
+        return acknowledge(net, state, port, q)
+    c.delayed_at = now + net.ethernet.delayed_ack_ps
+    push_timer(state, c.delayed_at, word(port, ETHERNET_TIMER, 16 + q))
+    return look
+
+
+@inner
+def in_order(net, state, port, q, psn, flags, now):
+    """Segment ``psn`` is the next one; those behind it that are there already follow."""
+    delivered(net, state, port, q, psn, flags & LAST_OF_MESSAGE, now)
+    while kept(state, 2 * q, state.rc[q].expected):
+        at = state.rc[q].expected
+        forget(state, 2 * q, at)
+        m = state.order[message_of(state, q, at)]
+        delivered(net, state, port, q, at, at + 1 == state.message[m].psn + state.message[m].packets, now)
+
+
+@inner
+def delivered(net, state, port, q, psn, last, now):
+    """The program gets segment ``psn``; the last of a message wakes it."""
+    state.rc[q].expected = psn + 1
+    if last:
+        at = message_of(state, q, psn)
+        state.qp[q].rx_message = at
+        state.processor[port].receive_ps += net.ethernet.stack_receive_ps
+        arrived(net, state, state.order[at], now + net.ethernet.stack_receive_ps)
+
+
+@inner
+def acknowledge(net, state, port, q):
+    """Acknowledge all that came in order. Returns the port to look at."""
+    c = state.tcp[q]
+    c.unacked = 0
+    c.delayed_at = 0
+    control(net, state, port, 2 * q + 1, ACK, state.rc[q].expected, state.qp[q].back_lid, state.qp[q].back_vl)
+    k = state.vl_more[port * net.opt.vls + state.qp[q].back_vl].last_control
+    state.packet[k].entered = c.echo
+    if net.ethernet.dctcp and c.ecn_seen:
+        state.packet[k].marks = FECN  # the ECE flag
+    return port
+
+
+@inner
+def tcp_event(net, state, port, kind, payload, now):
+    """An acknowledgement was delayed long enough. Returns the port to look at."""
+    q = payload - 16
+    if state.tcp[q].delayed_at == now and state.tcp[q].unacked:
+        return acknowledge(net, state, port, q)
+    return np.int64(-1)

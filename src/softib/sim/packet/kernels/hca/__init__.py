@@ -1,0 +1,1 @@
+"""Channel adapters: streams of queue pairs, messages, acknowledgements."""

@@ -1,0 +1,210 @@
+# mypy: ignore-errors
+"""Channel adapters as senders: streams of queue pairs take turns, a packet at a time.
+
+A queue pair has two streams: requests (``2 * qp``) and, at the other end, responses to READs (``2 *
+qp + 1``). A message is cut into packets of the path MTU. Its data is fetched from memory while
+earlier packets are on the wire.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import (
+    ANSWER,
+    ASKS_ACK,
+    DATA,
+    LAST_OF_MESSAGE,
+    READ_REQUEST,
+    READ_RESPONSE,
+    STREAM,
+    TIMER,
+)
+from softib.sim.packet.kernels.congestion.congestion_control import waits_until
+from softib.sim.packet.kernels.engine.events import push, push_timer, word
+from softib.sim.packet.kernels.engine.pools import new_packet
+from softib.sim.packet.kernels.hca.messages import completed
+from softib.sim.packet.kernels.hca.packet_sizes import RC, READ_OP, request_octets, response_octets
+from softib.sim.packet.kernels.hca.streams import first_stream, join_ring, rotate
+from softib.sim.packet.kernels.link.credits import put_on_wire
+from softib.sim.packet.kernels.switch.aggregation import is_node
+from softib.sim.packet.kernels.switch.switch import cross
+
+SLOWED = 2
+"""Of ``RESPONSE_RING``: there are responses to send, and they are slowed."""
+
+
+@inner
+def not_before(net, state, q):
+    """When the queue pair may send its next request, -1 while it must wait for something else: a
+    message to be posted, a READ to end."""
+    at = state.qp[q].current_message
+    if at >= state.qp[q].end_message:
+        return np.int64(-1)
+    m = state.order[at]
+    posted = state.message[m].posted
+    if posted == 0:
+        return np.int64(-1)
+    opcode = state.message[m].opcode
+    if (opcode >= READ_OP) and state.rc[q].reads_out >= net.opt.reads:
+        return np.int64(-1)
+    return max(posted - 1, state.qp[q].not_before)
+
+
+@inner
+def activate(net, state, q, now):
+    """Let the requests of ``q`` take turns as soon as they may. Returns the port to look at, -1
+    where there is none."""
+    if state.qp[q].in_ring:
+        return np.int64(-1)
+    t = not_before(net, state, q)
+    if t < 0:
+        return np.int64(-1)
+    if t <= now:
+        return join_ring(net, state, 2 * q)
+    if state.qp[q].wake <= now or t < state.qp[q].wake:
+        state.qp[q].wake = t
+        push(state, t, word(state.qp[q].src, STREAM, q))
+    return np.int64(-1)
+
+
+@inner
+def send_stream(net, state, port, vl, row, now):
+    """Send a packet of the stream whose turn it is; returns its octets."""
+    stream = first_stream(state, row)
+    if stream & 1:
+        return send_response(net, state, port, vl, row, stream, now)
+    return send_request(net, state, port, vl, row, stream, now)
+
+
+@inner
+def memory_fs(net, state, q, m, psn):
+    """fs an octet that a packet of message ``m`` takes from or to memory."""
+    return net.opt.ramp_fs if (psn - state.message[m].psn) * state.qp[q].payload < net.opt.ramp else net.opt.dma_fs
+
+
+@inner
+def fetched(net, state, port, since, octets, fs):
+    """(when ``octets`` more of a message are fetched at its own rate, ``fs`` an octet, if the
+    octets before them were at ``since``; when the adapter of ``port`` has them: all messages
+    together come at most at the port's rate)"""
+    alone = since + (octets * fs + 500) // 1000
+    together = max(state.port[port].dma_free, since) + (octets * net.opt.dma_fs + 500) // 1000
+    state.port[port].dma_free = together
+    return alone, max(alone, together)
+
+
+@inner
+def send_request(net, state, port, vl, row, stream, now):
+    """A packet of requests: data, or one that asks for data."""
+    q = stream >> 1
+    m, psn = state.order[state.qp[q].current_message], state.qp[q].next_psn
+    octets = request_octets(state, q)
+    asks = state.message[m].opcode >= READ_OP
+    first = state.message[m].psn
+    end_psn = first + state.message[m].packets
+    last = asks or psn + 1 == end_psn
+    start = now
+    inside = is_node(net, port)
+    if psn == first and not inside:
+        start = max(start, state.port[port].gate)
+        state.port[port].gate = start + net.opt.message_gap_ps
+    if not asks and state.message[m].length > net.opt.inline and not inside:
+        if psn == first:
+            state.qp[q].fetched = state.message[m].posted - 1
+        state.qp[q].fetched, there = fetched(
+            net, state, port, state.qp[q].fetched, octets, memory_fs(net, state, q, m, psn)
+        )
+        start = max(start, there)
+    flags = np.int64(0)
+    if last:
+        flags = LAST_OF_MESSAGE | ASKS_ACK
+    elif state.qp[q].service == RC and (psn - first) % net.opt.ack_every == net.opt.ack_every - 1:
+        flags = ASKS_ACK
+    what = READ_REQUEST if asks else DATA
+    k = new_packet(state, stream, psn, octets, state.message[m].lid, state.qp[q].sl, what, flags)
+    end = put_on_wire(net, state, port, row, k, start)
+    cross(net, state, port, vl, k, start)
+    state.reg.sent += 1
+    state.qp[q].next_psn = end_psn if asks else psn + 1
+    if last:
+        state.qp[q].current_message += 1
+        if asks:
+            state.rc[q].reads_out += 1
+        elif state.qp[q].service != RC:
+            state.qp[q].done_message += 1
+            completed(net, state, m, end + net.opt.cqe_ps)
+    if state.qp[q].service == RC and state.rc[q].timed == 0:
+        state.rc[q].timed = 1
+        state.rc[q].progress = now
+        push_timer(state, now + net.opt.timeout_ps, word(port, TIMER, q))
+    pace(net, state, q, start, end)
+    t = not_before(net, state, q)
+    # What may go on when the link is free keeps its turn; what comes back later must not hold up the others.
+    rotate(state, port, vl, row, stream, 0 <= t <= end)
+    if t > end:
+        activate(net, state, q, now)
+    return octets
+
+
+@inner
+def pace(net, state, q, start, end):
+    """When the requests of ``q`` may go on: their static rate, and what congestion control adds."""
+    until = waits_until(net, state, 2 * q, start, end)
+    if until:
+        state.qp[q].not_before = until
+
+
+@inner
+def resume(net, state, port, q, now):
+    """A stream of ``q`` at ``port`` may go on: responses that were slowed, or requests. Returns the
+    port to look at."""
+    if state.qp[q].dst == port and state.rc[q].response_ring == SLOWED and state.rc[q].back_not_before <= now:
+        join_ring(net, state, 2 * q + 1)
+        if state.qp[q].src != port:
+            return port
+    if state.qp[q].src != port:
+        return np.int64(-1)
+    return activate(net, state, q, now)
+
+
+@inner
+def slow_response(net, state, q):
+    """Responses of ``q`` wait outside the ring for their time, so that they hold up nobody."""
+    state.rc[q].response_ring = SLOWED
+    push(state, state.rc[q].back_not_before, word(state.qp[q].dst, STREAM, q))
+
+
+@inner
+def send_response(net, state, port, vl, row, stream, now):
+    """A packet of the answer to a READ or atomic."""
+    q = stream >> 1
+    m, psn = state.order[state.rc[q].response], state.rc[q].response_psn
+    octets = response_octets(state, q)
+    last = psn + 1 == state.message[m].psn + state.message[m].packets
+    flags = LAST_OF_MESSAGE if last else 0
+    k = new_packet(state, stream, psn, octets, state.qp[q].back_lid, state.qp[q].sl, READ_RESPONSE, flags)
+    state.rc[q].back_fetched, there = fetched(
+        net, state, port, state.rc[q].back_fetched, octets, memory_fs(net, state, q, m, psn)
+    )
+    start = max(now, there)
+    end = put_on_wire(net, state, port, row, k, start)
+    cross(net, state, port, vl, k, start)
+    state.reg.sent += 1
+    state.rc[q].back_not_before = waits_until(net, state, stream, start, end)
+    state.rc[q].response_psn = psn + 1
+    stays = True
+    if last:
+        at = state.rc[q].response + 1
+        while at < state.rc[q].response_end and state.message[state.order[at]].opcode < READ_OP:
+            at += 1
+        state.rc[q].response = at
+        stays = at < state.rc[q].response_end
+        if stays:
+            state.rc[q].response_psn = state.message[state.order[at]].psn
+    slowed = state.rc[q].back_not_before > end
+    rotate(state, port, vl, row, stream, stays and not slowed)
+    if stays and slowed:
+        slow_response(net, state, q)
+    if not stays and state.rc[q].unacked:
+        push(state, now + net.opt.ack_delay_ps, word(port, ANSWER, q))
+    return octets

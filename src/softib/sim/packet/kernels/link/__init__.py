@@ -1,0 +1,1 @@
+"""Links: credits, arbitration of VLs, discards, links that change."""

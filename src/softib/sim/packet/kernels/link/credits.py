@@ -1,0 +1,224 @@
+# mypy: ignore-errors
+"""Links: credits, the time that a packet takes on the wire, and ticks of waiting (IBA chapter 7,
+flow control; 16.1.3.5).
+
+A receiver grants credits in blocks of 64 octets for each VL: FCCL, the block up to which the sender
+may send. The sender counts blocks in FCTBS. Both have 12 bits. Each packet that leaves a receive
+buffer is a flow-control packet back; its octets are sent before the next packet of that direction.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import (
+    BLOCK,
+    DATA,
+    LOOK,
+    MULTICAST_LID,
+    READ_RESPONSE,
+    STARVED,
+    WINDOW,
+    WRAP,
+)
+from softib.sim.packet.kernels.engine.events import push, word
+from softib.sim.packet.kernels.engine.packet_log import log_sent
+from softib.sim.packet.kernels.link.sl_counters import count_sent
+
+
+@inner
+def blocks_of(octets):
+    """Blocks of credit that a packet takes."""
+    return (octets + BLOCK - 1) // BLOCK
+
+
+@inner
+def wire_ps(net, port, octets):
+    """Picoseconds that ``octets`` take on the link of ``port``."""
+    return (octets * net.port[port].fs + 500) // 1000
+
+
+@inner
+def arm(state, port, t):
+    """Let ``port`` look at ``t`` what it can send, unless it does so earlier."""
+    armed = state.port[port].armed
+    if armed == 0 or t + 1 < armed:
+        state.port[port].armed = t + 1
+        push(state, t, word(port, LOOK, 0))
+
+
+@inner
+def has_credit(state, row, octets):
+    """May a packet of ``octets`` be sent on port VL ``row``? (FCCL - FCTBS, IBA chapter 7)"""
+    return (state.vl[row].fccl - state.vl[row].fctbs - blocks_of(octets)) & WRAP <= WINDOW
+
+
+@inner
+def take_credits(state, row, now):
+    """Take what flow-control packets brought to port VL ``row`` until ``now``."""
+    while state.vl[row].first_blocks and state.vl[row].first_at <= now:
+        state.vl[row].fccl = (state.vl[row].fccl + state.vl[row].first_blocks) & WRAP
+        state.vl[row].first_blocks = state.vl[row].second_blocks
+        state.vl[row].first_at = state.vl[row].second_at
+        state.vl[row].second_blocks = 0
+        c = np.int64(state.vl[row].credits)
+        if c:
+            state.vl[row].second_blocks = state.credit[c].blocks
+            state.vl[row].second_at = state.credit[c].time
+            forget_credit(state, row, c)
+
+
+@inner
+def forget_credit(state, row, c):
+    """Credit ``c``, the first of the list of port VL ``row``, is one no more."""
+    following = state.credit[c].next
+    state.credit[c].next = state.reg.free_credit
+    state.reg.free_credit = c
+    state.reg.spare_credits += 1
+    state.vl[row].credits = following
+    if following == 0:
+        state.vl[row].last_credit = 0
+
+
+@inner
+def starve(state, port, row):
+    """Port VL ``row`` of ``port`` waits for credits: it looks again when the next ones arrive."""
+    state.vl[row].waits |= STARVED
+    if state.vl[row].first_blocks:
+        arm(state, port, state.vl[row].first_at)
+
+
+@inner
+def grant(net, state, port, vl, octets, t):
+    """At ``t`` a packet has left the receive buffer of ``port``: a flow-control packet tells the
+    sender."""
+    sender = net.port[port].peer
+    if sender < 0:  # the link went down meanwhile: credits begin anew when it is up
+        return
+    if net.management.slow:
+        t = drained(net, state, port, octets, t)
+    row = sender * net.opt.vls + vl
+    t += net.port[port].delay_ps + wire_ps(net, port, net.opt.fcp)
+    credited(state, sender, row, blocks_of(octets), t)
+    state.port[port].debt += net.opt.fcp
+
+
+@inner
+def credited(state, sender, row, blocks, t):
+    """At ``t`` port VL ``row`` of ``sender`` has ``blocks`` more to send; if it waits for them it
+    looks then."""
+    if state.vl[row].first_blocks and state.vl[row].first_at <= t:
+        after_first(state, row, blocks, t)
+        return
+    if state.vl[row].first_blocks:
+        after_first(state, row, np.int64(state.vl[row].first_blocks), np.int64(state.vl[row].first_at))
+    state.vl[row].first_blocks = blocks
+    state.vl[row].first_at = t
+    if state.vl[row].waits & STARVED:
+        arm(state, sender, t)
+
+
+@inner
+def after_first(state, row, blocks, t):
+    """Put a credit that does not come first to port VL ``row`` where its time is."""
+    if state.vl[row].second_blocks:
+        if state.vl[row].second_at <= t:
+            into_list(state, row, blocks, t)
+            return
+        into_list(state, row, np.int64(state.vl[row].second_blocks), np.int64(state.vl[row].second_at))
+    state.vl[row].second_blocks = blocks
+    state.vl[row].second_at = t
+
+
+@inner
+def into_list(state, row, blocks, t):
+    """Put a credit that comes after two others into the list of port VL ``row``."""
+    c = np.int64(state.reg.free_credit)
+    state.reg.free_credit = state.credit[c].next
+    state.reg.spare_credits -= 1
+    state.credit[c].time = t
+    state.credit[c].blocks = blocks
+    state.credit[c].next = 0
+    last = np.int64(state.vl[row].last_credit)
+    if last == 0:
+        state.vl[row].credits = c
+        state.vl[row].last_credit = c
+    elif state.credit[last].time <= t:
+        state.credit[last].next = c
+        state.vl[row].last_credit = c
+    else:
+        insert(state, row, c, t)
+
+
+@inner
+def dropped_from_buffer(net, state, port, tail, now):
+    """When the octets of a packet that is dropped leave the receive buffer of ``port``: it has come
+    in whole, and the time of the smallest packet has passed."""
+    return max(now + wire_ps(net, port, net.opt.smallest), tail)
+
+
+@inner
+def drained(net, state, port, octets, t):
+    """When the buffer of ``port`` is free of a packet that could leave it at ``t``: a slow port
+    drains one after another."""
+    if net.drain[port] == 0:
+        return t
+    done = max(t, state.arbiter[port].drained) + (octets * net.drain[port] + 500) // 1000
+    state.arbiter[port].drained = done
+    return done
+
+
+@inner
+def insert(state, row, c, t):
+    """Put credit ``c`` where its time is: a packet on a slower output leaves the buffer later than
+    one that began after it."""
+    at = np.int64(state.vl[row].credits)
+    if state.credit[at].time > t:
+        state.credit[c].next = at
+        state.vl[row].credits = c
+        return
+    while state.credit[state.credit[at].next].time <= t:
+        at = state.credit[at].next
+    state.credit[c].next = state.credit[at].next
+    state.credit[at].next = c
+
+
+@inner
+def put_on_wire(net, state, port, row, k, start):
+    """Send packet ``k`` from ``start`` on; returns when its last octet has left."""
+    octets = state.packet[k].octets
+    end = start + wire_ps(net, port, octets + net.opt.gap)
+    if state.port[port].debt:  # flow-control packets: what the link did not send while it was idle goes before
+        end += max(wire_ps(net, port, state.port[port].debt) - max(start - state.port[port].free_at, 0), 0)
+        state.port[port].debt = 0
+    state.port[port].free_at = end
+    state.vl[row].fctbs = (state.vl[row].fctbs + blocks_of(octets)) & WRAP
+    state.packet[k].tail = end + net.port[port].delay_ps
+    state.port[port].xmit_octets += octets
+    state.port[port].xmit_packets += 1
+    if net.opt.by_sl:
+        count_sent(net, state, port, row, k, start, end)
+    if net.opt.multicast and state.packet[k].dlid >= MULTICAST_LID:
+        state.rare_count[port].multicast_xmit += 1
+    what = state.packet[k].kind
+    if what in (DATA, READ_RESPONSE):
+        state.reg.hops += 1
+    if net.watch_port.shape[0]:
+        log_sent(net, state, port, row - port * net.opt.vls, k, state.reg.now, start, end)
+    waits_no_more(net, state, port, start)
+    return end
+
+
+@inner
+def waits_from(state, port, now):
+    """``port`` has data and sends none from ``now`` on."""
+    if state.port[port].waiting == 0:
+        state.port[port].waiting = now + 1
+
+
+@inner
+def waits_no_more(net, state, port, now):
+    """The whole ticks of waiting count as PortXmitWait."""
+    since = state.port[port].waiting
+    if since:
+        state.port[port].waiting = 0
+        state.port[port].wait_ticks += max(now - since + 1, np.int64(0)) // net.rare[port].tick_ps

@@ -1,0 +1,163 @@
+# mypy: ignore-errors
+"""Packets that are lost, each with its counter: bit errors, no route, HOQLife, the switch's
+lifetime (IBA 16.1.3.5, chapter 18)."""
+
+import math
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import BAD, DISCARDED, INACTIVE, RCV_ERRORS, RELAY_ERRORS, SMP, STALLED
+from softib.sim.packet.kernels.engine.packet_log import log_lost
+from softib.sim.packet.kernels.engine.pools import free_packet
+from softib.sim.packet.kernels.engine.rng import draw
+from softib.sim.packet.kernels.link.credits import arm, dropped_from_buffer, grant
+
+LIFE_UNIT_PS, FOREVER = 4_096_000, 19
+"""HOQLife and LifeTimeValue: 4.096 us times 2^n; above 19 no limit (IBA 14.2.5.4, 14.2.5.6)."""
+STALLED_TIMES_HOQ = 8
+"""A VL that is stalled discards what comes for eight times HOQLife (VLStallCount, IBA chapter 18)."""
+
+
+@inner
+def corrupted(net, state, port, octets, now):
+    """Does a packet that comes in by ``port`` have a wrong bit? The port's law: 1 - exp(-(a + b L))
+    of L octets."""
+    a, b = net.loss[port].packet, net.loss[port].byte
+    if a == 0.0 and b == 0.0:
+        return False
+    return draw(state, port, now) < -math.expm1(-(a + b * octets))
+
+
+@inner
+def count_loss(state, port, reason):
+    """``port`` counts a packet that is lost for ``reason``."""
+    if reason == RCV_ERRORS:
+        state.port[port].rcv_errors += 1
+    elif reason == RELAY_ERRORS:
+        state.port[port].relay_errors += 1
+    elif reason == INACTIVE:
+        state.port[port].inactive += 1
+    else:
+        state.port[port].too_long += 1
+
+
+@inner
+def discard(net, state, k, port, reason, now):
+    """Packet ``k`` is lost for ``reason``, and ``port`` counts it. Returns -1."""
+    count_loss(state, port, reason)
+    return drop(net, state, k, port, reason, now)
+
+
+@inner
+def drop(net, state, k, port, reason, now):
+    """Packet ``k``, whatever it carries, is lost at ``port`` for ``reason``; its buffer is free
+    when it has come in whole. Returns -1."""
+    if net.watch_port.shape[0]:
+        log_lost(net, state, port, k, reason, now)
+    came_in = state.packet[k].came_in
+    free_at = dropped_from_buffer(net, state, came_in, state.packet[k].tail, now)
+    grant(net, state, came_in, state.packet[k].vl, state.packet[k].octets, free_at)
+    lose(state, k)
+    return np.int64(-1)
+
+
+@inner
+def lose_mad(state, k):
+    """Packet ``k``, which carries a MAD, is no more: its row is free."""
+    row = np.int64(state.packet[k].psn)
+    state.mad_row[row].next = state.mads.free
+    state.mads.free = row
+    state.mads.spare += 1
+    state.mads.lost += 1
+    free_packet(state, k)
+
+
+@inner
+def lose(state, k):
+    """Packet ``k`` is no more, whatever it carries."""
+    if state.packet[k].kind >= SMP:
+        lose_mad(state, k)
+    else:
+        free_packet(state, k)
+
+
+@inner
+def overdue_since(net, state, port, row, k, now):
+    """When packet ``k``, at the head of port VL ``row`` of a switch, was to be discarded; -1 if it
+    is not. Counts it.
+
+    A port whose link is busy looks when the link is free. What was overdue before that went when
+    its time was over, and the packet behind it was at the head from then on.
+    """
+    if state.vl[row].waits & STALLED:
+        if state.vl_more[row].stalled > now:
+            state.port[port].hoq_discards += 1
+            return now
+        state.vl[row].waits &= ~STALLED
+    since = state.vl[row].head_since
+    hoq = np.int64(net.port[port].hoq)
+    if hoq <= FOREVER and now - since >= LIFE_UNIT_PS << hoq:
+        head_of_queue_discard(net, state, port, row, since + (LIFE_UNIT_PS << hoq), LIFE_UNIT_PS << hoq)
+        return since + (LIFE_UNIT_PS << hoq)
+    life = np.int64(net.port[port].life)
+    if life <= FOREVER and now - state.packet[k].entered >= LIFE_UNIT_PS << life:
+        state.port[port].life_discards += 1
+        return max(since, state.packet[k].entered + (LIFE_UNIT_PS << life))
+    return np.int64(-1)
+
+
+@inner
+def head_of_queue_discard(net, state, port, row, at, hoq_ps):
+    """Count a discard of HOQLife; VLStallCount of them, with no packet sent between, stall the VL."""
+    state.port[port].hoq_discards += 1
+    state.vl[row].waits |= DISCARDED
+    state.vl_more[row].stalls += 1
+    if net.rare[port].stall_count and state.vl_more[row].stalls >= net.rare[port].stall_count:
+        state.vl_more[row].stalls = 0
+        state.vl_more[row].stalled = at + STALLED_TIMES_HOQ * hoq_ps
+        state.vl[row].waits |= STALLED
+
+
+@inner
+def ends_discards(state, row):
+    """Port VL ``row`` sends a packet: discards of HOQLife before it are no longer sequential."""
+    if state.vl[row].waits & DISCARDED:
+        state.vl[row].waits &= ~DISCARDED
+        state.vl_more[row].stalls = 0
+
+
+@inner
+def await_deadline(net, state, port, row, k):
+    """Let ``port`` look again when the packet at the head of port VL ``row`` is overdue."""
+    hoq, life = np.int64(net.port[port].hoq), np.int64(net.port[port].life)
+    if hoq <= FOREVER:
+        arm(state, port, state.vl[row].head_since + (LIFE_UNIT_PS << hoq))
+    if life <= FOREVER:
+        arm(state, port, state.packet[k].entered + (LIFE_UNIT_PS << life))
+
+
+@inner
+def check(net, state, port, k, now):
+    """Packet ``k`` came in by ``port``, its cable's end: count it if it is marked as bad, or
+    damaged here."""
+    if state.packet[k].marks & BAD:
+        state.rare_count[port].remote_errors += 1
+    elif corrupted(net, state, port, state.packet[k].octets, now):
+        state.packet[k].marks |= BAD
+        state.port[port].rcv_errors += 1
+
+
+@inner
+def known_bad(state, k, now):
+    """Has packet ``k``, which waits in a switch, come in whole and been found bad?"""
+    return state.packet[k].marks & BAD != 0 and state.packet[k].tail <= now
+
+
+@inner
+def refuse(net, state, port, k, now):
+    """Packet ``k`` is whole at end port ``port`` and bad: its buffer is free. Returns -1."""
+    if state.packet[k].came_in == port:  # port 0 of a switch: the port that it came in by has counted it
+        state.port[port].rcv_octets += state.packet[k].octets
+        state.port[port].rcv_packets += 1
+    return drop(net, state, k, port, RCV_ERRORS, now)

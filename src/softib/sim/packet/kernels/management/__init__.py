@@ -1,0 +1,1 @@
+"""The management plane: VL15, directed routes."""

@@ -1,0 +1,240 @@
+# mypy: ignore-errors
+"""Management packets on the wire: subnet management interfaces, VL15, and MADs on data VLs (IBA
+14.2.1, 14.2.2; chapters 7, VL15, and 13).
+
+SMPs travel on VL15: no flow control, ahead of all other VLs (7.6.9), dropped where a port's VL15
+buffer is full (VL15Dropped, 16.1.3.5). Directed ones visit the management processor of each switch
+on their way, which writes the return path; LID-routed ones follow the forwarding table, cut
+through. Everything else is a packet of a data VL, with credits. A device has one processor, which
+takes MADs one after another. What has reached its destination waits in ``State.inbox`` until the
+caller of the loop answers it.
+"""
+
+import numpy as np
+
+from softib.iba.constants import RESPONSE_BIT, Method
+from softib.iba.mad_offsets import METHOD_AT
+from softib.jit import inner
+from softib.sim.packet.constants import (
+    AGENT,
+    CUT,
+    GMP,
+    MANAGE,
+    SMP,
+    VL15,
+)
+from softib.sim.packet.kernels.engine.events import push_timer, word
+from softib.sim.packet.kernels.engine.packet_log import log_sent
+from softib.sim.packet.kernels.engine.pools import free_packet, new_packet
+from softib.sim.packet.kernels.hca.acks import before_streams
+from softib.sim.packet.kernels.link.credits import waits_no_more, wire_ps
+from softib.sim.packet.kernels.link.discards import corrupted, lose_mad
+from softib.sim.packet.kernels.management.directed_route import directed, first_hop, next_hop, passes_on
+from softib.sim.packet.kernels.switch.forwarding import by_table
+
+MAD_OCTETS = 290
+"""LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4, VCRC 2 (IBA 5.2, chapter 13)."""
+TRAP, TRAP_REPRESS, RESPONSE = int(Method.TRAP), int(Method.TRAP_REPRESS), RESPONSE_BIT
+VL15_READY = 1 << VL15
+
+
+@inner
+def new_mad_packet(state, row, what, dlid, level):
+    """A packet for the MAD in ``row``."""
+    k = new_packet(state, 0, row, MAD_OCTETS, dlid, level, what, 0)
+    state.mads.sent += 1
+    return k
+
+
+@inner
+def on_vl15(net, state, out, k):
+    """Packet ``k`` waits for VL15 of ``out``. Where that link is down it is lost, and ``out``
+    counts it. Returns the port to look at, -1 for none."""
+    if net.wire[out] < 0:
+        state.port[out].inactive += 1
+        leave_buffer(state, k)
+        lose_mad(state, k)
+        return np.int64(-1)
+    state.packet[k].next = 0
+    if state.smi[out].head:
+        state.packet[state.smi[out].last].next = k
+    else:
+        state.smi[out].head = k
+    state.smi[out].last = k
+    state.port[out].ready |= VL15_READY
+    return np.int64(out)
+
+
+@inner
+def leave_buffer(state, k):
+    """Packet ``k`` leaves the VL15 receive buffer of the port that it came in by; its VL says
+    whether it is in one."""
+    if state.packet[k].vl == VL15:
+        state.smi[state.packet[k].came_in].held -= 1
+        state.packet[k].vl = 0
+
+
+@inner
+def send_smp(net, state, port, now):
+    """Send the first packet that waits for VL15 of ``port``: it has priority over all data VLs and
+    needs no credits (IBA 7.6.9; chapter 7, flow control)."""
+    k = state.smi[port].head
+    following = np.int64(state.packet[k].next)
+    state.smi[port].head = following
+    if following == 0:
+        state.port[port].ready &= ~np.int64(VL15_READY)
+    state.packet[k].next = 0
+    octets = np.int64(state.packet[k].octets)
+    start = max(now, state.packet[k].tail - wire_ps(net, port, octets))
+    leave_buffer(state, k)
+    end = start + wire_ps(net, port, octets + net.opt.gap + state.port[port].debt)
+    state.port[port].debt = 0
+    state.port[port].free_at = end
+    state.packet[k].tail = end + net.port[port].delay_ps
+    state.port[port].xmit_octets += octets
+    state.port[port].xmit_packets += 1
+    waits_no_more(net, state, port, start)
+    if net.watch_port.shape[0]:
+        log_sent(net, state, port, VL15, k, now, start, end)
+    peer = np.int64(net.wire[port])
+    state.packet[k].came_in = peer
+    at = state.packet[k].tail
+    if net.port[peer].switch >= 0:
+        state.packet[k].tail += net.port[peer].latency_ps
+        at = state.packet[k].tail
+        if not directed(state.mad[state.packet[k].psn]):
+            at = start + net.port[port].delay_ps + net.port[peer].latency_ps
+    push_timer(state, at, word(peer, MANAGE, k))
+
+
+@inner
+def at_port(net, state, port, k, now):
+    """A packet on VL15 has come to ``port``. Returns the port to look at, -1 for none."""
+    if state.packet[k].marks & CUT:
+        removed(state, k)
+        return np.int64(-1)
+    octets = np.int64(state.packet[k].octets)
+    if corrupted(net, state, port, octets, now):
+        state.port[port].rcv_errors += 1
+        lose_mad(state, k)
+        return np.int64(-1)
+    state.port[port].rcv_octets += octets
+    state.port[port].rcv_packets += 1
+    if state.smi[port].held >= net.management.buffers:
+        state.smi[port].dropped += 1
+        lose_mad(state, k)
+        return np.int64(-1)
+    state.smi[port].held += 1
+    state.packet[k].vl = VL15
+    m = state.mad[state.packet[k].psn]
+    if net.port[port].switch < 0 or directed(m):
+        to_processor(net, state, port, k, now)
+        return np.int64(-1)
+    out = by_table(net, port, np.int64(state.packet[k].dlid))
+    if out == net.port[port].port_0:
+        to_processor(net, state, port, k, now)
+        return np.int64(-1)
+    if out < 0 or out == port:
+        state.port[port].relay_errors += 1
+        leave_buffer(state, k)
+        lose_mad(state, k)
+        return np.int64(-1)
+    return on_vl15(net, state, out, k)
+
+
+@inner
+def removed(state, k):
+    """The event of a packet that was cut: it is no more. (It was counted when it was cut.)"""
+    if state.packet[k].kind >= SMP:
+        lose_mad(state, k)
+    else:
+        free_packet(state, k)
+
+
+@inner
+def for_client(m):
+    """Is it for a program at an adapter, not for the adapter's agent?"""
+    return m[METHOD_AT] & RESPONSE or m[METHOD_AT] == TRAP or m[METHOD_AT] == TRAP_REPRESS
+
+
+@inner
+def to_processor(net, state, port, k, now):
+    """Packet ``k``, which came in by ``port`` (a row; where it begins, the end port itself), waits
+    for the node's management processor."""
+    end = np.int64(net.port[port].port_0) if net.port[port].switch >= 0 else port
+    m = state.mad[state.packet[k].psn]
+    here = max(now, state.packet[k].tail)
+    if net.port[port].switch < 0 and for_client(m):
+        push_timer(state, here, word(end, AGENT, k))
+        return
+    takes = net.management.agent_ps
+    if directed(m) and passes_on(m):
+        takes = net.management.forward_ps
+    done = max(here, state.smi[end].busy) + takes
+    state.smi[end].busy = done
+    push_timer(state, done, word(end, AGENT, k))
+
+
+@inner
+def processed(net, state, end, k, now):
+    """The management processor behind ``end`` is done with packet ``k``: it goes on, or waits in
+    the inbox. Returns the port to look at, -1 for none."""
+    if state.packet[k].marks & CUT:
+        removed(state, k)
+        return np.int64(-1)
+    m = state.mad[state.packet[k].psn]
+    if state.packet[k].kind == SMP and directed(m):
+        out = next_hop(net, m, np.int64(state.packet[k].came_in))
+        if out >= 0:
+            return on_vl15(net, state, out, k)
+        if out < -1:
+            leave_buffer(state, k)
+            lose_mad(state, k)
+            return np.int64(-1)
+    leave_buffer(state, k)
+    state.inbox[state.mads.inbox] = k
+    state.mads.inbox += 1
+    return np.int64(-1)
+
+
+@inner
+def post_smp(net, state, port, row, dlid, to_self, now):
+    """The end port ``port`` sends the SMP in ``row``; ``to_self``: it is for that port itself.
+    Returns the port to look at, -1 for none."""
+    k = new_mad_packet(state, row, SMP, dlid, 0)
+    state.packet[k].came_in = port
+    state.packet[k].vl = 0
+    state.packet[k].tail = now
+    m = state.mad[row]
+    out = np.int64(-1)
+    if directed(m):
+        out = first_hop(net, m, port)
+    elif not to_self:
+        out = np.int64(port) if net.port[port].switch < 0 else by_table(net, port, dlid)
+        out = np.int64(-2) if out < 0 else out
+        if out == net.port[port].port_0 and net.port[port].switch >= 0:
+            out = np.int64(-1)
+    if out >= 0:
+        return on_vl15(net, state, out, k)
+    if out < -1:
+        lose_mad(state, k)
+        return np.int64(-1)
+    to_processor(net, state, port, k, now)
+    return np.int64(-1)
+
+
+@inner
+def post_gmp(net, state, port, row, dlid, level, vl):
+    """The end port ``port`` sends the MAD in ``row`` on a data VL, before its streams. Returns the
+    port to look at."""
+    k = new_mad_packet(state, row, GMP, dlid, level)
+    return before_streams(net, state, port, k, vl)
+
+
+@inner
+def gmp_arrived(net, state, port, k, now):
+    """A MAD on a data VL is whole at end port ``port``; its buffer is free already."""
+    state.packet[k].vl = 0
+    state.packet[k].came_in = port
+    state.packet[k].tail = now
+    to_processor(net, state, port, k, now)

@@ -1,0 +1,1 @@
+"""Switches: forwarding, adaptive routing, multicast, aggregation."""

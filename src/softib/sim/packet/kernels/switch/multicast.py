@@ -1,0 +1,148 @@
+# mypy: ignore-errors
+"""UD multicast: switches send one copy by each port of the group's mask in their MFT, but not back
+(IBA chapter 18).
+
+A copy waits in the queue of its output and takes that link's credits; the packet keeps its place in
+the receive buffer until the last copy has left, so that one slow member holds up what is behind. A
+channel adapter hands the packet to its queue pair of the group, if it is a member; the sender gets
+none. Port 0 of a switch gets its copy as a packet for the switch itself. A packet for a group that
+a switch knows nothing of is a PortRcvSwitchRelayError.
+"""
+
+import numpy as np
+
+from softib.iba.smp import SwitchInfo
+from softib.jit import inner
+from softib.sim.packet.constants import (
+    COPIES,
+    COPY,
+    ENTER,
+    MULTICAST_LID,
+    POSTED,
+)
+from softib.sim.packet.kernels.engine.events import push, word
+from softib.sim.packet.kernels.engine.pools import blank_packet
+from softib.sim.packet.kernels.link.credits import arm
+from softib.sim.packet.kernels.switch.multicast_copies import one_less
+from softib.sim.packet.kernels.switch.switch import NO_VL, offer, vl_of
+
+MCAST_TOP_AT = SwitchInfo.mcast_fdb_top.byte
+MOST = 30
+"""Copies that one event makes: each takes a packet and an event from the pools."""
+
+
+@inner
+def in_mask(net, switch, mlid, num):
+    """Does ``switch`` send packets for ``mlid`` by its port ``num``?"""
+    row = mlid - MULTICAST_LID
+    top = np.int64(net.switch_info[switch, MCAST_TOP_AT]) << 8 | net.switch_info[switch, MCAST_TOP_AT + 1]
+    if top and mlid > top:  # MulticastFDBTop: the table ends there
+        return False
+    if row >= net.mft.shape[1] or num >> 4 >= net.mft.shape[2]:
+        return False
+    return np.int64(net.mft[switch, row, num >> 4]) >> (num & 15) & 1 != 0
+
+
+@inner
+def make_copies(net, state, port, k, now):
+    """Make the next copies of packet ``k``, which came in by ``port``."""
+    switch, base, mlid = net.port[port].switch, net.port[port].port_0, state.packet[k].dlid
+    num, made = np.int64(state.packet[k].next), 0
+    if num == 0:
+        known = False
+        for other in range(net.port[port].ports):
+            known |= in_mask(net, switch, mlid, other)
+        if not known:
+            state.port[port].relay_errors += 1
+        if port != base and in_mask(net, switch, mlid, np.int64(0)):
+            copy_to_switch(state, port, k, now)
+        num = np.int64(1)
+    while num < net.port[port].ports and made < MOST:
+        out = base + num
+        if out != port and in_mask(net, switch, mlid, num):
+            made += copy_to(net, state, port, out, k, now)
+        num += 1
+    if num < net.port[port].ports:
+        state.packet[k].next = num
+        push(state, now, word(port, COPIES, k))
+    else:
+        one_less(net, state, k, now)
+
+
+@inner
+def copy_to(net, state, port, out, k, now):
+    """A copy of packet ``k`` waits for ``out``; returns 1, or 0 where ``out`` cannot send it."""
+    if net.port[out].peer < 0:
+        state.port[out].inactive += 1
+        return 0
+    if state.packet[k].octets > net.port[out].mtu:
+        state.port[out].too_long += 1
+        return 0
+    vl = vl_of(net, port, out, state.packet[k].sl)
+    if vl >= net.port[out].vls or vl == NO_VL:
+        state.port[port].relay_errors += 1
+        return 0
+    copy = copy_of(state, k, now)
+    offer(net, state, port, out, vl, copy, now)
+    arm(state, out, max(now, state.port[out].free_at))
+    return 1
+
+
+@inner
+def copy_of(state, k, now):
+    """A copy of packet ``k``, which holds its place in the receive buffer."""
+    copy = blank_packet(state)
+    p, c = state.packet[k], state.packet[copy]
+    c.stream = p.stream
+    c.psn = p.psn
+    c.octets = p.octets
+    c.dlid = p.dlid
+    c.sl = p.sl
+    c.vl = p.vl
+    c.came_in = p.came_in
+    c.kind = p.kind
+    c.marks = p.marks
+    state.packet[copy].marks |= COPY
+    state.packet[copy].behind = k
+    state.packet[copy].tail = state.packet[k].tail
+    state.packet[copy].entered = now
+    state.packet[k].out += 1
+    return copy
+
+
+@inner
+def copy_to_switch(state, port, k, now):
+    """A copy of packet ``k``, which came in by ``port``, for port 0 of the switch: it is there when
+    the packet is whole."""
+    copy = copy_of(state, k, now)
+    push(state, max(state.packet[copy].tail, now), word(port, ENTER, copy))
+
+
+@inner
+def delivered(net, state, port, m, t):
+    """A packet of message ``m`` for a group is in the memory of the host of ``port`` at ``t``, if
+    that is a member: what waits there for it may go on. Only rows of this member are written."""
+    group = state.message[m].group - 1
+    low, high = net.group_first[group], net.group_first[group + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if net.group_port[middle] < port:
+            low = middle + 1
+        else:
+            high = middle
+    if low == net.group_first[group + 1] or net.group_port[low] != port:
+        return
+    row = state.message[m].delivery + low - net.group_first[group]
+    state.delivery[row].times += 1
+    if state.delivery[row].arrived >= 0:
+        return
+    state.delivery[row].arrived = t
+    state.reg.last = max(state.reg.last, t)
+    for i in range(state.arrival[m], state.arrival[m + 1]):
+        d = state.after_arrival[i]
+        if state.qp[state.message[d].qp].src == port:
+            state.message[d].after = max(state.message[d].after, t)
+            state.message[d].needs -= 1
+            if state.message[d].needs == 0:
+                at = max(state.message[d].start, state.message[d].after + state.message[d].delay)
+                push(state, at, word(port, POSTED, d))

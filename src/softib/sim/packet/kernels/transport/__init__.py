@@ -1,0 +1,1 @@
+"""The transport's receivers, READs and atomics, retransmission, RNR."""

@@ -1,0 +1,254 @@
+# mypy: ignore-errors
+"""End ports as receivers: the transport's state machine (IBA 9.7).
+
+RC: a packet with the expected PSN is taken; one ahead is answered with a NAK (once), one behind
+with the acknowledgement again. Acknowledgements are coalesced: the last packet of a message asks
+for one, and every so many packets of a long one. UC and UD take what comes; a message with a hole
+never arrives.
+"""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import (
+    ACK,
+    ANSWER,
+    ASKS_ACK,
+    BAD,
+    CNP,
+    COPY,
+    DATA,
+    FECN,
+    LAST_OF_MESSAGE,
+    MULTICAST_LID,
+    NAK,
+    READ_REQUEST,
+    READ_RESPONSE,
+    RNR_NAK,
+    SMP,
+    WINDOW_PACKETS,
+)
+from softib.sim.packet.kernels.congestion.congestion_control import backward, forward_notice
+from softib.sim.packet.kernels.engine.events import push, word
+from softib.sim.packet.kernels.engine.packet_log import log_received
+from softib.sim.packet.kernels.engine.pools import free_packet
+from softib.sim.packet.kernels.hca.acks import control
+from softib.sim.packet.kernels.hca.hca import memory_fs
+from softib.sim.packet.kernels.hca.messages import arrived
+from softib.sim.packet.kernels.hca.packet_sizes import READ_OP, UD
+from softib.sim.packet.kernels.hca.placement import LOST_PACKETS, forget, keep, kept
+from softib.sim.packet.kernels.link.credits import grant
+from softib.sim.packet.kernels.link.discards import check, refuse
+from softib.sim.packet.kernels.link.sl_counters import count_received
+from softib.sim.packet.kernels.management.smi import gmp_arrived
+from softib.sim.packet.kernels.switch.aggregation import is_node, reduced_at
+from softib.sim.packet.kernels.switch.multicast import delivered
+from softib.sim.packet.kernels.switch.multicast_copies import copy_leaves
+from softib.sim.packet.kernels.transport.reads_and_atomics import message_of, read_request, read_response
+from softib.sim.packet.kernels.transport.retransmission import acknowledged, go_back
+from softib.sim.packet.kernels.transport.rnr import finds_receive, not_ready, ready_for
+
+NOT_READY = 3
+"""Of ``NAKED``: an RNR NAK is to be sent. (1: a NAK is to be sent; 2: one was sent, and nothing is
+taken but the expected packet.)"""
+
+
+@inner
+def receive(net, state, port, k, now):
+    """Packet ``k`` is whole at end port ``port``. Returns a port to look at, -1 for none."""
+    octets, came_in = state.packet[k].octets, state.packet[k].came_in
+    if net.opt.lossy:
+        if came_in == port:
+            check(net, state, port, k, now)
+        if state.packet[k].marks & BAD:
+            return refuse(net, state, port, k, now)
+    if net.opt.by_sl:
+        count_received(state, port, k)
+    state.port[port].rcv_octets += octets
+    state.port[port].rcv_packets += 1
+    if is_node(net, port):
+        in_memory = reduced_at(net, state, port, octets, now)
+        written = in_memory + net.rare[port].reduce_ps
+    else:
+        in_memory = max(now, state.port[port].rx_free) + (octets * net.opt.rx_fs + 500) // 1000
+        state.port[port].rx_free = in_memory
+        half = np.int64(net.port[port].latency_ps)
+        written = in_memory + half
+        if net.opt.ramp:
+            written = max(written, now + half + octets * ramp_of(net, state, k) // 1000)
+    if net.watch_port.shape[0]:
+        log_received(net, state, port, k, now, in_memory, written)
+    if net.opt.multicast and state.packet[k].marks & COPY:  # for port 0 of a switch
+        copy_leaves(net, state, k, in_memory)
+    else:
+        grant(net, state, came_in, state.packet[k].vl, octets, in_memory)
+    what, q = state.packet[k].kind, np.int64(state.packet[k].stream) >> 1
+    look = np.int64(-1)
+    if what >= SMP:
+        gmp_arrived(net, state, port, k, now)
+        return look
+    if state.packet[k].marks & FECN and what != CNP and state.packet[k].dlid < MULTICAST_LID:
+        look = forward_notice(net, state, port, k)
+    if what == DATA:
+        if state.qp[q].service == 0:
+            data(net, state, port, q, k, written, now)
+        else:
+            unreliable(net, state, port, q, k, written, now)
+    elif what == ACK:
+        acknowledged(net, state, q, np.int64(state.packet[k].psn), now)
+    elif what == NAK:
+        acknowledged(net, state, q, np.int64(state.packet[k].psn) - 1, now)
+        look = max(look, go_back(net, state, q, now))
+    elif what == CNP:
+        backward(net, state, port, np.int64(state.packet[k].stream), now)
+    elif what == RNR_NAK:
+        look = max(look, not_ready(net, state, port, q, np.int64(state.packet[k].psn), now))
+    elif what == READ_REQUEST:
+        look = max(look, read_request(net, state, port, q, k, now))
+    else:
+        look = max(look, read_response(net, state, q, k, written, now))
+    free_packet(state, k)
+    return look
+
+
+@inner
+def ramp_of(net, state, k):
+    """fs an octet that packet ``k`` takes to memory when it comes alone."""
+    q = np.int64(state.packet[k].stream) >> 1
+    psn = np.int64(state.packet[k].psn)
+    if state.packet[k].kind == READ_RESPONSE:
+        at = state.qp[q].done_message
+        return memory_fs(net, state, q, state.order[at], psn) if at < state.qp[q].last_message else net.opt.dma_fs
+    if state.packet[k].kind != DATA:
+        return net.opt.dma_fs
+    if state.qp[q].service == UD:  # a packet is a message
+        return net.opt.ramp_fs
+    return memory_fs(net, state, q, state.order[message_of(state, q, psn)], psn)
+
+
+@inner
+def data(net, state, port, q, k, t, now):
+    """A data packet of RC."""
+    psn, expected = np.int64(state.packet[k].psn), state.rc[q].expected
+    if psn > expected:
+        if net.opt.placement and psn - expected < WINDOW_PACKETS:
+            keep(state, 2 * q, psn, state.packet[k].marks)
+            if psn - expected < LOST_PACKETS:
+                return
+        if not state.rc[q].naked:
+            state.rc[q].naked = 1
+            push(state, now + net.opt.ack_delay_ps, word(port, ANSWER, q))
+        return
+    asks = psn < expected or state.packet[k].marks & ASKS_ACK
+    if psn == expected:
+        if net.opt.rnr and not may_take(net, state, port, q, psn, now):
+            return
+        state.rc[q].naked = 0
+        taken(net, state, q, psn, state.packet[k].marks, t)
+        while net.opt.placement and kept(state, 2 * q, state.rc[q].expected):
+            asks |= take_kept(net, state, q, state.rc[q].expected, t)
+    if asks:
+        state.rc[q].unacked = 1
+        push(state, now + net.opt.ack_delay_ps, word(port, ANSWER, q))
+
+
+@inner
+def takes_receive_at(state, m):
+    """PSN of the packet of message ``m`` that takes a receive: the first of a SEND, the last of a
+    WRITE with immediate."""
+    return state.message[m].psn + (state.message[m].packets - 1 if state.message[m].immediate else 0)
+
+
+@inner
+def may_take(net, state, port, q, psn, now):
+    """Is the expected packet ``psn`` none that takes a receive which is not there? (The first of a
+    SEND, the last of a WRITE with immediate.) Else an RNR NAK is sent, after the responses before
+    it."""
+    m = state.order[message_of(state, q, psn)]
+    if psn != takes_receive_at(state, m) or ready_for(state, q, m, now):
+        return True
+    if state.rc[q].naked != NOT_READY:
+        state.rc[q].naked = NOT_READY
+        state.rc[q].unacked = 1
+        push(state, now + net.opt.ack_delay_ps, word(port, ANSWER, q))
+    return False
+
+
+@inner
+def taken(net, state, q, psn, flags, t):
+    """Packet ``psn`` is the one that was expected."""
+    state.rc[q].expected = psn + 1
+    if flags & LAST_OF_MESSAGE:
+        at = message_of(state, q, psn)
+        state.qp[q].rx_message = at
+        arrived(net, state, state.order[at], in_order(state, q, at, t))
+
+
+@inner
+def in_order(state, q, at, t):
+    """When the message ``at`` of ``q``, whose last packet is written at ``t``, is in memory: not
+    before the message before it that went there, too (IBA chapter 9, ordering)."""
+    if at == state.qp[q].first_message or state.message[state.order[at - 1]].opcode >= READ_OP:
+        return t
+    return max(t, state.message[state.order[at - 1]].arrived)
+
+
+@inner
+def take_kept(net, state, q, psn, t):
+    """Count packet ``psn``, which has come before, as received; does it ask for an acknowledgement?"""
+    asks = forget(state, 2 * q, psn)
+    m = state.order[message_of(state, q, psn)]
+    taken(net, state, q, psn, LAST_OF_MESSAGE if psn + 1 == state.message[m].psn + state.message[m].packets else 0, t)
+    return asks
+
+
+@inner
+def unreliable(net, state, port, q, k, t, now):
+    """A data packet of UC or UD. UC: a message of which a packet is missing is dropped (IBA chapter
+    9, unreliable connection), and so is, of both, one that finds no receive."""
+    psn = np.int64(state.packet[k].psn)
+    if state.qp[q].service == UD:  # a packet is a message, and the next one may have another destination
+        m = state.order[state.qp[q].first_message + psn]
+        if state.message[m].group:
+            state.rare_count[port].multicast_rcv += 1
+            delivered(net, state, port, m, t)
+        elif not net.opt.rnr or finds_receive(state, q, state.qp[q].first_message + psn, now):
+            arrived(net, state, m, t)
+        return
+    at = message_of(state, q, psn)
+    state.qp[q].rx_message = at
+    m = state.order[at]
+    if psn == state.message[m].psn:
+        state.unreliable[q].expected = psn
+    if (
+        net.opt.rnr
+        and psn == state.unreliable[q].expected
+        and psn == takes_receive_at(state, m)
+        and not finds_receive(state, q, at, now)
+    ):
+        state.unreliable[q].expected = -1
+        return
+    if psn == state.unreliable[q].expected:
+        state.unreliable[q].expected = psn + 1
+        if state.packet[k].marks & LAST_OF_MESSAGE:
+            arrived(net, state, m, in_order(state, q, at, t))
+
+
+@inner
+def answer(net, state, port, q, now):
+    """The acknowledgement of ``q`` leaves: ACK of all that came in order, or NAK of what did not.
+    Returns the port to look at."""
+    not_ready_for = state.rc[q].naked == NOT_READY
+    if state.rc[q].response_ring and (not state.rc[q].naked or not_ready_for):
+        return np.int64(-1)  # responses are in the order of requests (IBA 9.7.5): after the READs before it
+    if not state.rc[q].unacked and not state.rc[q].naked:
+        return np.int64(-1)
+    state.rc[q].unacked = 0
+    is_nak = state.rc[q].naked == 1 or not_ready_for
+    if is_nak:
+        state.rc[q].naked = 2
+    psn = state.rc[q].expected
+    what, about = (NAK, psn) if is_nak else (ACK, psn - 1)
+    if not_ready_for:
+        what = RNR_NAK
+    return control(net, state, port, 2 * q + 1, what, about, state.qp[q].back_lid, state.qp[q].back_vl)

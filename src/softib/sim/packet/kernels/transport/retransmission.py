@@ -1,0 +1,114 @@
+# mypy: ignore-errors
+"""Senders of RC: what an acknowledgement completes, and what is sent again after a NAK or an ACK
+timeout (IBA 9.7.6.1)."""
+
+import numpy as np
+
+from softib.jit import inner
+from softib.sim.packet.constants import TIMER
+from softib.sim.packet.kernels.engine.events import push_timer, word
+from softib.sim.packet.kernels.hca.hca import activate, not_before
+from softib.sim.packet.kernels.hca.messages import completed
+from softib.sim.packet.kernels.hca.streams import leave_ring
+
+
+@inner
+def acknowledged(net, state, q, psn, now):
+    """All packets of ``q`` up to ``psn`` arrived (READs are done by their responses)."""
+    if psn + 1 <= state.rc[q].acked:
+        return
+    state.rc[q].acked = psn + 1
+    state.rc[q].progress = now
+    state.rc[q].tries = 0
+    state.rc[q].rnr_tries = 0
+    at = state.qp[q].done_message
+    while at < state.qp[q].end_message:
+        m = state.order[at]
+        if state.message[m].psn + state.message[m].packets > psn + 1:
+            break
+        done = now + net.opt.cqe_ps
+        if at > state.qp[q].first_message:  # behind the data of a READ before it (IBA 9.7.5.1)
+            done = max(done, state.message[state.order[at - 1]].completed)
+        completed(net, state, m, done)
+        at += 1
+    state.qp[q].done_message = at
+    if state.qp[q].next_psn < psn + 1:  # it had gone back for what arrived after all
+        skip_to(state, q, psn + 1)
+        if state.qp[q].in_ring and not 0 <= not_before(net, state, q) <= now:
+            step_out(net, state, q)
+            activate(net, state, q, now)
+
+
+@inner
+def step_out(net, state, q):
+    """The requests of ``q`` do not take turns any more."""
+    port, vl = state.qp[q].src, state.qp[q].out_vl
+    leave_ring(state, port, vl, port * net.opt.vls + vl, 2 * q)
+
+
+@inner
+def skip_to(state, q, psn):
+    """The next packet that ``q`` sends is ``psn``."""
+    at = state.qp[q].done_message
+    while at < state.qp[q].end_message:
+        m = state.order[at]
+        if state.message[m].psn + state.message[m].packets > psn:
+            break
+        at += 1
+    state.qp[q].current_message = at
+    state.qp[q].next_psn = psn
+
+
+@inner
+def go_back(net, state, q, now):
+    """Send again from the first packet that is not acknowledged. Returns the port to look at."""
+    if state.rc[q].acked < state.qp[q].next_psn:
+        count_resent(state, q)
+        skip_to(state, q, state.rc[q].acked)
+        state.rc[q].reads_out = 0
+    state.rc[q].progress = now
+    return activate(net, state, q, now)
+
+
+@inner
+def count_resent(state, q):
+    """The packets of ``q`` that are sent again, by message."""
+    psn, end = state.rc[q].acked, state.qp[q].next_psn
+    at = state.qp[q].done_message
+    while at < state.qp[q].end_message and state.message[state.order[at]].psn < end:
+        m = state.order[at]
+        first, last = state.message[m].psn, state.message[m].psn + state.message[m].packets
+        state.resent[m] += max(min(last, end) - max(first, psn), np.int64(0))
+        at += 1
+
+
+@inner
+def give_up(net, state, q, now):
+    """The retries are exceeded: the queue pair is in error, and what it has not completed never
+    will be. The run lasts until then."""
+    state.reg.last = max(state.reg.last, now)
+    if state.qp[q].in_ring:
+        step_out(net, state, q)
+    state.reg.left -= state.qp[q].end_message - state.qp[q].done_message
+    state.qp[q].end_message = state.qp[q].done_message
+    state.qp[q].current_message = state.qp[q].done_message
+    state.rc[q].timed = 0
+
+
+@inner
+def timeout(net, state, port, q, now):
+    """Nothing was acknowledged for the ACK timeout: send again, a limited number of times (IBA
+    9.7.6.1.3). Returns a port to look at."""
+    if state.rc[q].acked >= state.qp[q].next_psn:
+        state.rc[q].timed = 0
+        return np.int64(-1)
+    due = state.rc[q].progress + net.opt.timeout_ps
+    if due > now:
+        push_timer(state, due, word(port, TIMER, q))
+        return np.int64(-1)
+    state.rc[q].tries += 1
+    if state.rc[q].tries > net.opt.retries:
+        give_up(net, state, q, now)
+        return np.int64(-1)
+    push_timer(state, now + net.opt.timeout_ps, word(port, TIMER, q))
+    return go_back(net, state, q, now)
