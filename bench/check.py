@@ -6,7 +6,7 @@ import statistics
 import time
 
 from softib.diags.check import check
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.faults.inject import random_swap
 from softib.fabric.topologies.registry import generate
 

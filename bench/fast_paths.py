@@ -208,7 +208,7 @@ def one_vl() -> None:
     """Dependencies of all traffic on one VL against those by SL and VL, 1,024 hosts."""
     from tests.sim.trees import three_level
 
-    from softib.routing import credit_loops, reach
+    from softib.routing.proof import credit_loops, reach
 
     graph, lft = three_level(16)
     at, (lids, ends) = reach.port_map(graph), reach.destinations(graph)
@@ -229,8 +229,8 @@ def changed_tables() -> None:
     """Tables of which few columns changed: those alone against all."""
     from tests.sim.trees import three_level
 
-    from softib.routing import reach
-    from softib.routing.proven_tables import ProvenTables
+    from softib.routing.proof import reach
+    from softib.routing.proof.proven_tables import ProvenTables
 
     graph, lft = three_level(32)
     other = lft.copy()

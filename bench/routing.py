@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.routing.fabrics import kary_tree, ring
 
 from softib.routing.engine import ENGINES, route
+from softib.routing.proof.verify import verify
 from softib.routing.quality import balance
-from softib.routing.verify import verify
 
 
 def measure(what: str, run: Callable[[], Any], runs: int) -> Any:

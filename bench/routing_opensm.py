@@ -31,7 +31,7 @@ from bench.live_opensm import cpu_s
 from softib.fabric.topologies.registry import generate
 from softib.routing.engine import RouteOptions, Routing, route
 from softib.routing.graph import SwitchGraph
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
 
 OPENSM, IBSIM = "/usr/sbin/opensm", "/usr/bin/ibsim"

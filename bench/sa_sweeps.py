@@ -23,7 +23,7 @@ from softib.fabric.topologies.registry import generate
 from softib.live.control.client import ask
 from softib.live.instances import find
 from softib.sm.config import SmConfig
-from softib.sm.partitions import parse_partitions
+from softib.sm.managers.partitions import parse_partitions
 from softib.sm.subnet_manager import SubnetManager
 
 SOFTIB = [sys.executable, "-m", "softib.cli.main"]

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from softib.errors import SoftibError
+from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
@@ -33,7 +34,6 @@ from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.scenario.multicast_groups import join_group
-from softib.sim.ends import end_ports
 from softib.sim.messages import Messages, MulticastGroup, Opcode, Reduction, Transport, joined, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.frames import write_capture

@@ -15,7 +15,7 @@ import numpy as np
 from bench.sm_incremental import Running
 from softib.iba.constants import LID_MCAST_MIN
 from softib.iba.sa import JoinState
-from softib.sm.mcast_mgr import Member
+from softib.sm.managers.mcast_mgr import Member
 
 SEED = 14
 

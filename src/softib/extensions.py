@@ -1,7 +1,9 @@
 """Entry points: what installed packages add to softib.
 
-A package declares an entry point in a group of :data:`GROUPS`. Names that softib or another package has already are refused. A package that fails to import, declares a
-taken name or a value of the wrong type costs one :class:`~softib.errors.SoftibWarning` with its name; the other extensions stay usable.
+A package declares an entry point in a group of :data:`GROUPS`. Names that softib or another package
+has already are refused. A package that fails to import, declares a taken name or a value of the
+wrong type costs one :class:`~softib.errors.SoftibWarning` with its name; the other extensions stay
+usable.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class Extension:
 def extensions(group: str, taken: Container[str], check: Callable[[str, Any], None]) -> dict[str, Extension]:
     """Return the usable entry points of ``group`` by name, in the order of their packages' names.
 
-    ``taken``: names that softib has itself. ``check(name, value)`` raises :class:`~softib.errors.InputError` for a value that ``group`` cannot use. Warns with one line for each entry point that is left out.
+    ``taken``: names that softib has itself. ``check(name, value)`` raises
+    :class:`~softib.errors.InputError` for a value that ``group`` cannot use. Warns with one line
+    for each entry point that is left out.
     """
     from importlib.metadata import entry_points
 
@@ -56,7 +60,8 @@ def extensions(group: str, taken: Container[str], check: Callable[[str, Any], No
 
 @contextmanager
 def blamed_on(package: str, what: str) -> Iterator[None]:
-    """Turn an exception raised inside an extension into an :class:`~softib.errors.InputError`: one line with the name of the package. Errors of softib pass as they are."""
+    """Turn an exception raised inside an extension into an :class:`~softib.errors.InputError`: one
+    line with the name of the package. Errors of softib pass as they are."""
     try:
         yield
     except SoftibError:

@@ -22,7 +22,7 @@ from softib.fabric.formats.cabling.plan import read_plan
 from softib.fabric.formats.lft import dump, omnet
 from softib.fabric.formats.topo.ibnl import read_ibnl
 from softib.fabric.topologies.spec import load_fabric_yaml
-from softib.routing.fallback import DoesNotFit
+from softib.routing.engines.fallback import DoesNotFit
 from tests.extent import extent
 
 WORDS = ("9" * 5000, "²", "٣", "-1", "1e999", "nan", "0x", "0x" + "f" * 5000, "1_0", "+5", "true", "~", "2026-13-40", "!!bool maybe",
@@ -202,8 +202,9 @@ def readers(folder: Path) -> dict[str, tuple[Any, Callable[[Path], Any]]]:
     from softib.monitor import prometheus
     from softib.monitor.prometheus_answers import series_of
     from softib.monitor.ufm_telemetry import read_telemetry
-    from softib.routing import chain_policy, torus_config
-    from softib.sm import partitions, prefix_routes, qos_policy
+    from softib.routing.chains import chain_policy
+    from softib.routing.engines import torus_config
+    from softib.sm.managers import partitions, prefix_routes, qos_policy
     from softib.sm.options import fabric_yaml, file, link
     from softib.workloads import traffic_matrix, workload
     from softib.workloads.traces.forms import read_trace

@@ -201,7 +201,7 @@ def test_check_says_whose_tables_it_judged(ring):
     """A ring deadlocks under minhop, not under updn: the finding is worth nothing without the engine."""
     ran = softib("check", ring, "--json")
     assert ran.code == 0 and ran.json()["findings"] == []
-    assert ran.json()["routing"]["engine"] == ran.json()["routing"]["tables"] == "updn", "a ring is no tree"
+    assert ran.json()["routing"]["engine"] == ran.json()["routing"]["tables"] == "dfsssp", "a ring is no tree"
     told = ring.with_name("told.yaml")
     told.write_text(ring.read_text() + "sm: {engine: ftree}\n")
     ran = softib("check", told, "--json")

@@ -17,7 +17,7 @@ import numpy as np
 
 from softib.diags.check import check
 from softib.diags.finding import Finding
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import duplicate_description, duplicate_guid, remove_cable
 from softib.fabric.formats.registry import read
@@ -215,7 +215,7 @@ def _links(f: Fabric, node: int) -> int:
 
 
 def _host_of(g: Ground, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-    from softib.diags.rails import system_of
+    from softib.diags.structure.rails import system_of
     from softib.diags.view import FabricView
 
     node = int(g.fabric.port_node[_draw(rng, _tier(g, 0))])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from softib.diags.check import check
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.topologies.registry import generate

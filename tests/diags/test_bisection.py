@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.analysis.prediction import predict
-from softib.diags.bisection import _searched
-from softib.diags.cuts import SwitchCuts
-from softib.diags.grids import Shape
-from softib.diags.spectral import fiedler
-from softib.diags.structure import recognise, recognise_view, summary
+from softib.diags.capacity.bisection import _searched
+from softib.diags.capacity.cuts import SwitchCuts
+from softib.diags.capacity.spectral import fiedler
+from softib.diags.structure.grids import Shape
+from softib.diags.structure.recognise import recognise, recognise_view, summary
 from softib.diags.view import FabricView
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults import inject

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from softib.diags.cables.counters import CONGESTION, SHORT, THRESHOLDS
 from softib.diags.check import check
-from softib.diags.counters import CONGESTION, SHORT, THRESHOLDS
 from softib.diags.finding import Finding, Severity
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric

@@ -9,7 +9,7 @@ import pytest
 
 from softib.diags.check import check, check_structure
 from softib.diags.finding import Severity
-from softib.diags.structure import recognise, summary
+from softib.diags.structure.recognise import recognise, summary
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats.registry import read
 from softib.iba.constants import NodeType

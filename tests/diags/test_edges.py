@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from softib.diags.check import check
-from softib.diags.structure import recognise, summary
+from softib.diags.structure.recognise import recognise, summary
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import swap_cables
 from softib.fabric.topologies.registry import generate

@@ -9,7 +9,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.finding import Finding
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.faults.inject import remove_cable, swap_cables
 from softib.fabric.formats.registry import read
 from softib.fabric.model import Fabric

@@ -9,8 +9,8 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.finding import Severity
-from softib.diags.one_fault import one_each
 from softib.diags.registry import finding
+from softib.diags.structure.one_fault import one_each
 from softib.errors import InputError
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable, slow_link

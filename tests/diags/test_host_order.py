@@ -9,7 +9,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.finding import Finding, Severity
-from softib.diags.host_order import exchanged_hosts
+from softib.diags.hosts.host_order import exchanged_hosts
 from softib.diags.view import FabricView
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import swap_cables

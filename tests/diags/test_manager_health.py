@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from softib.diags.manager_health import ManagerRound, manager_findings
+from softib.diags.managers.manager_health import ManagerRound, manager_findings
 
 WELL = {"time_ns": 0, "guid": 7, "lid": 3, "state": "MASTER", "answered": True, "port_answered": True, "sa_answered": True, "sm_answer_s": 0.001, "sa_answer_s": 0.001,
         "act_count": 5, "still_s": 0.0, "agents": 100, "agents_silent": 0, "sa_wait_s": math.nan, "node": "sm-host HCA-1"}  # fmt: skip

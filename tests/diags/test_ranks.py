@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.faults.inject import remove_cable
 from softib.fabric.model import Fabric

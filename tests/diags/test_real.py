@@ -6,7 +6,7 @@ import pytest
 
 from softib.diags.check import check
 from softib.diags.finding import Finding
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.formats.registry import read
 
 NOISE = {"unreadable-records", "unnamed-nodes", "links-below-generation", "self-loop-cable"}

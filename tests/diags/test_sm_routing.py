@@ -13,8 +13,8 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.routing.engine import RouteOptions, route
 from softib.routing.graph import PortColumns, SwitchGraph
+from softib.routing.proof.verify import verify
 from softib.routing.quality import balance
-from softib.routing.verify import verify
 
 
 def sm(fabric: Fabric, name: str, priority: int, state: object) -> dict:

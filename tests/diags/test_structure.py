@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.diags.structure import recognise, summary
+from softib.diags.structure.recognise import recognise, summary
 from softib.fabric.faults.inject import random_swap, remove_cable
 from softib.fabric.topologies.registry import generate
 

@@ -10,7 +10,7 @@ from softib.fabric.data_vls import set_data_vls
 from softib.fabric.topologies.registry import generate
 from softib.fabric.topologies.spec import load_fabric_yaml
 from softib.iba.smp import PortInfo
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import vls_of
 from softib.sim.messages import messages

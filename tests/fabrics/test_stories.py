@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from softib.diags.check import check
-from softib.diags.structure import recognise, summary
+from softib.diags.structure.recognise import recognise, summary
 from softib.fabric.topologies.spec import load_fabric_yaml
 
 HERE = Path(__file__).resolve().parent

@@ -2,11 +2,13 @@
 
 import importlib
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -276,3 +278,17 @@ def test_tables_of_one_layout_share_a_type_and_others_do_not():
     others = [one(np.zeros(3, np.float32), first.b), one(first.b, first.a), one(np.zeros(6)[::2], first.b),
               jit.table("Two", "a b")(first.a, first.b)]  # fmt: skip
     assert len({typeof(t) for t in (first, *others)}) == 5
+
+
+@pytest.mark.skipif(not shutil.which("bwrap"), reason="bubblewrap is not installed")
+def test_a_process_that_can_write_nowhere_reads_the_usual_cache(tmp_path):
+    """As in a container whose file systems are read-only: `up` ended with "No usable temporary directory"."""
+    code = "from softib.jit.store import cache_dir; print(cache_dir())"
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("SOFTIB_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR")
+    }
+    done = subprocess.run(["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--chdir", "/", sys.executable, "-c", code],
+                          env={**env, "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}, capture_output=True, text=True)  # fmt: skip
+    assert done.stdout == f"{tmp_path}/.cache/softib/kernels\n", done.stderr

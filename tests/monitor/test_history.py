@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import softib
-from softib.diags.manager_health import ManagerRound
+from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import ObservedPorts
 from softib.errors import InputError, UnreadableFile
 from softib.monitor.history import HOUR_NS, History

@@ -7,9 +7,9 @@ from softib.monitor.scrapes import Scrapes
 SWITCH, HCA = (0x10, 3), (0x20, 1)
 
 
-def counted(at_s: float, age_s: float, per_s: int = 100) -> tuple[float, str]:
+def counted(at_s: float, age_s: float, per_s: int = 100) -> tuple[float, float]:
     """A scrape at ``at_s`` of what the exporter read ``age_s`` seconds before, of a counter that rises steadily."""
-    return at_s, str(int((at_s - age_s) * per_s))
+    return at_s, float(int((at_s - age_s) * per_s))
 
 
 def test_two_exporters_of_one_port_are_never_mixed():

@@ -10,7 +10,7 @@ from softib.analysis.model import Counts, Report
 from softib.analysis.prediction import predict
 from softib.analysis.routing import judge
 from softib.diags.finding import Finding, Location, Severity
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.builder import FabricBuilder
 from softib.fabric.formats.base import Problem
 from softib.fabric.model import Fabric

@@ -13,12 +13,12 @@ from softib.analysis.labels import distinct_parts, short_name, with_names
 from softib.analysis.model import Made
 from softib.analysis.tiers import MAX_BOXES, tiers_of
 from softib.diags.finding import Severity
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
+from softib.fabric.end_ports import port_gbps
 from softib.fabric.topologies.registry import generate
 from softib.render.bundles import MAX_LINES, bundles, load_class
 from softib.render.glossary import GLOSSARY
 from softib.render.html import to_html
-from softib.sim.static_network import port_gbps
 from tests.render.samples import finding, report_of, tree, with_lids
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}

@@ -5,7 +5,7 @@ import pytest
 from softib.errors import UnknownName
 from softib.fabric.topologies.registry import generate
 from softib.routing.engine import DEFAULT_ENGINE, WITHOUT_LANES, route
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
 
 CLEAN = [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from softib.errors import UnknownName
 from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from tests.extent import examples
 from tests.routing.brute import bfs, cas, dependencies, has_cycle, judge, lids, neighbours, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire
@@ -143,7 +143,7 @@ def test_more_hops_than_a_table_can_say_are_said(name):
     assert not any("254 hops" in n for n in route(ring(200), name).notes)
     r = route(ring(600), name)
     beyond = 600 * (600 - 1 - 2 * 254)  # 254 others on either side are near enough
-    assert f"{beyond} pairs of switches are more than 254 hops apart" in " ".join(r.notes)
+    assert f"{beyond:,} pairs of switches are more than 254 hops apart" in " ".join(r.notes)
     assert verify(ring(600), r.lft).ca_ca.loop == 0
 
 

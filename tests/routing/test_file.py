@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from tests.routing.fabrics import clos, ring
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.reach import lost_pairs
-from softib.routing.verify import verify
+from softib.routing.proof.reach import lost_pairs
+from softib.routing.proof.verify import verify
 from tests.routing.brute import walk
 from tests.routing.fabrics import clos, kary_tree, ring, wire
 from tests.routing.lab import changed, parts_of

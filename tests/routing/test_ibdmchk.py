@@ -6,7 +6,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from tests.routing.lab import GRAPHS
 from tests.routing.stock_sm import ibsim, opensm, tables
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.routing.engine import RouteOptions, route
+from softib.routing.proof.verify import verify
 from softib.routing.quality import balance
-from softib.routing.verify import verify
 from tests.extent import examples
 from tests.routing.brute import bfs, cas, cut_off, dependencies, has_cycle, judge, walk
 from tests.routing.fabrics import kary_tree, ring, torus, wire

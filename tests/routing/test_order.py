@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from softib.routing.layers import channels, vl_state
-from softib.routing.order_kernels import ADDED, CYCLE, add_dependency, put, take, take_number
+from softib.routing.engines.layers import channels, vl_state
+from softib.routing.transition.order_kernels import ADDED, CYCLE, add_dependency, put, take, take_number
 from tests.routing.fabrics import ring, wire
 from tests.routing.lab import irregular
 

@@ -9,7 +9,7 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import NodeType
 from softib.routing.engine import ENGINES, NEEDS, route
 from softib.routing.graph import PortColumns, SwitchGraph
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 
 FILES = [
     "hk-creditloop/ibnetdiscover_manually_created.txt", "hk-examples/Topo.1.txt", "hk-examples/Topo.2.txt",

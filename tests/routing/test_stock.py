@@ -8,8 +8,8 @@ import pytest
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.engine import RouteOptions, route
+from softib.routing.proof.verify import verify
 from softib.routing.quality import balance
-from softib.routing.verify import verify
 from tests.routing.brute import walk
 from tests.routing.fabrics import kary_tree
 from tests.routing.lab import GRAPHS, irregular

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.routing.engine import route
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from tests.extent import examples
 from tests.routing.brute import bfs, cut_off, dependencies, has_cycle, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from softib.routing.engine import RouteOptions, route
-from softib.routing.fallback import DoesNotFit
-from softib.routing.torus import recognise
-from softib.routing.torus_config import parse
-from softib.routing.verify import verify
+from softib.routing.engines.fallback import DoesNotFit
+from softib.routing.engines.torus import recognise
+from softib.routing.engines.torus_config import parse
+from softib.routing.proof.verify import verify
 from tests.routing.torus_lab import Lab
 
 
@@ -168,7 +168,7 @@ def test_cables_that_fit_in_nowhere_are_counted():
     """A radix too large makes a column of holes: the cables across them join no neighbours."""
     lab = Lab(6, 5, 1)
     r = route(lab.graph, "torus-2QoS", RouteOptions(torus_config="torus 7 5 1\nxp_link 1 6\nyp_link 1 2\n"))
-    assert any("5 cable(s) join no neighbours" in n for n in r.notes) and proof(lab, r).ok
+    assert any("5 cables join no neighbours" in n for n in r.notes) and proof(lab, r).ok
 
 
 def test_the_manuals_example_is_read():

@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from softib.routing.credit_loops import has_credit_loop
 from softib.routing.engine import RouteOptions, route
-from softib.routing.transition import SlUse, sl_masks, transition_loop, transition_stages
-from softib.routing.verify import verify
-from softib.sm.lft_order import LftUpdate
+from softib.routing.proof.credit_loops import has_credit_loop
+from softib.routing.proof.verify import verify
+from softib.routing.transition.transition import SlUse, sl_masks, transition_loop, transition_stages
+from softib.sm.tables.lft_order import LftUpdate
 from tests.routing.brute import cas, lids, neighbours, walk
 from tests.routing.fabrics import wire
 from tests.routing.lab import irregular

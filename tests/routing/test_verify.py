@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softib.routing.credit_loops import NO_PATH
 from softib.routing.engine import route
-from softib.routing.verify import verify
+from softib.routing.proof.credit_loops import NO_PATH
+from softib.routing.proof.verify import verify
 from tests.extent import examples
 from tests.routing.brute import cas, dependencies, has_cycle, judge, walk
 from tests.routing.fabrics import clos, kary_tree, ring, torus, wire

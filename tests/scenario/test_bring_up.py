@@ -14,8 +14,8 @@ from softib.iba.constants import CapMask, PortState, SmpAttr
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.routing.engine import route
 from softib.scenario.bring_up import bring_up
-from softib.sm import lft_order
 from softib.sm.subnet_manager import SubnetManager
+from softib.sm.tables import lft_order
 from tests.scenario.laws import check, check_lids, check_links, reached
 from tests.scenario.planes import LossyPlane, MutePlane, NotingPlane, odd_fabric
 from tests.sm.wire import settle

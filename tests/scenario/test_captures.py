@@ -7,12 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
+from softib.fabric.end_ports import end_ports
 from softib.iba.constants import MgmtClass
 from softib.iba.crc import icrc, vcrc
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
-from softib.sim.ends import end_ports
 from softib.sim.messages import messages
 from softib.sim.packet import PacketOptions, constants
 from softib.sim.packet.frames import frames, tap, write_capture

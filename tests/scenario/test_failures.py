@@ -10,6 +10,7 @@ import pytest
 
 from softib.errors import InputError, UnknownName
 from softib.fabric.builder import FabricBuilder
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.mad_offsets import CLASS_AT, HOP_COUNT_AT, INITIAL_PATH_AT, METHOD_AT
@@ -17,7 +18,6 @@ from softib.scenario.aggregation import aggregation_messages
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
-from softib.sim.ends import end_ports
 from softib.sim.messages import MulticastGroup, Opcode, Reduction, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.groups import deliveries_of

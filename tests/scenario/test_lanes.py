@@ -4,7 +4,7 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.routing.engine import RouteOptions
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import vls_of
 

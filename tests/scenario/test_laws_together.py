@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from softib.fabric.builder import FabricBuilder
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.smp import PortInfo
@@ -16,7 +17,6 @@ from softib.scenario.aggregation import aggregation_messages
 from softib.scenario.bring_up import bring_up
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
-from softib.sim.ends import end_ports
 from softib.sim.messages import Reduction, Transport, joined
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute

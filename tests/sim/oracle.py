@@ -99,6 +99,6 @@ def octets(size: int, mtu: int = 4096) -> int:
 
 def link_rates(fabric: Fabric) -> dict[int, Fraction]:
     """Gb/s of each port's link."""
-    from softib.sim.static_network import port_gbps
+    from softib.fabric.end_ports import port_gbps
 
     return {p: Fraction(float(g)) for p, g in enumerate(np.asarray(port_gbps(fabric)))}

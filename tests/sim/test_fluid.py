@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
+from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
-from softib.sim.ends import end_ports
 from softib.sim.messages import Messages, Opcode, Transport, messages
 from softib.sim.outcome import Outcome
 from tests.sim import oracle

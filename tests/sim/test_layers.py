@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, static_messages
-from softib.sim.ends import end_ports
 from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet.engine import run
 from softib.sim.packet.options import PacketOptions

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, packet, static
-from softib.sim.ends import end_ports
 from softib.sim.messages import Opcode, Transport, messages
 
 

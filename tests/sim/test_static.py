@@ -177,7 +177,7 @@ def test_a_host_that_its_own_switch_forgets_still_sends(gbps):
 def test_paths_of_more_than_63_hops_are_walked():
     """A line of 100 switches: LFTs know no limit of hops, and the proof says that every pair arrives."""
     from softib.routing.engine import route
-    from softib.routing.verify import verify
+    from softib.routing.proof.verify import verify
     from tests.routing.fabrics import wire
 
     n = 100

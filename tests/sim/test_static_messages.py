@@ -65,6 +65,6 @@ def test_a_read_comes_back(tree):
 
 
 def _host(fabric, row):
-    from softib.sim.ends import end_ports
+    from softib.fabric.end_ports import end_ports
 
     return int(end_ports(fabric)[row])

@@ -9,10 +9,10 @@ from softib.fabric.data_vls import set_data_vls
 from softib.fabric.topologies.registry import generate
 from softib.iba.ar import FREE
 from softib.routing.engine import DEFAULT_ENGINE
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig, config_of
-from softib.sm.partitions import Partition
+from softib.sm.managers.partitions import Partition
 from tests.routing.brute import cas, walk
 
 

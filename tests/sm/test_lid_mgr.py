@@ -11,7 +11,7 @@ from softib.errors import InputError, LimitError
 from softib.iba.smp import NodeInfo, PortInfo
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.lid_mgr import assign
+from softib.sm.managers.lid_mgr import assign
 from tests.extent import examples
 
 

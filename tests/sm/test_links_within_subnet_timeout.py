@@ -7,7 +7,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import MadHeader
-from softib.sm.schedule import SUBNET_TIMEOUT_UNIT_PS
+from softib.sm.sweep.schedule import SUBNET_TIMEOUT_UNIT_PS
 from tests.sm.room import Room
 
 MS, S = 10**9, 10**12

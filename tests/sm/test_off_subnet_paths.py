@@ -6,7 +6,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import NodeType
 from softib.iba.sa import PathRecord, SaMethod, SaStatus
-from softib.sm.partitions import parse_partitions
+from softib.sm.managers.partitions import parse_partitions
 from tests.sm.asking import PREFIX, Asked
 
 AWAY = 0xFEC0000000000001

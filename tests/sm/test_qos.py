@@ -16,9 +16,9 @@ from softib.iba.smp import PortInfo, SwitchInfo
 from softib.live.internal_sm.settings import ManagerSettings
 from softib.routing.engine import Routing
 from softib.sm.config import SmConfig, config_of
+from softib.sm.managers.partitions import parse_partitions
 from softib.sm.options.file import read_options
 from softib.sm.options.qos import KINDS, QosConfig
-from softib.sm.partitions import parse_partitions
 from softib.sm.subnet_manager import SubnetManager
 from softib.sm.sweep import sweep
 from tests.live.internal_sm.runs import one_pass

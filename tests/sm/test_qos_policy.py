@@ -13,9 +13,9 @@ from softib.errors import InputError
 from softib.fabric.topologies.registry import generate
 from softib.iba.sa import MultiPathRecord, PathRecord, SaMethod
 from softib.live.internal_sm.settings import ManagerSettings
+from softib.sm.managers.partitions import parse_partitions
+from softib.sm.managers.qos_policy import MatchRule, QosLevel, parse_policy
 from softib.sm.options.qos import QosConfig
-from softib.sm.partitions import parse_partitions
-from softib.sm.qos_policy import MatchRule, QosLevel, parse_policy
 from tests.live.serving import PRELOAD, Serving
 from tests.sm.asking import Asked, hosts
 

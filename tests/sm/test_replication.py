@@ -12,7 +12,7 @@ from softib.iba.constants import MgmtClass, SmpAttr
 from softib.iba.replication import HEAD_AT, ReplicaHead
 from softib.iba.sa import SaMethod
 from softib.mad.batch import MadBatch
-from softib.sm.partitions import parse_partitions
+from softib.sm.managers.partitions import parse_partitions
 from softib.sm.replication.messages import packed, unpacked
 from softib.sm.replication.records import copied
 from softib.sm.replication.replica import Replica

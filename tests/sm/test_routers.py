@@ -10,8 +10,8 @@ from softib.iba.router import SITE_LOCAL
 from softib.iba.sa import PathRecord, SaMethod, SaStatus
 from softib.iba.smp import PortInfo
 from softib.live.internal_sm.settings import ManagerSettings
+from softib.sm.managers.prefix_routes import PrefixRoute, parse_prefix_routes
 from softib.sm.options.fabric_yaml import settings_of
-from softib.sm.prefix_routes import PrefixRoute, parse_prefix_routes
 from tests.sm.asking import Asked
 
 HERE, THERE, ELSEWHERE = SITE_LOCAL | 1, SITE_LOCAL | 2, 0xFE80_0000_0000_0003

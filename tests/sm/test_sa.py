@@ -212,7 +212,7 @@ def test_fuzzed_requests_get_answers_and_raise_nothing(data, tree):
 
 
 def test_an_empty_question_of_everybody_is_refused_where_the_answer_had_no_end(tree, monkeypatch):
-    from softib.sm.sa import path
+    from softib.sm.sa.records import path
 
     monkeypatch.setattr(path, "MOST_RECORDS", 100)
     assert tree.ask(P)[0] == E.NO_RESOURCES

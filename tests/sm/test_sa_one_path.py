@@ -9,7 +9,7 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.constants import MgmtClass
 from softib.iba.sa import SA_DATA, PathRecord, SaHeader, SaMethod, mask_of
 from softib.mad.batch import MadBatch
-from softib.sm.partitions import parse_partitions
+from softib.sm.managers.partitions import parse_partitions
 from tests.sm.asking import PREFIX, Asked
 
 SITE_LOCAL = 0xFEC0000000000001

@@ -9,9 +9,9 @@ from softib.iba.constants import NodeType
 from softib.iba.notice import Notice
 from softib.iba.sa import PathRecord, SaMethod, SaStatus, TraceRecord, mask_of
 from softib.live.internal_sm.guid2lid import read_lids
+from softib.sm.managers.partitions import parse_partitions
+from softib.sm.managers.qos_policy import parse_policy
 from softib.sm.options.qos import QosConfig
-from softib.sm.partitions import parse_partitions
-from softib.sm.qos_policy import parse_policy
 from tests.sm.asking import Asked, H, hosts
 
 

@@ -11,7 +11,7 @@ import pytest
 from softib.fabric.topologies.registry import generate
 from softib.iba import sa
 from softib.iba.sa import SaMethod
-from softib.sm.partitions import parse_partitions
+from softib.sm.managers.partitions import parse_partitions
 from tests.sm.asking import Asked, H, hosts
 
 FILE = """Default=0x7fff, ipoib: ALL=limited, SELF=full;

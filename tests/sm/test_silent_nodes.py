@@ -11,7 +11,7 @@ from softib.iba.constants import PortState, SmpAttr
 from softib.iba.smp import MadHeader
 from softib.mad.batch import MadBatch
 from softib.sm.config import SmConfig
-from softib.sm.silent import LONGEST
+from softib.sm.health.silent import LONGEST
 from softib.sm.subnet_manager import SubnetManager
 
 MS = 10**9

@@ -210,7 +210,7 @@ def test_a_sweep_that_cannot_be_finished_is_given_up_and_can_be_asked_for_again(
     plane, sm = AgentPlane(fabric), SubnetManager()
     port = int(fabric.port(fabric.find_node("first"), 1))
     with monkeypatch.context() as patch:
-        patch.setattr("softib.sm.ucast_mgr.route_subnet", no_room)
+        patch.setattr("softib.sm.managers.ucast_mgr.route_subnet", no_room)
         with pytest.raises(LimitError, match="no room"):
             settle(sm, plane, port)
     assert sm.settled and not sm.transactor.busy and len(sm.step(0)[0]) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softib.fabric.topologies.registry import generate
-from softib.sm.table_proof import TableProof, prove_tables
+from softib.sm.tables.table_proof import TableProof, prove_tables
 from tests.routing import brute
 from tests.sm.asking import Asked
 

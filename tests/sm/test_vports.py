@@ -12,7 +12,7 @@ from softib.iba.smp import PortInfo
 from softib.iba.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.dry_run import DryRun
-from softib.sm.partitions import parse_partitions
+from softib.sm.managers.partitions import parse_partitions
 from tests.agents.vport_changes import change_vport
 from tests.sm.asking import PREFIX, Asked, hosts
 from tests.sm.replication_lab import Lab

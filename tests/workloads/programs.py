@@ -6,7 +6,8 @@ import numpy as np
 
 from softib.sim.messages import messages
 from softib.workloads.hosts import hosts_of
-from softib.workloads.schedule.messages import Overheads, part_of, place
+from softib.workloads.schedule.messages import part_of, place
+from softib.workloads.schedule.overheads import Overheads
 
 
 def on_hosts(s, fabric, rows, each=1, **cost):

@@ -11,12 +11,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from softib.errors import InputError, SoftibWarning
 from softib.workloads import registry
+from softib.workloads.hosts import Hosts
 from softib.workloads.workload import parse, read
-from tests.workloads.test_patterns import FEW
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "tutorial" / "workload-pattern.md").read_text("utf-8")
@@ -33,6 +34,7 @@ def messages(job, place):
     return {made}
 P = Pattern(One, messages)
 """
+FEW = Hosts(np.arange(16), tuple(f"node-{i:02}" for i in range(16)), np.arange(16) // 4)
 MADE = "[JobMessages(one, one + 1, job.size, one)]"
 
 

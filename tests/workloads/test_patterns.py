@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError, LimitError, UnknownName
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
-from softib.sim.ends import end_ports
 from softib.workloads.hosts import Hosts, hosts_of
 from softib.workloads.registry import patterns
 from softib.workloads.units import rate_of, size_of, time_ps_of
@@ -149,14 +149,14 @@ def test_every_pattern_runs_on_a_real_tree(pattern, tree):
     [
         ("permutaton:2MB", "did you mean permutation"),
         ("permutation:0", "must be at least 1"),
-        ("permutation:-5", "write such as 2MB"),
-        ("permutation:2XB", "write such as 2MB"),
+        ("permutation:-5", "use for example 2MB"),
+        ("permutation:2XB", "use for example 2MB"),
         ("permutation:3GiB", "must be at most 2147483648"),
         ("permutation:2MB,sede=1", "did you mean seed"),
-        ("permutation:2MB,seed", "is no option"),
-        ("permutation:2MB,size=1", "stands twice"),
+        ("permutation:2MB,seed", "is not an option"),
+        ("permutation:2MB,size=1", "occurs twice"),
         ("shift:1MB,k=16", "send to itself"),
-        ("shift:1MB,start=10", "write such as 10us"),
+        ("shift:1MB,start=10", "use for example 10us"),
         ("shift:1MB,sl=16", "must be at most 15"),
         ("incast:1MB,senders=16", "there are 15 others"),
         ("incast:1MB,target=node-7", "did you mean node-07"),
@@ -164,10 +164,10 @@ def test_every_pattern_runs_on_a_real_tree(pattern, tree):
         ("permutation:1MB,hosts=3", "at least two"),
         ("bandwidth:1MB,source=node-00,target=0", "would send to itself"),
         ("bandwidth:1MB,iterations=99999999", "at most 20,000,000"),
-        ("permutation:1e400", "write such as 2MB"),
-        ("shift:1MB,start=1e400s", "write such as 10us"),
-        ("shift:1MB,rate=1e400", "write such as 25"),
-        ("mpi-barrier,tree", "'tree' is no option"),
+        ("permutation:1e400", "use for example 2MB"),
+        ("shift:1MB,start=1e400s", "use for example 10us"),
+        ("shift:1MB,rate=1e400", "use for example 25"),
+        ("mpi-barrier,tree", "'tree' is not an option"),
         ("matrix", "file is missing"),
         ("matrix:/nonexistent.csv", "No such file"),
         ("jobs.yml2", "a file of jobs ends in"),
@@ -229,7 +229,7 @@ def test_a_file_of_jobs(tmp_path):
         ("pattern: incst", 4, "did you mean incast"),
         ("patterm: incast", 4, "needs its pattern"),
         ("size: 64KB", 5, "size"),
-        ("start: 10", 8, "write such as 10us"),
+        ("start: 10", 8, "use for example 10us"),
     ],
 )
 def test_errors_in_a_file_have_their_line(tmp_path, wrong, line, said):

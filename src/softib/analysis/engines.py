@@ -16,7 +16,7 @@ from softib.fabric.model import Fabric
 from softib.plural import counted
 from softib.routing.engine import ENGINES, NEEDS, RouteOptions, route
 from softib.routing.graph import SwitchGraph
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.sim import static
 
 __all__ = ["EngineRow", "compare_engines"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from softib.diags.finding import Finding
-from softib.diags.structure import recognise
+from softib.diags.structure.recognise import recognise
 from softib.fabric.model import Fabric
 from softib.fabric.plugging import delete_cables
 
@@ -17,7 +17,7 @@ __all__ = ["with_bisection"]
 
 def with_bisection(fabric: Fabric, found: Sequence[Finding]) -> list[Finding]:
     """The same findings; those with a cable between switches to isolate say in ``evidence["isolate"]`` the bisection in percent of full, now and without all the cables
-    that are to be isolated now. A search (``softib.diags.bisection``) that is asked only where there is such a cable."""
+    that are to be isolated now. A search (``softib.diags.capacity.bisection``) that is asked only where there is such a cable."""
     between = [i for i, f in enumerate(found) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
     away = [c for f in found if f.evidence.get("isolate", {}).get("now") and (c := _cable(fabric, f)) >= 0]
     if not between or not away:

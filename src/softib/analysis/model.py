@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from softib.analysis.prediction import Prediction
     from softib.analysis.traffic import Traffic
     from softib.diags.cabling_plan.result import PlanComparison
-    from softib.diags.structure import Structure
+    from softib.diags.structure.recognise import Structure
     from softib.routing.graph import SwitchGraph
 
 __all__ = ["BringUpPart", "Counts", "Made", "Report", "RoutingPart"]

@@ -174,7 +174,7 @@ def _remedy(found: routed.Routed | None, engine: str | None, seed: int, steps: S
 def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed | None, remedy: Any = None) -> None:
     """Findings about the fabric as it was read: a bring-up replaces what the source records (LIDs, states)."""
     from softib.diags.check import check_structure
-    from softib.diags.structure import summary
+    from softib.diags.structure.recognise import summary
 
     routing: dict[str, Any] = {}
     if found is not None:
@@ -188,7 +188,7 @@ def _check(report: Report, result: ReadResult, plan: Any, found: routed.Routed |
         report.problems += plan.problems
     report.findings, structure = check_structure(result.fabric, problems=report.problems, plan=plan, **routing)
     if found is not None and found.subnet is not None and found.subnet.report.sls:
-        from softib.diags.sl_checks import sl_findings
+        from softib.diags.managers.sl_checks import sl_findings
 
         report.findings += sl_findings(found.subnet.report.sls)
         report.findings.sort(key=lambda f: -int(f.severity))

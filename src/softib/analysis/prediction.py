@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from softib.analysis.endpoints import Endpoints, endpoints_of
-from softib.diags import bisection as structural
+from softib.diags.capacity import bisection as structural
+from softib.fabric.end_ports import port_gbps
 from softib.fabric.model import Fabric
 from softib.routing.graph import SwitchGraph
 from softib.sim import static
 from softib.sim import static_patterns as patterns
 from softib.sim.static_limits import random_pairs_limit
-from softib.sim.static_network import Network, port_gbps
+from softib.sim.static_network import Network
 
 __all__ = ["MESSAGE_BYTES", "Busy", "Pattern", "Prediction", "predict"]
 

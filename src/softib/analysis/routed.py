@@ -20,13 +20,13 @@ from softib.fabric.model import Fabric
 from softib.iba.constants import LFT_NO_ROUTE
 from softib.iba.smp import PortInfo, SwitchInfo
 from softib.plural import counted, plural
-from softib.routing.credit_loops import NO_PATH
 from softib.routing.engine import RouteOptions
 from softib.routing.graph import SwitchGraph
+from softib.routing.proof.credit_loops import NO_PATH
 
 if TYPE_CHECKING:
+    from softib.routing.proof.verify import Proof
     from softib.routing.quality import Balance
-    from softib.routing.verify import Proof
     from softib.scenario.bring_up import BringUp
     from softib.sm.config import SmConfig
 
@@ -97,7 +97,7 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
     source) and followed through the SL2VL tables in the switches; where they cannot be had, the proof says that it takes all
     paths on one SL. Raises :class:`PeerError` where no manager was there yet.
     """
-    from softib.routing.credit_loops import has_credit_loop
+    from softib.routing.proof.credit_loops import has_credit_loop
     from softib.scenario.graph_view import graph_of, vls_of
 
     fabric = result.fabric

@@ -9,10 +9,10 @@ import numpy as np
 from softib.analysis.labels import with_names
 from softib.analysis.model import RoutingPart
 from softib.fabric.model import Fabric
-from softib.routing.credit_loops import Channel
 from softib.routing.graph import SwitchGraph
+from softib.routing.proof.credit_loops import Channel
+from softib.routing.proof.verify import Pairs, Proof, verify
 from softib.routing.quality import Balance, balance
-from softib.routing.verify import Pairs, Proof, verify
 
 __all__ = ["judge", "part_of"]
 

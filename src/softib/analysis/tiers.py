@@ -1,6 +1,6 @@
 """Where each switch stands in the drawing: its place in its tier, and boxes of switches where there are many.
 
-The tier itself is the structure's (:mod:`softib.diags.tiers`): nothing is counted a second time here.
+The tier itself is the structure's (:mod:`softib.diags.structure.tiers`): nothing is counted a second time here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.tiers import UNTIERED, count_tiers, tier_name
+from softib.diags.structure.tiers import UNTIERED, count_tiers, tier_name
 from softib.diags.view import components
 from softib.fabric.natural_order import natural_rank
 from softib.plural import counted

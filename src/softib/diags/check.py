@@ -6,29 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 # Importing a family registers its checks, in the order in which they run.
-from softib.diags import (  # noqa: F401
-    absent_checks,
-    bit_error_ratios,
-    counters,
-    identity,
-    links,
-    modules,
-    routing_checks,
-    sl_checks,
-    sm_checks,
-    source_reports,
-    structure_checks,
-    swapped_host_checks,
-)
-from softib.diags import manager_health as _manager_health  # noqa: F401  (declares its codes)
 from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401
 from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (declares their codes)
 from softib.diags.cabling_plan.compare import compare
 from softib.diags.cabling_plan.result import PlanComparison
 from softib.diags.finding import Finding, Severity
-from softib.diags.one_fault import one_each
+from softib.diags.managers import manager_health as _manager_health  # noqa: F401  (declares its codes)
 from softib.diags.registry import CHECKS, CODES, Context, check_function, code, finding
-from softib.diags.structure import Structure
+from softib.diags.structure.one_fault import one_each
+from softib.diags.structure.recognise import Structure
 from softib.diags.view import FabricView
 from softib.fabric.formats.base import alike
 from softib.fabric.formats.cabling.plan import CablingPlan
@@ -78,7 +64,7 @@ def check(
     ``graph`` that their rows belong to (None: rows are the fabric's switches); ``remedy``: what the tree needs for ftree
     (``report.remedy.FtreeUnfit``); ``plan``: compare every cable (or what :func:`~softib.diags.cabling_plan.compare.compare` found);
     ``sms``: subnet managers of a live fabric (else ``fabric.source.sms``); ``records`` overrides what the source recorded (after
-    bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise`, if at hand.
+    bring-up: add ``lids``, ``states``); ``structure`` from :func:`~softib.diags.structure.recognise.recognise`, if at hand.
     """
     context = _context(
         fabric, records, structure, problems=problems, proof=proof, quality=quality, graph=graph, sms=sms, remedy=remedy
@@ -90,7 +76,7 @@ def check(
 
 def check_structure(fabric: Fabric, **options: Any) -> tuple[list[Finding], Structure]:
     """:func:`check`, and the structure that was recognised."""
-    from softib.diags.structure import recognise
+    from softib.diags.structure.recognise import recognise
 
     structure = options.pop("structure", None) or recognise(fabric)
     return check(fabric, structure=structure, **options), structure

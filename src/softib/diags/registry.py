@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from softib.diags.finding import Finding, Severity
-from softib.diags.pattern import Pattern, learn_pattern
-from softib.diags.structure import Structure, recognise_view
-from softib.diags.swaps import Suspects, find_suspects
+from softib.diags.structure.pattern import Pattern, learn_pattern
+from softib.diags.structure.recognise import Structure, recognise_view
+from softib.diags.structure.swaps import Suspects, find_suspects
 from softib.diags.view import FabricView
 
 __all__ = ["CHECKS", "CODES", "MANY", "Code", "Context", "Each", "check_function", "each_or_one", "few", "finding"]

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from softib.diags.finding import Location
-from softib.diags.host_descriptions import HostDescription, host_descriptions
+from softib.diags.hosts.host_descriptions import HostDescription, host_descriptions
 from softib.fabric.distinct_names import distinct_names
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes

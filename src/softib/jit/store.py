@@ -48,7 +48,11 @@ def cache_dir() -> Path:
     if os.environ.get("SOFTIB_CACHE_DIR") or (usual is not None and _writable(usual)):
         assert usual is not None
         return usual
-    return Path(tempfile.gettempdir()) / f"softib-{os.geteuid()}" / "kernels"
+    try:
+        temporary = Path(tempfile.gettempdir())
+    except FileNotFoundError:  # this process can write nowhere
+        return usual or Path("/tmp", f"softib-{os.geteuid()}", "kernels")
+    return temporary / f"softib-{os.geteuid()}" / "kernels"
 
 
 def _usual() -> Path | None:

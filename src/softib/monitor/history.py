@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.diags.manager_health import ManagerRound
+from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import Observations, ObservedPorts
 from softib.errors import InputError, MissingLibrary, UnreadableFile
 from softib.monitor.history_tables import interval_of, manager_schema, ports_of_table, table_of, table_of_ports

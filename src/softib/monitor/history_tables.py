@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from softib.diags.manager_health import ManagerRound
+from softib.diags.managers.manager_health import ManagerRound
 from softib.diags.observations import ObservedPorts
 from softib.monitor.increase import Interval
 

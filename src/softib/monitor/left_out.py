@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from softib.diags.counters import SHORT
+from softib.diags.cables.counters import SHORT
 from softib.fabric.formats.base import Problems
 from softib.fabric.formats.text import read_lines
 

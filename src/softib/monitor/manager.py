@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.diags.manager_health import ManagerRound
+from softib.diags.managers.manager_health import ManagerRound
 from softib.errors import SoftibError
 from softib.iba.constants import CapMask, SmpAttr
 from softib.iba.mad_offsets import DATA_AT

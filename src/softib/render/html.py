@@ -17,8 +17,9 @@ from softib.analysis.tiers import Tiers, tiers_of
 from softib.diags.check import CODES
 from softib.diags.finding import Severity
 from softib.diags.registry import Code
-from softib.diags.structure import recognise
-from softib.diags.tiers import TREES
+from softib.diags.structure.recognise import recognise
+from softib.diags.structure.tiers import TREES
+from softib.fabric.end_ports import port_gbps
 from softib.foreign_text import shown_lines
 from softib.render import charts
 from softib.render.bundles import LOAD_STEPS, Bundle, bundles, ghosts
@@ -27,7 +28,6 @@ from softib.render.glossary import GLOSSARY
 from softib.render.page_data import finding_ports, page_data, script_json
 from softib.render.phrases import engine_hint, headline, size_text, structure_facts, tiles, time_text
 from softib.render.plan_part import plan_facts
-from softib.sim.static_network import port_gbps
 
 __all__ = ["drawing_svg", "to_html"]
 

@@ -14,15 +14,15 @@ from markupsafe import Markup
 from softib.analysis.model import Report
 from softib.analysis.tiers import Tiers
 from softib.diags.finding import Finding
-from softib.diags.tiers import UNTIERED, tier_name
+from softib.diags.structure.tiers import UNTIERED, tier_name
 from softib.diags.view import speed_text
+from softib.fabric.end_ports import port_gbps
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
 from softib.iba.constants import NodeType
 from softib.iba.devices import is_aggregation_node
 from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
-from softib.sim.static_network import port_gbps
 
 __all__ = ["MAX_CABLES", "finding_ports", "page_data", "script_json"]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.credit_loops import allowed_dependencies, lists_of
-from softib.routing.cycle_kernels import core
 from softib.routing.graph import SwitchGraph
-from softib.routing.reach import destinations
+from softib.routing.proof.credit_loops import allowed_dependencies, lists_of
+from softib.routing.proof.cycle_kernels import core
+from softib.routing.proof.reach import destinations
 
 __all__ = ["AdaptivePorts", "adaptive_ports", "could_deadlock"]
 

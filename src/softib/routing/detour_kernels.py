@@ -4,8 +4,8 @@
 import numpy as np
 
 from softib.jit import kernel
-from softib.routing.order_kernels import ADDED, BLOCKED, CYCLE, add_dependency
-from softib.routing.verify_kernels import ARRIVES, load_tile, resolve
+from softib.routing.proof.verify_kernels import ARRIVES, load_tile, resolve
+from softib.routing.transition.order_kernels import ADDED, BLOCKED, CYCLE, add_dependency
 
 
 @kernel(steps=lambda c, vl_state, outward, tree: 100 * len(c.peer))

@@ -14,16 +14,16 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import LFT_NO_ROUTE
-from softib.routing.credit_loops import allowed_dependencies, depend_on, dependencies_of, lists_of
 from softib.routing.detour_kernels import add_dependencies_along, copy_paths, fill_gaps
+from softib.routing.engines.layers import channels, vl_state
 from softib.routing.graph import SwitchGraph
-from softib.routing.layers import channels, vl_state
-from softib.routing.order_kernels import put_all, topological_order
 from softib.routing.parts import components
-from softib.routing.reach import destinations, links_of, routes_of
+from softib.routing.proof.credit_loops import allowed_dependencies, depend_on, dependencies_of, lists_of
+from softib.routing.proof.reach import destinations, links_of, routes_of
+from softib.routing.proof.verify_kernels import Routes
 from softib.routing.roots import pick_roots, rank_switches
 from softib.routing.tables import Distances, cas_per_switch
-from softib.routing.verify_kernels import Routes
+from softib.routing.transition.order_kernels import put_all, topological_order
 
 __all__ = ["connect", "fill", "filled_on_extra_vl", "refilled", "without_switch_loops"]
 
@@ -74,7 +74,7 @@ def fill(
     whole_paths: bool = False,
 ) -> tuple[int, int]:  # fmt: skip
     """Give the switches that have no entry one to the ends ``to`` (bool[ends]), in place, that closes no cycle with the dependencies ``needs``
-    (as of :func:`~softib.routing.credit_loops.credit_dependencies`), which have none.
+    (as of :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have none.
 
     Returns (pairs of a switch and a LID that are left, those of them from switches with CAs); ``whole``: stop at the first. ``whole_paths``: entries that are there
     make dependencies that are not among ``needs``.

@@ -14,8 +14,8 @@ from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
-    from softib.routing.chain_policy import ChainPolicy, PortGroup
-    from softib.routing.proven_tables import ProvenTables
+    from softib.routing.chains.chain_policy import ChainPolicy, PortGroup
+    from softib.routing.proof.proven_tables import ProvenTables
 
 __all__ = ["DEFAULT_ENGINE", "ENGINES", "NEEDS", "WITHOUT_LANES", "RouteOptions", "Routing", "chain", "engine", "route"]
 
@@ -107,18 +107,18 @@ class Routing:
 Engine = Callable[[SwitchGraph, RouteOptions], Routing]
 
 ENGINES: dict[str, str] = {
-    "minhop": "softib.routing.minhop:route",
-    "updn": "softib.routing.updn:route",
-    "dnup": "softib.routing.updn:route_dnup",
-    "ftree": "softib.routing.ftree:route",
-    "sssp": "softib.routing.sssp:route",
-    "dfsssp": "softib.routing.dfsssp:route",
-    "lash": "softib.routing.lash:route",
-    "dor": "softib.routing.dor:route",
-    "nue": "softib.routing.nue:route",
-    "torus-2QoS": "softib.routing.torus:route",
-    "file": "softib.routing.file:route",
-    "chain": "softib.routing.chains:route",
+    "minhop": "softib.routing.engines.minhop:route",
+    "updn": "softib.routing.engines.updn:route",
+    "dnup": "softib.routing.engines.updn:route_dnup",
+    "ftree": "softib.routing.engines.ftree:route",
+    "sssp": "softib.routing.engines.sssp:route",
+    "dfsssp": "softib.routing.engines.dfsssp:route",
+    "lash": "softib.routing.engines.lash:route",
+    "dor": "softib.routing.engines.dor:route",
+    "nue": "softib.routing.engines.nue:route",
+    "torus-2QoS": "softib.routing.engines.torus:route",
+    "file": "softib.routing.engines.file:route",
+    "chain": "softib.routing.chains.chains:route",
 }
 """OpenSM's engine name → where its function is (loaded when asked for)."""
 
@@ -146,7 +146,7 @@ def chain(name: str) -> list[str]:
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
     """Run engine ``name`` on ``graph``; of a list, the first that makes tables of its own, and not another's, which reach
     every pair that has a path at all. ``updn`` and ``dnup`` make way for ``dfsssp`` or ``lash`` behind them where VLs pay
-    (:mod:`softib.routing.vl_choice`).
+    (:mod:`softib.routing.engines.vl_choice`).
 
     Where none does, it is the one that leaves the fewest pairs without a route, the earlier of equal ones. ``notes`` say what
     was rejected, and why.
@@ -156,7 +156,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
     options = options if options.data_vls else replace(options, data_vls=USUAL_DATA_VLS)
     notes: list[str] = []
     if options.root_groups:
-        from softib.routing.chain_groups import with_root_groups
+        from softib.routing.chains.chain_groups import with_root_groups
 
         options = with_root_groups(graph, options, notes)
     partial: list[tuple[int, Routing]] = []
@@ -168,7 +168,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 if n in ("updn", "dnup") and is_native and n != names[-1]:
-                    from softib.routing.vl_choice import with_lanes
+                    from softib.routing.engines.vl_choice import with_lanes
 
                     routing = with_lanes(graph, routing, names[names.index(n) + 1 :], options)
                 return _noted(routing, notes)
@@ -181,7 +181,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
 
 
 def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> int:
-    from softib.routing.reach import lost_pairs
+    from softib.routing.proof.reach import lost_pairs
 
     return lost_pairs(graph, routing.lft) if proven is None else proven.lost_pairs(graph, routing.lft)
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 from softib.jit import kernel
-from softib.routing.verify_kernels import load_tile
+from softib.routing.proof.verify_kernels import load_tile
 
 
 @kernel(steps=lambda at, peer, lft, dest_lid, dest_end, end_switch, cas, load: 2 * len(cas) * len(dest_lid), rows=True)

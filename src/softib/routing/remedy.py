@@ -3,16 +3,16 @@
 Without files OpenSM wants a pure tree: one management switch, one missing cable, and the whole fabric is
 routed by another engine. With the roots named (``root_guid_file``) it may be imperfect, and adapters on switches that are no leaves
 are named as I/O nodes (``io_guid_file``), for all compute nodes must be equally far from the roots. Our ftree finds the same
-by itself (:func:`softib.routing.ftree.imperfect`).
+by itself (:func:`softib.routing.engines.ftree.imperfect`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from softib.routing import ftree
 from softib.routing.engine import RouteOptions, Routing
-from softib.routing.fat_tree import NotATree, recognise
+from softib.routing.engines import ftree
+from softib.routing.engines.fat_tree import NotATree, recognise
 from softib.routing.graph import SwitchGraph
 
 __all__ = ["Remedy", "remedy"]

@@ -61,7 +61,9 @@ def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
             part[reach >= 0] = s
     unrouted = np.count_nonzero((hops == 255) & (part[:, None] == part[None, :])) if (part >= 0).any() else 0
     return (
-        [f"{counted(unrouted, 'pair')} of switches are more than 254 hops apart and get no route"] if unrouted else []
+        [f"{counted(int(unrouted), 'pair')} of switches are more than 254 hops apart and get no route"]
+        if unrouted
+        else []
     )
 
 

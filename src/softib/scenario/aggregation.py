@@ -1,12 +1,16 @@
-"""An all-reduce by the switches: what hosts and aggregation nodes send each other over a tree that the aggregation manager wrote.
+"""An all-reduce by the switches: what hosts and aggregation nodes send each other over a tree that
+the aggregation manager wrote.
 
-Every host sends its vector to the aggregation node of its own switch; a node sends its parent one reduced piece when it has that piece of each
-child; the node where all paths of the job meet sends the result down again, each node to its children and hosts (unicast). Pieces are
-operations of a latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most as many
-pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers of a streaming one. Jobs that share a node of a tree share its quota: each has an even part of it, reserved for as long as the run
-lasts, as an aggregation manager reserves what a job asks for (Graham et al. 2016). A node has few streams under way (the OSTs of a streaming tree): an all-reduce
-beyond them waits for the lock of the tree, as libsharp's jobs do in exclusive lock mode (NVIDIA SHARP 3.0.0, SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE), in the
-order in which they begin.
+Every host sends its vector to the aggregation node of its own switch; a node sends its parent one
+reduced piece when it has that piece of each child; the node where all paths of the job meet sends
+the result down again, each node to its children and hosts (unicast). Pieces are operations of a
+latency tree (at most its quota's payload each), or packets of a streaming tree. A host has at most
+as many pieces under way as the quota allows: operations (OSTs) of a latency tree, octets of buffers
+of a streaming one. Jobs that share a node of a tree share its quota: each has an even part of it,
+reserved for as long as the run lasts, as an aggregation manager reserves what a job asks for
+(Graham et al. 2016). A node has few streams under way (the OSTs of a streaming tree): an all-reduce
+beyond them waits for the lock of the tree, as libsharp's jobs do in exclusive lock mode (NVIDIA
+SHARP 3.0.0, SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE), in the order in which they begin.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from softib.fabric.sharp_trees import SharpTree, sharp_trees
 from softib.iba.rates import MTU_BYTES
 from softib.iba.smp import PortInfo
 from softib.sim.messages import NO_LIMIT, Messages, Opcode, Reduction, joined, messages
-from softib.sm.aggregation_trees import AggregationTree, Job, job_tree
+from softib.sm.managers.aggregation_trees import AggregationTree, Job, job_tree
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -38,8 +42,9 @@ LARGEST = 1 << 30
 
 @dataclass(frozen=True)
 class Placement:
-    """Where an all-reduce runs: its ``tree``, what its ``job`` uses of it, and among how many jobs (``sharers``, itself too) the quota of its fullest node is
-    shared; ``behind``: numbers of the streams that hold its nodes before it, and end first."""
+    """Where an all-reduce runs: its ``tree``, what its ``job`` uses of it, and among how many jobs
+    (``sharers``, itself too) the quota of its fullest node is shared; ``behind``: numbers of the
+    streams that hold its nodes before it, and end first."""
 
     tree: SharpTree
     job: Job
@@ -48,7 +53,8 @@ class Placement:
 
 
 def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]) -> list[Placement]:
-    """A tree for each all-reduce, the one with the fewest jobs, as :meth:`~softib.sm.aggregation_mgr.AggregationManager.job` gives it. Raises :class:`InputError`
+    """A tree for each all-reduce, the one with the fewest jobs, as
+    :meth:`~softib.sm.managers.aggregation_mgr.AggregationManager.job` gives it. Raises :class:`InputError`
     without aggregation nodes or a tree that joins the hosts."""
     load: dict[int, int] = {}
     found = [_tree_for(fabric, ends, what, load) for what in reductions]
@@ -63,7 +69,8 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
 
 
 def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
-    """All-reduces that share the fullest node of ``job`` at a time: those of as many jobs as have a stream there; ``at``: all of a node."""
+    """All-reduces that share the fullest node of ``job`` at a time: those of as many jobs as have a
+    stream there; ``at``: all of a node."""
     shares = [int(at[node]) for node in job.nodes.tolist()]
     for i, node in enumerate(job.nodes.tolist()):
         jobs = len(queues.get((tree.tree, node), ()))
@@ -75,8 +82,9 @@ def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, 
 def _behind(
     found: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
-    """Of each all-reduce those that it waits for: at each node of a streaming tree with n OSTs those of the n-th job before its own, by the time at which they begin (rails of
-    one job go together); and the all-reduces of each job, in this order, by (tree, node)."""
+    """Of each all-reduce those that it waits for: at each node of a streaming tree with n OSTs
+    those of the n-th job before its own, by the time at which they begin (rails of one job go
+    together); and the all-reduces of each job, in this order, by (tree, node)."""
     queues: dict[tuple[int, int], list[list[int]]] = {}
     behind: list[tuple[int, ...]] = [()] * len(found)
     for i in sorted(range(len(found)), key=lambda i: (reductions[i].start_ps, i)):
@@ -95,8 +103,9 @@ def _behind(
 
 
 def all_reduces(fabric: Fabric, ends: np.ndarray, made: Messages, streams: bool = False) -> Messages:
-    """``made`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one that waits for a tree begin when the
-    last result of the one before it has come to a host of each switch."""
+    """``made`` with the messages of its all-reduces (:func:`aggregation_messages`): hosts of one
+    that waits for a tree begin when the last result of the one before it has come to a host of each
+    switch."""
     placed = placements(fabric, ends, made.reductions)
     owners, needed = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     last: dict[int, np.ndarray] = {}
@@ -120,11 +129,13 @@ def all_reduces(fabric: Fabric, ends: np.ndarray, made: Messages, streams: bool 
 def aggregation_messages(
     fabric: Fabric, ends: np.ndarray, what: Reduction, streams: bool = False, placed: Placement | None = None
 ) -> Messages:
-    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is 1 + the host's row; the results' is what
-    the nodes add up. ``streams``: only the first piece in steps, which fills the tree; behind it the rest flows over all edges at once. ``placed``: one of
+    """The messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their ``value`` is
+    1 + the host's row; the results' is what the nodes add up. ``streams``: only the first piece in
+    steps, which fills the tree; behind it the rest flows over all edges at once. ``placed``: one of
     :func:`placements`; without it the all-reduce has the trees for itself.
 
-    Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts, :class:`LimitError` for too many messages.
+    Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts,
+    :class:`LimitError` for too many messages.
     """
     placed = placed or placements(fabric, ends, [what])[0]
     edges_up, edges_down = _edges(fabric, ends, what, placed.tree, placed.job)
@@ -143,14 +154,25 @@ def aggregation_messages(
     first, all_needs = _repeated(needs, n, window, np.flatnonzero(of_host), [back[int(h)] for h in src[of_host]])
     size = np.repeat(np.minimum(what.size - piece * np.arange(n), piece), a_piece)
     return messages(
-        np.tile(src, n), np.tile(dst, n), size, qp=np.tile(np.arange(a_piece), n), opcode=Opcode.SEND,
-        sl=what.sl, job=what.job, first=first, needs=all_needs, reduces=1, rate_gbps=np.tile(np.where(of_host, what.rate_gbps, NO_LIMIT), n),
-        start_ps=np.tile(np.where(of_host, what.start_ps, 0), n), value=np.tile(np.where(of_host, src + 1, 0), n),
-    )  # fmt: skip
+        np.tile(src, n),
+        np.tile(dst, n),
+        size,
+        qp=np.tile(np.arange(a_piece), n),
+        opcode=Opcode.SEND,
+        sl=what.sl,
+        job=what.job,
+        first=first,
+        needs=all_needs,
+        reduces=1,
+        rate_gbps=np.tile(np.where(of_host, what.rate_gbps, NO_LIMIT), n),
+        start_ps=np.tile(np.where(of_host, what.start_ps, 0), n),
+        value=np.tile(np.where(of_host, src + 1, 0), n),
+    )
 
 
 def _streams(what: Reduction, up: list[tuple[int, int]], down: list[tuple[int, int]], piece: int) -> Messages:
-    """The first piece over each edge when those before it have come, and behind it, on the same queue pair, the rest."""
+    """The first piece over each edge when those before it have come, and behind it, on the same
+    queue pair, the rest."""
     edges = len(up) + len(down)
     rest = max(what.size - piece, 0)
     parts = [min(what.size, piece)] + [min(rest - at, LARGEST) for at in range(0, rest, LARGEST)]
@@ -158,9 +180,19 @@ def _streams(what: Reduction, up: list[tuple[int, int]], down: list[tuple[int, i
     first = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=edges * len(parts)))])
     src, dst = (np.tile(side, len(parts)) for side in np.array(up + down).T)
     return messages(
-        src, dst, np.repeat(parts, edges), qp=np.tile(np.arange(edges), len(parts)), opcode=Opcode.SEND, sl=what.sl, job=what.job,
-        first=first, needs=needed, reduces=1, start_ps=what.start_ps, rate_gbps=what.rate_gbps,
-    )  # fmt: skip
+        src,
+        dst,
+        np.repeat(parts, edges),
+        qp=np.tile(np.arange(edges), len(parts)),
+        opcode=Opcode.SEND,
+        sl=what.sl,
+        job=what.job,
+        first=first,
+        needs=needed,
+        reduces=1,
+        start_ps=what.start_ps,
+        rate_gbps=what.rate_gbps,
+    )
 
 
 def _flat(needs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -199,7 +231,8 @@ def _edges(
 
 
 def _pieces(fabric: Fabric, ends: np.ndarray, what: Reduction, placed: Placement) -> tuple[int, int]:
-    """(octets of a piece, pieces of a host that may be under way: the job's part of the quota, one at least; without a quota any number)."""
+    """(octets of a piece, pieces of a host that may be under way: the job's part of the quota, one
+    at least; without a quota any number)."""
     tree = placed.tree
     code = int(PortInfo.neighbor_mtu.get(fabric.port_info[ends[what.hosts]]).min())
     mtu = MTU_BYTES.get(code, 4096)
@@ -222,8 +255,9 @@ def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[
 def _repeated(
     needs: list[list[int]], n: int, window: int, of_host: np.ndarray, back: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """CSR dependencies of ``n`` pieces: those of a piece, ``needs``, in each; and each host (edge ``of_host`` upwards, ``back`` down again)
-    sends a piece when it has the result of the one ``window`` before it."""
+    """CSR dependencies of ``n`` pieces: those of a piece, ``needs``, in each; and each host (edge
+    ``of_host`` upwards, ``back`` down again) sends a piece when it has the result of the one
+    ``window`` before it."""
     edges = len(needs)
     owner, needed = _flat(needs)
     step = edges * np.arange(n)[:, None]

@@ -1,4 +1,5 @@
-"""A fabric, its agents and a subnet manager on one clock, in one process: power on, and every cable is ACTIVE.
+"""A fabric, its agents and a subnet manager on one clock, in one process: power on, and every cable
+is ACTIVE.
 
 Everything that the manager knows and does goes through MADs; this module only carries them.
 """
@@ -29,7 +30,7 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["BringUp", "Progress", "bring_up"]
 
 WINDOW = 4096
-"""MADs at once, in process: 1 MiB of requests and as much of answers, so both stay in the cache between manager and agents."""
+"""Window in process: 1 MiB of requests and of responses, so both stay in the processor's cache."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase of the sweep, MADs sent in all, requests of this phase that wait)."""
@@ -37,11 +38,9 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class BringUp:
-    """A running subnet in one process.
-
-    ``graph`` is the fabric's (its rows), ``routing.lft`` has its switches in the same order; ``report`` is of the last sweep;
-    ``unreached`` are nodes of the fabric that the manager did not find, or left out as second device of a GUID.
-    """
+    """A running subnet in one process. ``graph``: rows as in the fabric; ``routing.lft`` has its
+    switches in the same order; ``report``: of the last sweep; ``unreached``: nodes that the manager
+    did not find, or left out because another device has their GUID."""
 
     fabric: Fabric
     sm: SubnetManager
@@ -54,7 +53,7 @@ class BringUp:
     now_ps: int = 0
 
     def sweep(self, progress: Progress | None = None) -> SweepReport:
-        """Let the manager look at the fabric again, after something changed. Fills ``report``, ``graph`` and ``routing``."""
+        """Sweep again, after a change. Fills ``report``, ``graph`` and ``routing``."""
         self.sm.request_sweep()
         self.now_ps = _run(self.sm, self.plane, self.port, self.now_ps, progress, None)
         self.graph, self.routing = _as_fabric_rows(self.fabric, self.sm)
@@ -62,8 +61,9 @@ class BringUp:
         return self.report
 
     def to_administrator(self, requests: MadBatch) -> np.ndarray:
-        """Carry ``requests`` of clients to the subnet administrator, and the manager's MADs to the agents, until it rests; returns the responses
-        (uint8[n, 256]) in the order in which they came."""
+        """Carry ``requests`` of clients to the subnet administrator, and the manager's MADs to the
+        agents, until it is idle. Return the responses (uint8[n, 256]) in the order of their
+        arrival."""
         inbox: MadBatch | None = requests
         replies = [np.zeros((0, 256), np.uint8)]
         while True:
@@ -91,15 +91,18 @@ def bring_up(
     clock_ps: Callable[[], int] | None = None,
     config: SmConfig | None = None,
 ) -> BringUp:
-    """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the subnet is up.
+    """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the
+    subnet is up.
 
-    Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs wrote. Time is virtual
-    and moves only when nothing but a timeout can happen; ``clock_ps`` (picoseconds, monotonic) adds a real one, for the
-    seconds by phase in the report. ``plane`` are the fabric's agents where they run already. ``config`` are
-    all settings of the manager at once, instead of ``engine``, ``options`` and ``lmc``.
+    Afterwards ``fabric`` reads as its devices would: LIDs, forwarding tables, states are what MADs
+    wrote. Time is virtual and moves only when nothing but a timeout can happen; ``clock_ps``
+    (picoseconds, monotonic) adds a real one, for the seconds by phase in the report. ``plane`` are
+    the fabric's agents where they run already. ``config`` are all settings of the manager at once,
+    instead of ``engine``, ``options`` and ``lmc``.
 
-    Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has), :class:`InputError`
-    (a node that cannot host a manager), :class:`MadTimeout` (the host itself is silent, an M_Key guards it).
+    Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has),
+    :class:`InputError` (a node that cannot host a manager), :class:`MadTimeout` (the host itself is
+    silent, an M_Key guards it).
     """
     port = _manager_port(fabric, node)
     config = config or SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc)
@@ -114,12 +117,18 @@ def bring_up(
 
 
 def _manager_port(fabric: Fabric, node: str | int | None) -> int:
-    """Port row that a manager on ``node`` sends from."""
+    """Return the port (row) that a manager on ``node`` sends from."""
     return port_on(fabric, node) if isinstance(node, int) else port_named(fabric, node)
 
 
-def _run(sm: SubnetManager, plane: AgentPlane, port: int, now_ps: int, progress: Progress | None,
-         clock_ps: Callable[[], int] | None) -> int:  # fmt: skip
+def _run(
+    sm: SubnetManager,
+    plane: AgentPlane,
+    port: int,
+    now_ps: int,
+    progress: Progress | None,
+    clock_ps: Callable[[], int] | None,
+) -> int:
     """Carry MADs until the manager has settled; returns the time then."""
     inbox: MadBatch | None = None
     skipped = now_ps
@@ -167,7 +176,8 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
 
 
 def _unreached(fabric: Fabric, sm: SubnetManager, port: int) -> np.ndarray:
-    """Nodes to which none of the manager's directed routes leads. (GUIDs do not tell: two devices may share one.)"""
+    """Return the nodes that no directed route of the manager reaches. Routes and not GUIDs decide:
+    two devices may share a GUID."""
     db = sm.database
     path, hops = db.routes.path[db.node_route], db.routes.hops[db.node_route].astype(np.int64)
     node = np.full(db.n_nodes, fabric.port_node[port])

@@ -1,7 +1,8 @@
 """The clock of a packet run in which links fail and a subnet manager reacts.
 
-Packets, faults and management each know when they need to act next; :class:`RunClock` alone moves time. It runs packets up to the
-next of these times, then lets faults and management act, in this order. A MAD that arrives stops the packets in between.
+Packets, faults and management each know when they need to act next; :class:`RunClock` alone moves
+time. It runs packets up to the next of these times, then lets faults and management act, in this
+order. A MAD that arrives stops the packets in between.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Management(Agenda, Protocol):
 
 
 class RunClock:
-    """``now_ps``: time of the run, from 0 on. ``base_ps``: time on the devices' own clocks when the run begins; they have run since the
-    fabric was brought up. ``steps``: the packets, after :meth:`start`. ``samples``: the sampler of loads and queues (None: no samples)."""
+    """``now_ps``: time of the run, from 0 on. ``base_ps``: time on the devices' own clocks when the
+    run begins; they have run since the fabric was brought up. ``steps``: the packets, after
+    :meth:`start`. ``samples``: the sampler of loads and queues (None: no samples)."""
 
     steps: PacketSteps
 
@@ -61,7 +63,8 @@ class RunClock:
         self.samples = Sampler(steps.options.sample_ps) if steps.options.sample_ps else None
 
     def run(self, faults: Agenda, management: Management, until_ps: int, progress: Progress | None) -> None:
-        """Run until all messages are done and management is idle, or until nothing can happen any more, at most to ``until_ps``."""
+        """Run until all messages are done and management is idle, or until nothing can happen any
+        more, at most to ``until_ps``."""
         steps = self.steps
         while True:
             next_ps = min(faults.next_ps(), management.next_ps(), until_ps + 1)
@@ -80,7 +83,8 @@ class RunClock:
         self.now_ps = steps.now_ps
 
     def _packets_until(self, next_ps: int, progress: Progress | None) -> bool:
-        """Run packets up to ``next_ps``, and take the samples that are due before it while messages are under way. True: a MAD arrived."""
+        """Run packets up to ``next_ps``, and take the samples that are due before it while messages
+        are under way. True: a MAD arrived."""
         steps, samples = self.steps, self.samples
         while samples is not None and steps.left > 0 and samples.next_ps < next_ps - 1:
             if steps.run_until(samples.next_ps + 1, progress):

@@ -1,9 +1,11 @@
-"""A packet run in which links and switches fail, and the subnet manager re-routes on the same virtual clock.
+"""A packet run in which links and switches fail, and the subnet manager re-routes on the same
+virtual clock.
 
     run = run_failures(fabric, messages, faults, options, settings)
     run.outcome, run.records, run.milestones, run.paths_back_ps
 
-``fabric`` becomes the fabric of the run: a copy belongs here. It must be up; with a manager it is brought up first, before time 0.
+``fabric`` becomes the fabric of the run: a copy belongs here. It must be up; with a manager it is
+brought up first, before time 0.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from softib.agents.plane import AgentPlane
+from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.routing.engine import DEFAULT_ENGINE
 from softib.routing.parts import components
@@ -23,7 +26,6 @@ from softib.scenario.faults_in_time import FaultRecord, FaultSchedule, TimedFaul
 from softib.scenario.management import ManagementPlane, Milestones, Station
 from softib.scenario.multicast_groups import joined_groups
 from softib.scenario.paths_in_use import PathsInUse
-from softib.sim.ends import end_ports
 from softib.sim.messages import Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import constants
@@ -40,8 +42,8 @@ LIGHT_SWEEP_PS = 10 * 10**12
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``config``: the manager's, None: nobody manages; ``node``: where it runs; ``manager_ps``: what it takes from the arrival of a MAD to
-    what it sends then; ``times`` of the devices' processors."""
+    """``config``: of the manager, None without one; ``node``: where it runs; ``manager_ps``: from
+    the arrival of a MAD at the manager to its reaction; ``times``: of the devices' processors."""
 
     config: SmConfig | None = field(default_factory=SmConfig)
     node: str | int | None = None
@@ -51,10 +53,12 @@ class ManagerSettings:
 
 @dataclass
 class FailureRun:
-    """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it broke; ``paths_back_ps`` by fault: when
-    all of these led to their destination again (-1: not in this run); ``unreachable``: ends of paths in use that no live link joins to the rest.
-    ``mads``: sent, lost and answered, and VL15Dropped of all ports. ``discarded``: packets that found their port inactive, ``lost_on_wire``: packets
-    on a cable that was pulled, or in a switch that lost its power."""
+    """``resent`` int64[messages] packets sent again; ``broken`` by fault: paths in use that it
+    broke; ``paths_back_ps`` by fault: when all of these led to their destination again (-1: not in
+    this run); ``unreachable``: ends of paths in use that no live link joins to the rest. ``mads``:
+    sent, lost and answered, and VL15Dropped of all ports. ``discarded``: packets that found their
+    port inactive, ``lost_on_wire``: packets on a cable that was pulled, or in a switch that lost
+    its power."""
 
     outcome: Outcome
     records: list[FaultRecord]
@@ -71,24 +75,28 @@ class FailureRun:
 
 
 def run_failures(
-    fabric: Fabric, messages: Messages, faults: Sequence[TimedFault], options: PacketOptions | None = None,
-    settings: ManagerSettings | None = None, path_sl: np.ndarray | None = None, progress: Progress | None = None,
-) -> FailureRun:  # fmt: skip
-    """Run ``messages`` while ``faults`` happen.
-
-    The run ends when every message is done (or can never be) and the manager has settled; faults after that do not happen. Raises as
-    :func:`softib.sim.packet.run` and :func:`~softib.scenario.bring_up.bring_up` do, and :class:`InputError` or
-    :class:`UnknownName` for a fault that cannot be.
-    """
+    fabric: Fabric,
+    messages: Messages,
+    faults: Sequence[TimedFault],
+    options: PacketOptions | None = None,
+    settings: ManagerSettings | None = None,
+    path_sl: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> FailureRun:
+    """Run ``messages`` while ``faults`` happen. The run ends when no message can make progress and
+    the manager has settled; later faults do not happen. Raises as :func:`softib.sim.packet.run` and
+    :func:`~softib.scenario.bring_up.bring_up` do, and :class:`InputError` or :class:`UnknownName`
+    for an impossible fault."""
     options, settings = options or PacketOptions(), settings or ManagerSettings()
     plane, clock = AgentPlane(fabric), RunClock()
     schedule = FaultSchedule(fabric, faults, plane, clock)
     station, messages = _station(fabric, plane, clock, settings, messages)
     management = ManagementPlane(clock, plane, station, settings.times.agent_ps)
+    paths = PathsInUse(fabric)
     sl, notes = service_levels(messages, path_sl)
     clock.start(PacketSteps(fabric, messages, sl, options, settings.times))
     before = fabric.counters.copy()
-    paths = _paths(fabric, clock.steps, messages)
+    _follow(paths, clock.steps, messages)
     schedule.happened = lambda number: paths.faults_happened(number, clock.now_ps)
     management.written = lambda: paths.tables_changed(clock.now_ps)
     clock.run(schedule, management, options.until_ps, progress)
@@ -122,8 +130,9 @@ def run_failures(
 def _station(
     fabric: Fabric, plane: AgentPlane, clock: RunClock, settings: ManagerSettings, messages: Messages
 ) -> tuple[Station | None, Messages]:
-    """Return the manager after its first sweep, with the window of its configuration, and ``messages`` with the MLIDs of their
-    multicast groups, which it has created again. Sets the devices' time of ``clock``."""
+    """Return the manager after its first sweep, with the window of its configuration, and
+    ``messages`` with the MLIDs of their multicast groups, which it has created again. Sets the
+    devices' time of ``clock``."""
     if settings.config is None:
         return None, messages
     config = settings.config
@@ -137,15 +146,16 @@ def _station(
     return Station(up.sm, up.port, settings.manager_ps), messages
 
 
-def _paths(fabric: Fabric, steps: PacketSteps, messages: Messages) -> PathsInUse:
-    """The paths of the messages that go to one host; a multicast group has a tree, not a path."""
+def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
+    """Follow the paths of the messages that go to one host; a multicast group has a tree, not a
+    path."""
     single = np.flatnonzero(messages.group == 0)
     q = steps.state.qp[steps.state.message["qp"][single]]
-    return PathsInUse(fabric, steps.net, q["src"], q["dst"], steps.state.message["lid"][single])
+    paths.follow(steps.net, q["src"], q["dst"], steps.state.message["lid"][single])
 
 
 def _cut_off(fabric: Fabric, steps: PacketSteps, ends: np.ndarray) -> np.ndarray:
-    """bool: end ports that no live link joins to the largest part of the fabric."""
+    """Return which of ``ends`` no live link joins to the largest part of the fabric (bool)."""
     peer = steps.net.port["peer"].astype(np.int64)
     ports = np.flatnonzero(peer >= 0)
     part = components(fabric.sizes.nodes, fabric.port_node[ports], fabric.port_node[peer[ports]])
@@ -164,11 +174,11 @@ def _outcome(
     """The outcome of the packets; ``before``: the fabric's counters when the run began."""
     steps, fabric = clock.steps, management.fabric
     s = steps.state
-    late = [r.fault for r in schedule.records if not r.happened]
-    if late:
+    not_due = [r.fault for r in schedule.records if not r.happened]
+    if not_due:
         notes = (
             *notes,
-            f"{len(late)} faults lie behind the end of the run, such as {late[0].kind} of {late[0].where}",
+            f"{len(not_due)} faults lie behind the end of the run, such as {not_due[0].kind} of {not_due[0].where}",
         )
     status = constants.DONE if steps.left <= 0 and steps.in_network == 0 else steps.status
     status = constants.TIME_OVER if status == constants.MANAGED else status

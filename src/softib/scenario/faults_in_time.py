@@ -1,7 +1,8 @@
-"""Faults of a packet run at their times: what each does to the fabric, and to the packets at that moment.
+"""Faults of a packet run at their times: what each does to the fabric, and to the packets at that
+moment.
 
-Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a running fabric; what is lost of packets is
-:mod:`softib.sim.packet.kernels.link.link_changes`'.
+Effects on ports, counters and traps are :class:`softib.agents.link_faults.LinkFaults`', as on a
+running fabric; what is lost of packets is :mod:`softib.sim.packet.kernels.link.link_changes`'.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ TRAINED = "trained"
 
 @dataclass(frozen=True)
 class TimedFault:
-    """``kind`` of :mod:`softib.workloads.faults` at ``at_ps``, at ``where`` (a port or a switch by name), with its options."""
+    """``kind`` of :mod:`softib.workloads.faults` at ``at_ps``, at ``where`` (a port or a switch by
+    name), with its options."""
 
     at_ps: int
     kind: str
@@ -43,8 +45,9 @@ class TimedFault:
 
 @dataclass
 class FaultRecord:
-    """What a fault did at once: packets ``lost_on_wire`` (and in a switch without power), packets ``discarded`` at the ports that face it
-    (PortXmitDiscards). ``row``: port, or node. ``happened`` is false where the run had ended before."""
+    """The immediate effect of a fault. ``lost_on_wire``: packets on the cable, or in a switch
+    without power; ``discarded``: packets at the ports that face it (PortXmitDiscards). ``row``:
+    port, or node. ``happened`` is false when the run ended before."""
 
     fault: TimedFault
     row: int
@@ -54,9 +57,10 @@ class FaultRecord:
 
 
 class FaultSchedule:
-    """The faults of a run in the order of their times, each once. ``happened(number)`` is called after faults that were due, with the number
-    of new ones. Raises :class:`UnknownName` and :class:`InputError` for places that the fabric does not have, and for a
-    link that cannot train so."""
+    """The faults of a run in the order of their times, each once. ``happened(number)`` is called
+    after faults that were due, with the number of new ones. Raises :class:`UnknownName` and
+    :class:`InputError` for places that the fabric does not have, and for a link that cannot train
+    so."""
 
     def __init__(self, fabric: Fabric, faults: Sequence[TimedFault], plane: AgentPlane, clock: RunClock):
         self.fabric, self.plane, self.clock = fabric, plane, clock
@@ -78,7 +82,7 @@ class FaultSchedule:
         return not self._queue
 
     def next_ps(self) -> int:
-        """When the next one happens."""
+        """Return when the next fault happens."""
         return self._queue[0][0] if self._queue else NEVER_PS
 
     def act(self) -> None:
@@ -126,7 +130,7 @@ class FaultSchedule:
             steps.power_lost(dead)
 
     def _touched(self, r: FaultRecord) -> np.ndarray:
-        """Both ends of every link that a fault may change."""
+        """Return both ends of every link that a fault may change."""
         f = self.fabric
         ports = np.array(list(f.ports_of(r.row)) if r.fault.kind in OF_NODE else [r.row], np.int64)
         peers = f.port_peer[ports]

@@ -1,4 +1,5 @@
-"""What the subnet manager decides about messages before they are sent: service levels, multicast groups, trees of aggregation nodes."""
+"""What the subnet manager decides about messages before they are sent: service levels, multicast
+groups, trees of aggregation nodes."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ MAX_SL = 15
 
 
 class Managed(Protocol):
-    """A fabric with tables, and who answers for its paths; members as in :class:`softib.analysis.routed.Routed`."""
+    """A fabric with tables and the manager that states SLs for its paths; members as in
+    :class:`softib.analysis.routed.Routed`."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -39,8 +41,9 @@ class Managed(Protocol):
 
 
 def managed_messages(found: Managed, plane: Plane, made: Messages, layer: str, network: str) -> Messages:
-    """Return ``made`` as ``layer`` sends it on ``found``: with the messages of its all-reduces, the SLs of its paths and the MLIDs of its
-    groups; over TCP (``network``) without READs. Raises :class:`InputError` where the manager has no answer."""
+    """Return ``made`` as ``layer`` sends it on ``found``: with the messages of its all-reduces, the
+    SLs of its paths and the MLIDs of its groups; over TCP (``network``) without READs. Raises
+    :class:`InputError` where the manager has no answer."""
     made = _with_reductions(found, plane, made, layer)
     if network == "tcp":
         made = without_reads(made)
@@ -49,8 +52,8 @@ def managed_messages(found: Managed, plane: Plane, made: Messages, layer: str, n
 
 
 def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
-    """``made`` with the SLs that the manager of ``found`` states for their paths, where they name none themselves. Raises :class:`InputError` for messages that it has no path
-    for."""
+    """Return ``made`` with the SLs that the manager states for paths; messages with an SL keep it.
+    Raises :class:`InputError` for messages without a path."""
     asks = made.sl == PATH_SL
     if not asks.any():
         return made
@@ -67,17 +70,16 @@ def with_stated_sls(found: Managed, plane: Plane, made: Messages) -> Messages:
 
 
 def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """SLs (int8) that the manager of ``found`` states for the paths between end ports ``source`` and ``target`` (rows as in messages): those of its path records, the
-    engine's, or what the subnet administration of a running fabric says (:data:`PATH_SL` where only an engine's table has none). None where nobody states one.
-
-    Raises :class:`InputError`, one line, where the administration has no path for a pair.
-    """
+    """Return the SLs (int8) that the manager states for paths between end ports ``source`` and
+    ``target`` (rows as in messages): those of its path records, of the engine, or of a running
+    fabric's subnet administration (:data:`PATH_SL` where only an engine's table lacks one). None
+    without a manager. Raises :class:`InputError`, one line, for a pair without a path."""
     if not _by_records(found) and found.path_sl is not None:
         return _of_table(found, plane, source, target)
     if found.subnet is None and found.ask_sls is None:
         return None
     if not _by_records(found) and found.ask_sls is None:
-        # Without partitions, policy or an engine's SLs the administration states SL 0; nobody does where nobody manages.
+        # Without partitions, policy or an engine's SLs the administration states SL 0.
         return np.zeros(len(source), np.int8)
     pairs, row = np.unique(np.asarray(source, np.int64) << 32 | target, return_inverse=True)
     ends = plane.ends[pairs >> 32], plane.ends[pairs & 0xFFFFFFFF]
@@ -88,20 +90,22 @@ def stated_sls(found: Managed, plane: Plane, source: np.ndarray, target: np.ndar
     if absent.any():
         fabric, at = found.fabric, int(row[np.argmax(absent[row])])
         raise InputError(
-            f"the subnet administration has no path from {fabric.port_name(int(ends[0][at]))} to {fabric.port_name(int(ends[1][at]))}: they share no partition "
+            f"the subnet administration has no path from {fabric.port_name(int(ends[0][at]))} to "
+            f"{fabric.port_name(int(ends[1][at]))}: they share no partition "
             f"of which one is a full member, or no route leads there ({int(absent[row].sum()):,} of {len(row):,} paths)"
         )
     return np.asarray(stated, np.int8)[row]
 
 
 def _by_records(found: Managed) -> bool:
-    """Is our own administration asked, path by path?"""
+    """Does softib's administration answer, path by path?"""
     config = found.config
     return found.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
 
 
 def _recorded(found: Managed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """SLs (int16) of the path records between ports, :data:`NO_RECORD` where there is none; None where a running fabric's administration does not say."""
+    """Return the SLs (int16) of path records between ports, :data:`NO_RECORD` without one; None
+    where a running fabric's administration does not answer."""
     if found.ask_sls is None or _by_records(found):
         assert found.subnet is not None
         return path_record_sls(found.subnet, source, target)
@@ -113,7 +117,7 @@ def _recorded(found: Managed, source: np.ndarray, target: np.ndarray) -> np.ndar
 
 
 def _of_table(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The SLs that an engine gives paths."""
+    """Return the SLs that an engine assigns to paths."""
     table = found.path_sl
     assert table is not None
     graph, lid = found.graph, found.fabric.lid[plane.ends]
@@ -129,10 +133,9 @@ def _of_table(found: Managed, plane: Plane, source: np.ndarray, target: np.ndarr
 
 
 def _with_groups(found: Managed, plane: Plane, made: Messages, layer: str) -> Messages:
-    """``made`` with the MLIDs of its multicast groups, which the manager of ``found`` makes when their members join.
-
-    Raises :class:`InputError` for another layer than the packet layer, and for a fabric whose tables our manager did not write.
-    """
+    """Return ``made`` with the MLIDs of its multicast groups, which the manager creates when
+    members join. Raises :class:`InputError` outside the packet layer, and for tables that softib's
+    manager did not write."""
     if not made.groups:
         return made
     from softib.scenario.multicast_groups import joined_groups
@@ -147,8 +150,9 @@ def _with_groups(found: Managed, plane: Plane, made: Messages, layer: str) -> Me
 
 
 def _with_reductions(found: Managed, plane: Plane, made: Messages, layer: str) -> Messages:
-    """``made`` with the messages of its all-reduces over the trees that aggregation nodes hold: pieces in the packet layer, streams in the others. Raises
-    :class:`InputError` where no tree joins the hosts."""
+    """Return ``made`` with the messages of its all-reduces over trees of aggregation nodes: pieces
+    in the packet layer, streams in the others. Raises :class:`InputError` where no tree joins the
+    hosts."""
     if not made.reductions:
         return made
     from softib.scenario.aggregation import all_reduces

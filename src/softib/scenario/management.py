@@ -1,8 +1,10 @@
-"""The management plane of a packet run: agents and a subnet manager whose MADs travel on the run's links.
+"""The management plane of a packet run: agents and a subnet manager whose MADs travel on the run's
+links.
 
-A MAD that has arrived is answered by the real agents, from the fabric of the run, so a table that a Set writes holds from that moment.
-The manager is stepped when MADs arrive, ``manager_ps`` later, and at its deadlines; computing routes takes no virtual time. Traps leave when
-the agent has had its time for them, and are repeated until the manager represses them.
+A MAD that has arrived is answered by the real agents, from the fabric of the run, so a table that a
+Set writes holds from that moment. The manager is stepped when MADs arrive, ``manager_ps`` later,
+and at its deadlines; computing routes takes no virtual time. Traps leave when the agent has had its
+time for them, and are repeated until the manager represses them.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ __all__ = ["ManagementPlane", "Milestones", "Station"]
 
 SMPS = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR)
 STEPS_AT_ONCE = 1000
-"""A manager that wants to be stepped so often without sending anything has lost its way."""
+"""Steps in a row without a MAD after which the manager is considered stuck."""
 
 
 @dataclass
 class Milestones:
-    """When the manager learned what, in ps: ``traps`` (arrival, LID of the issuer, trap number), ``sweeps`` [begin, end or -1], ``tables``: when
-    a forwarding table was written."""
+    """When the manager learned of events, in ps: ``traps`` (arrival, LID of the issuer, trap
+    number), ``sweeps`` [begin, end or -1], ``tables``: writes of forwarding tables."""
 
     traps: list[tuple[int, int, int]] = field(default_factory=list)
     sweeps: list[list[int]] = field(default_factory=list)
@@ -49,7 +51,8 @@ class Milestones:
 
 @dataclass
 class Station:
-    """The manager and the end port that it sits at. ``manager_ps``: from the arrival of a MAD to what it sends then."""
+    """The manager and its end port. ``manager_ps``: from the arrival of a MAD to the manager's
+    reaction."""
 
     sm: SubnetManager
     port: int
@@ -57,8 +60,8 @@ class Station:
 
 
 class ManagementPlane:
-    """Agents of the fabric behind the wires of ``clock.steps``; ``station`` is None without a manager. ``written()`` is called when tables or
-    port states have changed."""
+    """Agents of the fabric behind the wires of ``clock.steps``; ``station`` is None without a
+    manager. ``written()`` is called when tables or port states have changed."""
 
     def __init__(self, clock: RunClock, plane: AgentPlane, station: Station | None, agent_ps: int):
         self.clock, self.plane, self.station, self.agent_ps = clock, plane, station, agent_ps
@@ -89,7 +92,8 @@ class ManagementPlane:
 
     @property
     def idle(self) -> bool:
-        """Nothing is under way: no trap waits to leave, the manager has settled and awaits no answer."""
+        """Is nothing under way? No trap waits to leave, the manager has settled and expects no
+        response."""
         return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
 
     def act(self) -> None:

@@ -1,4 +1,5 @@
-"""Multicast groups by the subnet administrator: members join as their hosts would, and the manager writes the switches' tables."""
+"""Multicast groups by the subnet administrator: members join as their hosts would, and the manager
+writes the switches' tables."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ SA_CLASS_VERSION, SA_QP, DEFAULT_PKEY = 2, 1, 0xFFFF
 
 
 def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequence[int] = (), sl: int = 0) -> int:
-    """Let ``members`` (ports) join group ``number`` as full members and ``senders`` as send-only ones, by MCMemberRecord requests. Returns the
-    MLID; the fabric's MFTs are what the manager then wrote. Raises :class:`InputError` where the administrator refuses."""
+    """Join ``members`` (ports) to group ``number`` as full members and ``senders`` as send-only
+    ones, by MCMemberRecord requests, and return the MLID. The manager writes the fabric's MFTs.
+    Raises :class:`InputError` where the administrator refuses."""
     mgid = np.array([MGID_PREFIX, number], np.uint64)
     mlid = 0
     levels = {"qkey": 0x1234, "pkey": DEFAULT_PKEY, "sl": sl, "flow_label": 0, "tclass": 0}
@@ -36,9 +38,14 @@ def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequen
         port_gid = np.array([PREFIX, int(up.fabric.port_guid[port])], np.uint64)
         fields = {"mgid": mgid, "port_gid": port_gid, "join_state": state, **(levels if at == 0 else {})}
         head = SaHeader.pack(
-            base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=SA_CLASS_VERSION, method=int(SaMethod.SET),
-            attr_id=MCMemberRecord.attr, tid=at + 1, comp_mask=mask_of(MCMemberRecord, *fields),
-        )  # fmt: skip
+            base_version=1,
+            mgmt_class=int(MgmtClass.SUBN_ADM),
+            class_version=SA_CLASS_VERSION,
+            method=int(SaMethod.SET),
+            attr_id=MCMemberRecord.attr,
+            tid=at + 1,
+            comp_mask=mask_of(MCMemberRecord, *fields),
+        )
         reply = _request(up, head.tobytes() + MCMemberRecord.pack(**fields).tobytes(), port)
         status = int(SaHeader.status.get(reply))
         if status:
@@ -51,7 +58,8 @@ def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequen
 
 
 def joined_groups(up: BringUp, ends: np.ndarray, made: Messages) -> tuple[MulticastGroup, ...]:
-    """The groups of ``made`` with their MLIDs, once their members and senders (rows of ``ends``) have joined."""
+    """Return the groups of ``made`` with their MLIDs, after members and senders (rows of ``ends``)
+    have joined."""
     groups = []
     for n, group in enumerate(made.groups, 1):
         rows = made.group == n
@@ -63,7 +71,8 @@ def joined_groups(up: BringUp, ends: np.ndarray, made: Messages) -> tuple[Multic
 
 
 def _request(up: BringUp, message: bytes, port: int) -> np.ndarray:
-    """Carry one SA request of ``port`` to the manager, and its MADs to the agents, until it rests; returns the answer (uint8[256])."""
+    """Carry one SA request of ``port`` to the manager, and its MADs to the agents, until it rests;
+    returns the answer (uint8[256])."""
     inbox = MadBatch.zeros(1)
     inbox.mad[0, : len(message)] = np.frombuffer(message, np.uint8)
     inbox.slid[:], inbox.dlid[:], inbox.dqp[:], inbox.sqp[:] = up.fabric.lid[port], up.fabric.lid[up.port], SA_QP, SA_QP

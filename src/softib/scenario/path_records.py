@@ -1,4 +1,5 @@
-"""The SLs of path records, as the manager's subnet administration gives them (IBA 15.2.5.16): engine, QoS policy, partition."""
+"""The SLs of path records, as the manager's subnet administration gives them (IBA 15.2.5.16):
+engine, QoS policy, partition."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ AT_ONCE = 8192
 
 
 def path_record_sls(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """SL (int16) of the path record from each end port ``source`` (rows of ports) to ``target``; :data:`NO_RECORD` where the administration gives none: the ports share no
-    partition, or no route leads there."""
+    """Return the SL (int16) of the path record from each end port ``source`` (rows of ports) to
+    ``target``; :data:`NO_RECORD` without a record: the ports share no partition, or no route
+    exists."""
     found = np.full(len(source), NO_RECORD, np.int16)
     for begin in range(0, len(source), AT_ONCE):
         part = slice(begin, min(begin + AT_ONCE, len(source)))
@@ -34,9 +36,13 @@ def path_record_sls(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.n
 def _queried(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     n, lid = len(source), up.fabric.lid
     head = SaHeader.pack(
-        base_version=1, mgmt_class=int(MgmtClass.SUBN_ADM), class_version=SA_CLASS_VERSION, method=int(SaMethod.GET),
-        attr_id=PathRecord.attr, comp_mask=mask_of(PathRecord, "slid", "dlid"),
-    )  # fmt: skip
+        base_version=1,
+        mgmt_class=int(MgmtClass.SUBN_ADM),
+        class_version=SA_CLASS_VERSION,
+        method=int(SaMethod.GET),
+        attr_id=PathRecord.attr,
+        comp_mask=mask_of(PathRecord, "slid", "dlid"),
+    )
     inbox = MadBatch.zeros(n)
     inbox.mad[:, : len(head)] = head
     SaHeader.tid.set(inbox.mad, np.arange(1, n + 1, dtype=np.uint64))

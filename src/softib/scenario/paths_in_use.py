@@ -1,4 +1,5 @@
-"""The paths that a run's messages take: which lead to their destination now, and when the others led there again."""
+"""The paths that a run's messages take: which lead to their destination now, and when the others
+led there again."""
 
 from __future__ import annotations
 
@@ -11,22 +12,30 @@ __all__ = ["PathsInUse"]
 
 
 class PathsInUse:
-    """Paths of messages in both directions (acknowledgements take the second): end ports ``port`` and ``end`` (rows of ports) and
-    ``lid``, a row each. ``net``: the tables of the packet layer, which change during the run.
+    """Paths of messages in both directions (acknowledgements take the second): end ports ``port``
+    and ``end`` (rows of ports) and ``lid``, a row each; none before :meth:`follow`.
 
-    By fault, in the order in which faults happen: ``broken``, how many paths it broke, and ``back_ps``, when all of these led to their destination again (-1: not yet).
+    By fault, in the order in which faults happen: ``broken``, how many paths it broke, and
+    ``back_ps``, when all of these led to their destination again (-1: not yet).
     """
 
-    def __init__(self, fabric: Fabric, net: object, src: np.ndarray, dst: np.ndarray, lid: np.ndarray):
-        self.fabric, self._net = fabric, net
+    def __init__(self, fabric: Fabric):
+        self.fabric = fabric
+        self.broken: list[int] = []
+        self.back_ps: list[int] = []
+        self._down: list[np.ndarray] = []
+        self.port = self.end = self.lid = np.zeros(0, np.int64)
+        self._net: object = None
+
+    def follow(self, net: object, src: np.ndarray, dst: np.ndarray, lid: np.ndarray) -> None:
+        """Follow the paths from ports ``src`` to ``dst`` with LID ``lid``; ``net``: the tables of
+        the packet layer, which change during the run."""
+        fabric, self._net = self.fabric, net
         pairs = np.concatenate(
             [np.stack([src, dst, lid], 1), np.stack([dst, src, fabric.lid[src].astype(np.int64)], 1)]
         )
         pairs = np.unique(pairs, axis=0)
         self.port, self.end, self.lid = pairs[:, 0], pairs[:, 1], pairs[:, 2]
-        self.broken: list[int] = []
-        self.back_ps: list[int] = []
-        self._down: list[np.ndarray] = []
 
     def faults_happened(self, number: int, now_ps: int) -> None:
         """Record the paths that ``number`` new faults broke; 0: one trained a link again."""
@@ -39,7 +48,8 @@ class PathsInUse:
         self.tables_changed(now_ps)
 
     def tables_changed(self, now_ps: int) -> None:
-        """Record which broken paths lead to their destination again, after tables or links have changed."""
+        """Record which broken paths lead to their destination again, after tables or links have
+        changed."""
         for i, rows in enumerate(self._down):
             if len(rows):
                 self._down[i] = rows = self.dead(rows)

@@ -75,7 +75,7 @@ class Reduction:
 @dataclass(frozen=True)
 class Messages:
     """``n`` messages. ``src`` and ``dst`` are rows of the end ports of
-    :func:`softib.sim.ends.end_ports` (CA ports ascending by LID, then port 0 of switches).
+    :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
     ``size`` int64 octets of payload (a READ: of what comes back). ``start_ps`` int64: not before
     this time. ``qp`` int32: messages of one ``qp`` share a queue pair of ``src`` and are sent in

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.fabric.end_ports import end_ports, port_gbps
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.virtual_lanes import DATA_VLS
-from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
-from softib.sim.static_network import port_gbps
 from softib.sim.timing import Timing, profile_of, timing_of
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class Plane:
     """What data meets in ``fabric`` as it stands: end ports, links that are up, tables, rates and
     delays.
 
-    ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.sim.ends.end_ports`: the SLs of a
+    ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.fabric.end_ports.end_ports`: the SLs of a
     manager's path records (None: 0). ``aggregates``: aggregation nodes reduce, so the links to them
     are inside their switches. Making one is the expensive part of a short run; a layer takes it in
     the fabric's place.

@@ -17,7 +17,7 @@ from softib.errors import InputError, LimitError
 from softib.plural import counted, plural
 from softib.sim import static_patterns as patterns
 from softib.sim.static_messages import run
-from softib.sim.static_network import Network, port_gbps
+from softib.sim.static_network import Network
 
 __all__ = [
     "SAMPLES",
@@ -33,7 +33,6 @@ __all__ = [
     "flow_time_ps",
     "loads",
     "matrix_loads",
-    "port_gbps",
     "ring_step_ps",
     "run",
 ]
@@ -234,7 +233,7 @@ def flow_time_ps(network: Network, found: Loads, size_bytes: float = 1.0) -> int
     Raises :class:`InputError` where a channel of no known rate carries something: there is no time
     to report.
     """
-    unknown = np.count_nonzero((found.load > 0) & (network.rate <= 0))
+    unknown = int(np.count_nonzero((found.load > 0) & (network.rate <= 0)))
     if unknown:
         raise InputError(
             f"{counted(unknown, 'channel')} {plural(unknown, 'carries', 'carry')} traffic and "

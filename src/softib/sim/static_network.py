@@ -14,9 +14,9 @@ from softib.plural import counted
 from softib.routing.graph import SwitchGraph
 
 if TYPE_CHECKING:
-    from softib.fabric.model import Fabric
+    pass
 
-__all__ = ["Network", "port_gbps"]
+__all__ = ["Network"]
 
 
 @dataclass(frozen=True)

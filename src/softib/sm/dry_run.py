@@ -17,7 +17,7 @@ from softib.iba.smp import MadHeader, PortInfo, SwitchInfo
 from softib.iba.vports import VirtualizationInfo, VPortInfo
 from softib.mad.batch import MadBatch
 from softib.sm.database import Database
-from softib.sm.link_mgr import NO_CHANGE_FIELDS
+from softib.sm.managers.link_mgr import NO_CHANGE_FIELDS
 
 __all__ = ["AttributeChange", "DryRun"]
 

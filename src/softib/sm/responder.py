@@ -12,8 +12,8 @@ from softib.iba.smp import SMInfo
 from softib.mad.batch import MadBatch, SendStatus
 from softib.sm import unsolicited
 from softib.sm.database import Database
-from softib.sm.election import SmControl
-from softib.sm.mastership import SWEEPS_IN, Mastership
+from softib.sm.ha.election import SmControl
+from softib.sm.ha.mastership import SWEEPS_IN, Mastership
 from softib.sm.state import SmState
 
 __all__ = ["Responder"]

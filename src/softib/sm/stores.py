@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from softib.sm.ar_mgr import ArStore
-from softib.sm.link_extensions import HeldExtensions
-from softib.sm.mkeys import MKeys
-from softib.sm.pkey_mgr import PkeyTables
-from softib.sm.router_mgr import RouterTables
-from softib.sm.table_store import TableStore
-from softib.sm.ucast_mgr import LftStore
+from softib.sm.managers.ar_mgr import ArStore
+from softib.sm.managers.link_extensions import HeldExtensions
+from softib.sm.managers.mkeys import MKeys
+from softib.sm.managers.pkey_mgr import PkeyTables
+from softib.sm.managers.router_mgr import RouterTables
+from softib.sm.managers.ucast_mgr import LftStore
+from softib.sm.tables.table_store import TableStore
 
 __all__ = ["Stores"]
 

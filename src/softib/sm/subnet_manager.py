@@ -8,7 +8,7 @@
 A sweep is a list of phases; each puts requests into the queue when it is entered, the next is entered when all are answered
 or given up. The first starts with the first ``step``, another with :meth:`request_sweep`: it looks at everything anew,
 keeps LIDs, and sends only what is not as wanted. One that a trap or PortStateChange calls for asks those that said so alone, and what hangs
-on them (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` carries sweeps, :mod:`~softib.sm.between_sweeps` what is done between them;
+on them (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` carries sweeps, :mod:`~softib.sm.sweep.between_sweeps` what is done between them;
 as a master the manager is the subnet administrator too (``sa_manager``).
 """
 
@@ -22,25 +22,25 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm.aggregation_mgr import AggregationManager
-from softib.sm.between_sweeps import BetweenSweeps
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.election import Election
-from softib.sm.lid_mgr import Lids
-from softib.sm.mastership import Holdings, Mastership
-from softib.sm.priority_trap import priority_changed
+from softib.sm.ha.election import Election
+from softib.sm.ha.mastership import Holdings, Mastership
+from softib.sm.ha.priority_trap import priority_changed
+from softib.sm.health.silent import SilentPorts
+from softib.sm.managers.aggregation_mgr import AggregationManager
+from softib.sm.managers.lid_mgr import Lids
 from softib.sm.replication.records import Source
 from softib.sm.replication.replication import Replication
 from softib.sm.responder import Responder
 from softib.sm.sa_manager import SaManager
-from softib.sm.schedule import Schedule
-from softib.sm.silent import SilentPorts
 from softib.sm.state import SmState
 from softib.sm.stores import Stores
+from softib.sm.sweep.between_sweeps import BetweenSweeps
 from softib.sm.sweep.phases import PHASES
 from softib.sm.sweep.report import SweepReport
 from softib.sm.sweep.runner import Phase, SweepRunner
+from softib.sm.sweep.schedule import Schedule
 
 __all__ = ["PHASES", "SubnetManager"]
 

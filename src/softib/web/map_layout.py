@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.diags.structure import Structure, recognise
+from softib.diags.structure.recognise import Structure, recognise
 from softib.diags.view import components
 from softib.fabric.model import Fabric
 from softib.fabric.natural_order import natural_rank

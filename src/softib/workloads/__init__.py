@@ -1,1 +1,2 @@
-"""What runs on a fabric: patterns of messages by name, perftest's programs, traffic matrices, and mixtures of jobs."""
+"""What runs on a fabric: patterns of messages by name, perftest's programs, traffic matrices, and
+mixtures of jobs."""

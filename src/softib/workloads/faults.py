@@ -1,4 +1,5 @@
-"""Faults at a time and the management plane, as a workload file and Python give them: one class a kind, under the names of ``softib fault``.
+"""Faults at a time and the management plane, as a workload file and Python give them: one class a
+kind, under the names of ``softib fault``.
 
 Imported only where a workload is read, as :mod:`softib.workloads.jobs`.
 """
@@ -40,7 +41,8 @@ class LinkDown(Fault):
 
 
 class LinkUp(Fault):
-    """the signal is back; the link trains to INIT, and carries data when the manager has made it ACTIVE"""
+    """the signal is back; the link trains to INIT, and carries data when the manager has made it
+    ACTIVE"""
 
     kind: Literal["link-up"] = "link-up"
 
@@ -53,7 +55,7 @@ class Ber(Fault):
 
 
 class Downgrade(Fault):
-    """the link goes down and trains anew, at most this wide and this fast"""
+    """the link goes down and trains again, at most this wide and this fast"""
 
     kind: Literal["downgrade"] = "downgrade"
     width: Annotated[int, Field(ge=1)] | None = Field(None, description="lanes: 1, 2, 4, 8 or 12")
@@ -62,10 +64,11 @@ class Downgrade(Fault):
 
 
 class SlowPort(Fault):
-    """the port drains so much of what arrives on data VLs; its peer waits, or discards after HOQLife"""
+    """the port drains data VLs at this rate only; its peer waits, or discards after
+    HOQLife"""
 
     kind: Literal["slow-port"] = "slow-port"
-    gbps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(description="Gb/s that it drains, 0: nothing")
+    gbps: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(description="rate in Gb/s; 0: it drains nothing")
 
 
 class SwitchDown(Fault):
@@ -76,7 +79,7 @@ class SwitchDown(Fault):
 
 
 class SwitchUp(Fault):
-    """it gets its power back, with power-up values; the manager programs it anew"""
+    """it gets its power back, with power-up values; the manager programs it again"""
 
     kind: Literal["switch-up"] = "switch-up"
     where: str = Field(min_length=1, description="a switch such as leaf-3")
@@ -96,7 +99,7 @@ class Management(BaseModel):
     """The subnet manager and the agents while faults happen."""
 
     model_config = ConfigDict(extra="forbid")
-    sm: Literal["internal", "off"] = Field("internal", description="our subnet manager reacts, or nobody does")
+    sm: Literal["internal", "off"] = Field("internal", description="softib's subnet manager reacts, or no manager does")
     node: str | None = Field(
         None, description="where the manager runs; default as elsewhere: the first host with a cable"
     )
@@ -112,10 +115,11 @@ class Management(BaseModel):
 
 
 def fault_of(given: Mapping[str, Any] | str) -> Fault:
-    """A fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a line of text
-    (``20us link-down leaf-1[40] ber=1e-9``).
+    """A fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a
+    line of text (``20us link-down leaf-1[40] ber=1e-9``).
 
-    Raises :class:`UnknownName` for a kind or option that does not exist (with the near ones), :class:`InputError` for a value.
+    Raises :class:`UnknownName` for a kind or option that does not exist (with the near ones),
+    :class:`InputError` for a value.
     """
     from pydantic import TypeAdapter
 
@@ -153,18 +157,19 @@ def message_of_management(error: Any) -> str:
 def _fields(text: str) -> dict[str, Any]:
     parts = text.split()
     if len(parts) < 3:
-        raise InputError(f"fault {text!r}: write when, what and where, such as '20us link-down leaf-1[40]'")
+        raise InputError(f"fault {text!r}: use when, what and where, for example '20us link-down leaf-1[40]'")
     data: dict[str, Any] = {"at": parts[0], "kind": parts[1], "where": parts[2]}
     for part in parts[3:]:
         key, equals, value = part.partition("=")
         if not equals or not value:
-            raise InputError(f"fault {text!r}: {part!r} is no option; write such as ber=1e-9")
+            raise InputError(f"fault {text!r}: {part!r} is not an option; use for example ber=1e-9")
         data[key] = value
     return data
 
 
 def message_of_fault(error: Any, loc: tuple[Any, ...]) -> str:
-    """What is wrong with a fault (an error of pydantic), in a line; ``loc`` is the place below the fault."""
+    """What is wrong with a fault (an error of pydantic), in a line; ``loc`` is the place below the
+    fault."""
     if error["type"] == "union_tag_invalid":
         return str(UnknownName("kind of fault", str(error["ctx"]["tag"]), FAULTS))
     if error["type"] == "union_tag_not_found":

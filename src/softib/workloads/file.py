@@ -1,4 +1,5 @@
-"""A workload file (``workload.yaml``): jobs that run together, each with its pattern, service level and start.
+"""A workload file (``workload.yaml``): jobs that run together, each with its pattern, service level
+and start.
 
 name: storage beside training
 jobs:
@@ -27,7 +28,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def read_file(path: Path) -> Workload:
-    """The workload in ``path``; files that it names are relative to it. Raises :class:`InputError` in one line with file and line."""
+    """The workload in ``path``; files that it names are relative to it. Raises :class:`InputError`
+    in one line with file and line."""
     from softib.fabric.topologies.yaml_lines import load_yaml
 
     data, lines = load_yaml(path, "workload file", "jobs:")
@@ -35,8 +37,8 @@ def read_file(path: Path) -> Workload:
 
 
 def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str, folder: Path) -> Workload:
-    """The workload that ``data`` states as a file does; files that it names are relative to ``folder``. The first error by ``order`` is raised, its
-    message begins with ``place``."""
+    """The workload that ``data`` states as a file does; files that it names are relative to
+    ``folder``. The first error by ``order`` is raised, its message begins with ``place``."""
     from pydantic import ValidationError
 
     from softib.workloads.registry import patterns, workload_file
@@ -73,7 +75,8 @@ def workload_schema() -> dict[str, Any]:
 
 
 def _path(error: Any) -> tuple[str | int, ...]:
-    """The place of an error in the file: pydantic puts the pattern (of a fault: its kind) between the job and its key."""
+    """The place of an error in the file: pydantic puts the pattern (of a fault: its kind) between
+    the job and its key."""
     path = tuple(error["loc"])
     return (*path[:2], *path[3:]) if len(path) > 2 and path[0] in ("jobs", "faults") else path
 

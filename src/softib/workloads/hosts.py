@@ -1,4 +1,5 @@
-"""The hosts that a workload runs on: end ports in the order of their names, and how people choose some of them."""
+"""The hosts that a workload runs on: end ports in the order of their names, and how people choose
+some of them."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 @dataclass(frozen=True)
 class Hosts:
-    """Ports of hosts with a LID: ``end`` (rows of :func:`softib.sim.ends.end_ports`), ``name``, ``switch`` (the
-    node at the other end of the cable), and ``gbps``: data rate of each one's link (float64, 0: not known; empty: of none)."""
+    """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
+    ``name``, ``switch`` (the node at the other end of the cable), and ``gbps``: data rate of each
+    one's link (float64, 0: not known; empty: of none)."""
 
     end: np.ndarray
     name: tuple[str, ...]
@@ -36,8 +38,8 @@ class Hosts:
         return len(self.name)
 
     def chosen(self, texts: list[str | int]) -> np.ndarray:
-        """Rows of the hosts that ``texts`` name: a name, a pattern (``node-1*``), a row or rows (``0-15``, ``3``). Raises
-        :class:`InputError` for what names none."""
+        """Return the rows of the hosts that ``texts`` name: a name, a pattern (``node-1*``), a row
+        or rows (``0-15``, ``3``). Raises :class:`InputError` for a text that names no host."""
         found: list[int] = []
         for text in texts:
             found += self._rows(str(text))
@@ -65,16 +67,17 @@ class Hosts:
 
 
 def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
-    """Rows of the hosts that ``job`` runs on, all without its option ``hosts``. Raises :class:`InputError` for names of none."""
+    """Return the rows of the hosts that ``job`` runs on; all without its option ``hosts``. Raises
+    :class:`InputError` for unknown names."""
     if job.hosts is None:
         return np.arange(len(hosts))
     return hosts.chosen(job.hosts if isinstance(job.hosts, list) else [job.hosts])
 
 
 def hosts_of(fabric: Fabric) -> Hosts:
-    """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has ``name[port]`` for each."""
-    from softib.sim.ends import end_ports
-    from softib.sim.static_network import port_gbps
+    """The hosts of ``fabric``, which has LIDs. A node with several ports with a LID has
+    ``name[port]`` for each."""
+    from softib.fabric.end_ports import end_ports, port_gbps
 
     ends = end_ports(fabric)
     node = fabric.port_node[ends]

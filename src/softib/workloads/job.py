@@ -1,27 +1,30 @@
-"""What every job of a workload takes, and types of its options: the base of :mod:`softib.workloads.jobs` and of modules with more patterns."""
+"""The base of all jobs of a workload, and types of options."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from softib.foreign_text import NAME, shown
 from softib.workloads.quantities import Rate, Size, Time
 
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
+
 __all__ = ["HostName", "Job", "Number", "Repeated", "ShownName", "Yes"]
 
 Number = Annotated[int, Field(ge=1, le=100_000_000)]
 HostName = str | int
 ShownName = Annotated[str, AfterValidator(lambda v: shown(v, NAME))]
-"""A name that people give, as all outputs show it."""
+"""A name from a user, in printable form."""
 Yes = Annotated[
     bool, BeforeValidator(lambda v: {"yes": True, "no": False, "true": True, "false": False}.get(str(v).lower(), v))
 ]
 
 
 class Job(BaseModel):
-    """What all patterns take."""
+    """Options of all patterns."""
 
     model_config = ConfigDict(extra="forbid")
     name: ShownName | None = Field(None, description="name of the job in results; default: its pattern")
@@ -44,7 +47,7 @@ class Job(BaseModel):
         0,
         description="receives that a destination keeps posted on a queue pair (sends, packet layer); 0: always enough",
     )
-    repost: Time = Field(0, description="how long after a send arrived its receive is posted again")
+    repost: Time = Field(0, description="time from the arrival of a send until its receive is posted again")
 
     first_word: ClassVar[str] = "size"
     """Option that the word behind ``pattern:`` gives."""
@@ -56,7 +59,7 @@ class Job(BaseModel):
 
     @property
     def fewest_hosts(self) -> int:
-        """Hosts that the pattern takes at least."""
+        """The fewest hosts that the pattern can run on."""
         return 2
 
     @property
@@ -69,8 +72,17 @@ class Job(BaseModel):
         """Rows of results that the job has."""
         return 1
 
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return what the job takes for granted on ``hosts``, a line each, for the notes of a run."""
+        return []
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return figures beside time and rate that results show of the job, which took ``took_us``
+        microseconds."""
+        return {}
+
     def key(self) -> dict[str, Any]:
-        """All of it as plain values: equal where two jobs are."""
+        """Return the job as plain values: equal for equal jobs."""
         data = getattr(self, "_data", None)
         held = {} if data is None else {"data": getattr(data, "digest", None) or repr(data)}
         return {**self.model_dump(mode="json"), **held}
@@ -78,7 +90,7 @@ class Job(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _datagrams_are_sent(cls, given: Any) -> Any:
-        """UD has no other operation, so nobody has to name it."""
+        """Default to the one operation that UD has."""
         if isinstance(given, dict) and given.get("transport") == "ud":
             return {"opcode": "send", **given}
         return given

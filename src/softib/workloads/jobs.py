@@ -1,4 +1,5 @@
-"""Jobs of softib's patterns, checked by pydantic: a class for each pattern, whose fields are its options; and workload files.
+"""Jobs of softib's patterns, checked by pydantic: a class for each pattern, whose fields are its
+options; and workload files.
 
 Imported only where a workload is read (pydantic takes 0.1 s).
 """
@@ -65,7 +66,8 @@ class RandomPairs(Job):
 
 
 class Bisection(Repeated):
-    """a random matching between two random halves of the hosts, both directions (effective bisection bandwidth)"""
+    """a random matching between two random halves of the hosts, both directions (effective
+    bisection bandwidth)"""
 
     pattern: Literal["bisection"] = "bisection"
 
@@ -77,7 +79,7 @@ class Incast(Repeated):
     senders: Number | None = Field(
         None, description="how many, drawn at random; default 32, or all others where there are fewer"
     )
-    target: HostName | None = Field(None, description="who receives; default the first host")
+    target: HostName | None = Field(None, description="the receiver; default the first host")
 
 
 class ParkingLot(Repeated):
@@ -88,7 +90,8 @@ class ParkingLot(Repeated):
 
 
 class HotSpot(Repeated):
-    """an incast, and victims: the other hosts send to each other (a shift), in part over the same links"""
+    """an incast, and victims: the other hosts send to each other (a shift), in part over the same
+    links"""
 
     pattern: Literal["hot-spot"] = "hot-spot"
     senders: Number | None = Field(None, description="senders of the incast; default a quarter of the hosts")
@@ -116,7 +119,7 @@ class Multicast(Repeated):
 
     pattern: Literal["multicast"] = "multicast"
     size: Size = Field(2048, description="bytes of a datagram, at most the path MTU")
-    source: HostName | None = Field(None, description="who sends; default the first host")
+    source: HostName | None = Field(None, description="the sender; default the first host")
     receivers: Number | None = Field(None, description="members, drawn at random; default all others")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
         "send", description="datagrams are sent"
@@ -125,7 +128,8 @@ class Multicast(Repeated):
 
 
 class Aggregation(Job):
-    """an all-reduce by the switches' aggregation nodes: every host gets the sum of all vectors (packet layer)"""
+    """an all-reduce by the switches' aggregation nodes: every host gets the sum of all vectors
+    (packet layer)"""
 
     pattern: Literal["aggregation"] = "aggregation"
     size: Size = Field(4096, description="bytes of each host's vector")
@@ -147,7 +151,7 @@ class Latency(Pair):
 
 
 class Bandwidth(Pair):
-    """as ib_write_bw: so many messages under way on each queue pair"""
+    """as ib_write_bw: tx_depth messages under way on each queue pair"""
 
     pattern: Literal["bandwidth"] = "bandwidth"
     size: Size = Field(65536, description="bytes of a message")
@@ -165,7 +169,7 @@ class MessageRate(Bandwidth):
 
 
 class Matrix(Job):
-    """a traffic matrix from a file: who sends how many bytes to whom, all at once"""
+    """a traffic matrix from a file: bytes from each source to each destination, all at once"""
 
     pattern: Literal["matrix"] = "matrix"
     first_word: ClassVar[str] = "file"
@@ -175,18 +179,20 @@ class Matrix(Job):
 
 
 class Trace(Job):
-    """a program that was recorded or generated: a GOAL schedule or Chakra traces; what each rank sends, receives and computes"""
+    """a program that was recorded or generated: a GOAL schedule or Chakra traces; what each rank
+    sends, receives and computes"""
 
     pattern: Literal["trace"] = "trace"
     first_word: ClassVar[str] = "file"
-    file: str = Field(description="the schedule, or the trace of one rank: those of the others stand beside it")
+    file: str = Field(description="the schedule, or the trace of one rank; those of the others are beside it")
     ranks: Number | None = Field(
-        None, description="of a Chakra trace of one rank alone: ranks that run it; default: as many as the hosts take"
+        None, description="of a Chakra trace of one rank alone: ranks that run it; default: all that fit on the hosts"
     )
     ranks_per_host: Number = Field(1, description="ranks on each host, in order")
     processors: Number | None = Field(
         None,
-        description="that all ranks share, rank r on processor r modulo this, as on one machine that recorded them; default: each thread has its own",
+        description="that all ranks share, rank r on processor r modulo this, as on one machine that "
+        "recorded them; default: each thread has its own",
     )
     send_overhead: Time = Field(0, description="of the processor for each message sent")
     receive_overhead: Time = Field(0, description="of the processor for each message received")

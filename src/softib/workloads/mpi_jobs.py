@@ -34,13 +34,13 @@ class Mpi(Job):
         "4.1", description="version of Open MPI whose rules choose the algorithm"
     )
     segment: Size | None = Field(None, description="bytes of a segment, of algorithms that send in segments")
-    ranks: Number | None = Field(None, description="how many; default: as many as the hosts take")
+    ranks: Number | None = Field(None, description="ranks; default: all that fit on the hosts")
     ranks_per_host: Number = Field(1, description="ranks on each host, in order; they share its memory")
     rails: Annotated[int, Field(ge=1, le=16)] = Field(
-        1, description="ports of each host: so many hosts of the fabric in a row are one host's ports"
+        1, description="ports of each host: that many hosts of the fabric in a row are one host's ports"
     )
-    machine: str = Field("default", description="whose costs: a section openmpi-NAME of the parameters")
-    iterations: Number = Field(1, description="how often, one after another")
+    machine: str = Field("default", description="machine whose costs count: a section openmpi-NAME of the parameters")
+    iterations: Number = Field(1, description="repetitions, one after another")
 
     @property
     def reduces(self) -> bool:

@@ -1,13 +1,17 @@
-"""Jobs of workload files: NCCL's collectives and training steps, on the GPUs of hosts (:mod:`softib.workloads.nccl`, :mod:`softib.workloads.training`)."""
+"""Jobs of workload files: NCCL's collectives and training steps, on the GPUs of hosts
+(:mod:`softib.workloads.nccl`, :mod:`softib.workloads.training`)."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from softib.workloads.job import Job, Number, Yes
 from softib.workloads.quantities import Count, Volume
+
+if TYPE_CHECKING:
+    from softib.workloads.hosts import Hosts
 
 __all__ = [
     "NCCL",
@@ -36,7 +40,9 @@ class Gpus(Job):
     )
     gpus: Number | None = Field(None, description="GPUs of a node; default the machine's")
     nics: Number | None = Field(
-        None, description="adapters of a node, so many hosts in a row; default: those whose names begin alike"
+        None,
+        description="adapters of a node, that many hosts in a row; default: those whose names begin with "
+        "the same words",
     )
     gpudirect: Literal["pix", "phb", "sys", "off"] | None = Field(
         None, description="path between GPU and adapter, as NCCL's levels distinguish; off: through host memory"
@@ -67,9 +73,17 @@ class Nccl(Gpus):
         """Do switches reduce?"""
         return self.sharp
 
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return what nccl-tests prints: bandwidths, algorithm, protocol."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.nccl.job import figures_of
+
+        return {"nccl": figures_of(self, hosts.name, rows_of(self, hosts), took_us)}
+
 
 class NcclAllReduce(Nccl):
-    """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL takes them"""
+    """NCCL's all-reduce on the GPUs of the hosts: algorithm, protocol, channels and chunks as NCCL
+    takes them"""
 
     pattern: Literal["nccl-all-reduce"] = "nccl-all-reduce"
 
@@ -109,7 +123,8 @@ NCCL = (NcclAllReduce, NcclAllGather, NcclReduceScatter, NcclBroadcast, NcclAllT
 
 
 class TrainingStep(Gpus):
-    """one step of training a transformer on all GPUs of the hosts: data, tensor, pipeline and expert parallel"""
+    """one step of training a transformer on all GPUs of the hosts: data, tensor, pipeline and
+    expert parallel"""
 
     pattern: Literal["training-step"] = "training-step"
     layers: Number = Field(32, description="layers of the transformer")
@@ -137,7 +152,8 @@ class TrainingStep(Gpus):
     operations: Count | None = Field(None, description="operations of such a model on one sample, forward and backward")
     buckets: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None,
-        description="pieces in which gradients are summed up; default up to 8 of the size that Megatron-LM or DistributedDataParallel has, without overlap 1",
+        description="pieces in which gradients are summed; default up to 8 of the size that Megatron-LM "
+        "or DistributedDataParallel has, without overlap 1",
     )
     gradient_bytes: Annotated[Literal[2, 4], BeforeValidator(_whole)] = Field(2, description="bytes of a gradient")
     overlap: Yes = Field(True, description="sum up gradients while the backward pass runs")
@@ -146,3 +162,18 @@ class TrainingStep(Gpus):
         0, description="stage of ZeRO: replicas share optimizer states (1), gradients (2), weights (3)"
     )
     sequence_parallel: Yes = Field(False, description="a tensor group shares activations between its layers, too")
+
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return which groups do not fit into a node, so that their collectives are time and not
+        messages."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.training.job import notes_of
+
+        return notes_of(self, hosts.name, rows_of(self, hosts))
+
+    def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
+        """Return the figures of a step: tokens a second, efficiency, GPU-hours."""
+        from softib.workloads.hosts import rows_of
+        from softib.workloads.training.job import figures_of
+
+        return {"training": figures_of(self, hosts.name, rows_of(self, hosts), took_us)}

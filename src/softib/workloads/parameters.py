@@ -1,4 +1,5 @@
-"""The one file of measured and fitted parameters of libraries, processors and adapters (``parameters.yaml``): value, unit, source, and what it was fitted to."""
+"""The one file of measured and fitted parameters of libraries, processors and adapters
+(``parameters.yaml``): value, unit, source, and what it was fitted to."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["Parameter", "Section", "section", "sections"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """``value`` in ``unit``; ``source`` in words; ``fitted_to``: names of datasets of measurements, none where the value was taken as published."""
+    """``value`` in ``unit``; ``source`` in words; ``fitted_to``: names of datasets of measurements,
+    none where the value was taken as published."""
 
     value: float
     unit: str

@@ -1,4 +1,5 @@
-"""A pattern of a workload: the class of its jobs, whose fields are its options, and the function that makes their messages."""
+"""A pattern of a workload: the class of its jobs, whose fields are its options, and the function
+that makes their messages."""
 
 from __future__ import annotations
 
@@ -26,16 +27,19 @@ NONE = np.zeros(0, np.int64)
 class JobMessages:
     """Messages of a job, a row each, between rows of :class:`~softib.workloads.hosts.Hosts`.
 
-    ``src``, ``dst``, ``qp``: int64[n]; ``size``: bytes, a column or one number. ``waits[k]`` waits for ``needs[k]``, both rows
-    of this object. ``start_ps`` is added to the job's start. ``sl``, ``opcode`` and ``rate_gbps`` are the job's where they are
-    None; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`. ``name`` follows the job's name in results.
+    ``src``, ``dst``, ``qp``: int64[n]; ``size``: bytes, a column or one number. ``waits[k]`` waits
+    for ``needs[k]``, both rows of this object. ``start_ps`` is added to the job's start. ``sl``,
+    ``opcode`` and ``rate_gbps`` are the job's where they are None; ``delay_ps`` as in
+    :class:`~softib.sim.messages.Messages`. ``name`` follows the job's name in results.
 
-    ``members``: hosts of the multicast group that all messages go to. ``reduces``: hosts of an all-reduce in the switches,
-    whose messages follow from the fabric's trees; a row for each of several that share the job's bytes evenly (rails).
-    ``streams``: by streaming trees whatever the job's option ``tree`` is.
+    ``members``: hosts of the multicast group that all messages go to. ``reduces``: hosts of an
+    all-reduce in the switches, whose messages follow from the fabric's trees; a row for each of
+    several that share the job's bytes evenly (rails). ``streams``: by streaming trees whatever the
+    job's option ``tree`` is.
 
-    ``requests`` int64[k, 2]: rows of requests and of their responses. ``serves`` int64 by row: which resource of its host,
-    shared by all jobs, a computation occupies, for example a target's devices; 0: the job's own processor.
+    ``requests`` int64[k, 2]: rows of requests and of their responses. ``serves`` int64 by row:
+    which resource of its host, shared by all jobs, a computation occupies, for example a target's
+    devices; 0: the job's own processor.
     """
 
     src: np.ndarray
@@ -59,22 +63,25 @@ class JobMessages:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job runs: all ``hosts``, the ``rows`` (int64) of those that take part, and a generator of random numbers."""
+    """Where a job runs: all ``hosts``, the ``rows`` (int64) of those that take part, and a
+    generator of random numbers."""
 
     hosts: Hosts
     rows: np.ndarray
     rng: np.random.Generator
 
     def target(self, text: HostName | None, default: int = 0) -> int:
-        """Return the row of the host that ``text`` names; for None that of the job's host number ``default``."""
+        """Return the row of the host that ``text`` names; for None that of the job's host number
+        ``default``."""
         return int(self.rows[default]) if text is None else self.hosts.row(text)
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """``job``: a subclass of :class:`~softib.workloads.job.Job` whose field ``pattern`` has the pattern's name as its only value;
-    ``messages(job, place)`` returns the job's messages, an object for each row of results. ``package``: the distribution that
-    declares the pattern; empty: softib."""
+    """``job``: a subclass of :class:`~softib.workloads.job.Job` whose field ``pattern`` has the
+    pattern's name as its only value; ``messages(job, place)`` returns the job's messages, an object
+    for each row of results. ``package``: the distribution that declares the pattern; empty: softib.
+    """
 
     job: type[Job]
     messages: Callable[[Any, Place], list[JobMessages]]

@@ -1,4 +1,4 @@
-"""softib's own patterns: who sends to whom, in what order, waiting for what."""
+"""softib's own patterns: sources and destinations of messages, their order, and which waits for which."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from softib.workloads.pattern import NONE, JobMessages, Pattern, Place, check_co
 from softib.workloads.storage.jobs import Checkpoint, Storage
 
 if TYPE_CHECKING:
-    from softib.workloads.schedule.messages import Overheads
+    from softib.workloads.schedule.overheads import Overheads
 
 __all__ = ["PATTERNS", "overheads_of"]
 
 
 def overheads_of(job: jobs.Trace) -> Overheads:
     """Return what a trace's messages cost beside the adapter."""
-    from softib.workloads.schedule.messages import Overheads
+    from softib.workloads.schedule.overheads import Overheads
 
     return Overheads(
         send_ns=job.send_overhead / 1000, receive_ns=job.receive_overhead / 1000, eager_limit=job.eager_limit

@@ -1,4 +1,5 @@
-"""Types of a workload file for numbers with units: sizes, times, rates (:mod:`softib.workloads.units` parses the text)."""
+"""Types of a workload file for numbers with units: sizes, times, rates
+(:mod:`softib.workloads.units` parses the text)."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ def _with(parse: Any, example: str) -> Any:
 
     def read(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"write such as {example}")
+            raise ValueError(f"use for example {example}")
         try:
             return parse(str(value))
         except ValueError:
-            raise ValueError(f"write such as {example}") from None
+            raise ValueError(f"use for example {example}") from None
 
     return BeforeValidator(read, json_schema_input_type=int | float | str)
 

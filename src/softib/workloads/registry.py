@@ -1,6 +1,8 @@
-"""The patterns of workloads: softib's own, and those of installed packages (entry points of the group ``softib.workloads``).
+"""The patterns of workloads: softib's own, and those of installed packages (entry points of the
+group ``softib.workloads``).
 
-An entry point has the pattern's name, and its value is a :class:`~softib.workloads.pattern.Pattern`.
+An entry point has the pattern's name, and its value is a
+:class:`~softib.workloads.pattern.Pattern`.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ GROUP = "softib.workloads"
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Return all patterns by name, softib's own first. Warns about entry points that cannot be used."""
-    own = {pattern.name: pattern for pattern in PATTERNS}
-    more = extensions(GROUP, own, _check)
-    return {**own, **{name: replace(found.value, package=found.package) for name, found in more.items()}}
+    """Return all patterns by name, softib's own first. Warns about entry points that cannot be
+    used."""
+    built_in = {pattern.name: pattern for pattern in PATTERNS}
+    more = extensions(GROUP, built_in, _check)
+    return {**built_in, **{name: replace(found.value, package=found.package) for name, found in more.items()}}
 
 
 def workload_file(kinds: Iterable[Pattern] | None = None) -> type[WorkloadFile]:
@@ -70,8 +73,9 @@ def _check(name: str, value: Any) -> None:
 
 
 def job_messages(job: Job, hosts: Hosts, seed: int) -> list[JobMessages]:
-    """Return the messages of ``job`` on ``hosts``. Raises :class:`InputError` for too few hosts and for a pattern of a package
-    that fails, :class:`LimitError` for more messages than :data:`~softib.workloads.pattern.MAX_MESSAGES`."""
+    """Return the messages of ``job`` on ``hosts``. Raises :class:`InputError` for too few hosts and
+    for a pattern of a package that fails, :class:`LimitError` for more messages than
+    :data:`~softib.workloads.pattern.MAX_MESSAGES`."""
     rows = rows_of(job, hosts)
     pattern = patterns()[job.pattern_name]
     if len(rows) < job.fewest_hosts:

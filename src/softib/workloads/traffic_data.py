@@ -1,4 +1,4 @@
-"""Traffic that a Python program holds: mappings, rows, DataFrames and arrays, as a traffic matrix."""
+"""Traffic from objects of Python: mappings, rows, DataFrames and arrays, as a traffic matrix."""
 
 from __future__ import annotations
 
@@ -20,29 +20,33 @@ __all__ = ["NAME", "TrafficData", "traffic_data"]
 NAME = "traffic"
 """Name of traffic in messages and results."""
 FORMS = (
-    "traffic is {(source, destination): bytes}, {source: {destination: bytes}}, rows of (source, destination, bytes), a DataFrame with columns source, destination, bytes, or a "
+    "traffic is {(source, destination): bytes}, {source: {destination: bytes}}, rows of (source, "
+    "destination, bytes), a DataFrame with columns source, destination, bytes, or a "
     "square array over all hosts"
 )
 SOURCE, DESTINATION, SIZE = ("source", "src", "from"), ("destination", "dst", "dest", "to"), ("bytes", "size")
-"""Names of columns, the first that is there."""
+"""Accepted names of columns; the first match counts."""
 Entry = tuple[str, Any, Any, float]
 
 
 @dataclass(frozen=True)
 class TrafficData:
-    """``entries``: place for messages, source, destination (names, or rows of the hosts) and bytes; or ``square``: bytes from each host to each."""
+    """``entries``: place for messages, source, destination (names, or rows of the hosts) and bytes;
+    or ``square``: bytes from each host to each."""
 
     entries: tuple[Entry, ...] = ()
     square: np.ndarray | None = None
 
     def matrix(self, names: Sequence[str]) -> TrafficMatrix:
-        """The matrix over hosts by ``names``. Raises :class:`InputError` for a name of no host, and for an array of another size."""
+        """The matrix over hosts by ``names``. Raises :class:`InputError` for a name of no host, and
+        for an array of another size."""
         flows, hosts = Flows(), HostRows(names)
         if self.square is not None:
             n = len(self.square)
             if n != len(names):
                 raise InputError(
-                    f"{NAME}: an array of {n:,} by {n:,} for {counted(len(names), 'host port')}; give a row and a column for each, or names"
+                    f"{NAME}: an array of {n:,} by {n:,} for {counted(len(names), 'host port')}; give a row and a "
+                    f"column for each, or names"
                 )
             for s, d in np.argwhere(self.square > 0).tolist():
                 flows.add([s], [d], float(self.square[s, d]))
@@ -58,7 +62,8 @@ class TrafficData:
 
 
 def traffic_data(given: Any) -> TrafficData:
-    """Traffic from :data:`FORMS`. Raises :class:`InputError`, one line with the place, for what is none of these."""
+    """Return the traffic in one of :data:`FORMS`. Raises :class:`InputError`, one line with the
+    place, for other data."""
     if isinstance(given, TrafficData):
         return given
     if hasattr(given, "columns") and not isinstance(given, Mapping):
@@ -78,7 +83,8 @@ def traffic_data(given: Any) -> TrafficData:
 
 
 def _is_row(row: Any) -> bool:
-    """A flow, and no row of a square array: a tuple, or three values that begin with a name."""
+    """Is this a flow and not a row of a square array: a tuple, or three values that begin with a
+    name?"""
     return isinstance(row, tuple) or (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str))
 
 
@@ -94,7 +100,8 @@ def _mapping(given: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _frame(given: Any) -> TrafficData:
-    """A DataFrame of pandas, polars or softib: a row a flow, or names of destinations along the top."""
+    """A DataFrame of pandas, polars or softib: a row a flow, or names of destinations along the
+    top."""
     names = list(given.columns)
     column = lambda name: _list(given[name])
     if _named(names, SOURCE) and _named(names, DESTINATION):
@@ -108,8 +115,10 @@ def _frame(given: Any) -> TrafficData:
         raise InputError(f"{NAME}: columns {', '.join(map(str, given.columns)) or 'of no name'}; {FORMS}")
     return _data(
         (f"{NAME}[{source!r}][{to!r}]", source, to, size)
-        for to in names for source, size in zip(sources, column(to), strict=True) if not _empty(size)
-    )  # fmt: skip
+        for to in names
+        for source, size in zip(sources, column(to), strict=True)
+        if not _empty(size)
+    )
 
 
 def _list(column: Any) -> list[Any]:
@@ -177,7 +186,8 @@ def _host(hosts: HostRows, host: str | int, place: str) -> list[int]:
         return hosts.rows(host, place)
     if not 0 <= host < len(hosts.names):
         raise InputError(
-            f"{place}: no host {host}; the fabric has {counted(len(hosts.names), 'host port')}, 0 to {len(hosts.names) - 1}"
+            f"{place}: no host {host}; the fabric has {counted(len(hosts.names), 'host port')}, 0 to "
+            f"{len(hosts.names) - 1}"
         )
     return [host]
 

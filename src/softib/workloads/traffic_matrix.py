@@ -1,4 +1,5 @@
-"""A traffic matrix from a file: how many bytes each host sends to each. ``docs/prediction.md`` has its two forms."""
+"""A traffic matrix from a file: bytes from each host to each. ``docs/prediction.md`` has its two
+forms."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ __all__ = ["Flows", "HostRows", "TrafficFile", "TrafficMatrix", "read_traffic"]
 
 @dataclass(frozen=True)
 class TrafficMatrix:
-    """``demand``: columns (source, destination, bytes) by row of the hosts, as :func:`softib.sim.static.matrix_loads`
-    takes them. ``entries`` are those of the file that are not zero, ``total`` the bytes of all flows between two hosts."""
+    """``demand``: columns (source, destination, bytes) by row of the hosts, as
+    :func:`softib.sim.static.matrix_loads` takes them. ``entries`` are those of the file that are
+    not zero, ``total`` the bytes of all flows between two hosts."""
 
     path: str
     demand: tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -45,16 +47,16 @@ class TrafficFile:
 
 
 def read_traffic(path: str | Path) -> TrafficFile:
-    """The traffic matrix in the file ``path``. Raises :class:`InputError` where it cannot be read, or has no row."""
+    """The traffic matrix in the file ``path``. Raises :class:`InputError` where it cannot be read,
+    or has no row."""
     return TrafficFile(str(path), read_rows(path))
 
 
 def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatrix:
-    """The matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``.
-
-    Raises :class:`InputError` in one line with file and line: a name that is no host, a size that is none, a row with too
-    many or too few cells. Nothing is skipped silently: a matrix with a row left out is another matrix.
-    """
+    """Return the matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``. Raises
+    :class:`InputError` in one line with file and line for an unknown host, a bad size, and a row
+    with too many or too few cells. Nothing is skipped silently: a matrix without one row is another
+    matrix."""
     hosts = HostRows(names)
     cells = rows[0][1]
     if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
@@ -65,7 +67,8 @@ def matrix_of(path: str | Path, rows: Rows, names: Sequence[str]) -> TrafficMatr
 
 
 def read_rows(path: str | Path) -> Rows:
-    """(line, cells) of each row; empty lines and those that begin with # left out; gzip is unpacked.
+    """(line, cells) of each row; empty lines and those that begin with # left out; gzip is
+    unpacked.
 
     Raises :class:`InputError` where the file cannot be read, or has no row.
     """
@@ -110,7 +113,8 @@ class HostRows:
         return name.strip() in self.by_name or name.strip() in self.by_host
 
     def rows(self, name: str, place: str) -> list[int]:
-        """Rows that ``name``, which stands at ``place``, means. Raises :class:`InputError` with the near names."""
+        """Rows that ``name``, which stands at ``place``, means. Raises :class:`InputError` with the
+        near names."""
         name = name.strip()
         found = self.by_name.get(name) or self.by_host.get(name)
         if found:
@@ -125,7 +129,7 @@ def _bytes(path: object, line: int, text: str) -> float:
         return size_of(text)
     except ValueError:
         raise InputError(
-            f"{path}:{line}: {text.strip()!r} is no number of bytes; write such as 1048576, 1e6, 5MB or 1GiB"
+            f"{path}:{line}: {text.strip()!r} is not a number of bytes; use for example 1048576, 1e6, 5MB or 1GiB"
         ) from None
 
 
@@ -142,11 +146,12 @@ def _listed(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
 
 
 def _dense(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
-    """Destinations along the top, sources down the left, bytes between; an empty cell is none."""
+    """Read destinations along the top, sources down the left, bytes between; an empty cell means no
+    flow."""
     line, first = rows[0]
     if len(rows) < 2:
         raise InputError(
-            f"{path}:{line}: a row of names and none of bytes; write source,destination,bytes, or a row for each source"
+            f"{path}:{line}: a row of names without bytes; use source,destination,bytes, or a row for each source"
         )
     columns = [hosts.rows(name, f"{path}:{line}") for name in first[1:]]
     flows = Flows()
@@ -170,8 +175,9 @@ class Flows:
         self.entries = 0
 
     def add(self, src: list[int], dst: list[int], size: float) -> None:
-        """``size`` bytes from one host to another, shared evenly by the sender's adapters; each sends to the adapter of its own
-        rail, as collective libraries do, and where the receiver has fewer they are taken in turn."""
+        """``size`` bytes from one host to another, shared evenly by the sender's adapters; each
+        sends to the adapter of its own rail, as collective libraries do, and where the receiver has
+        fewer they are taken in turn."""
         self.entries += size > 0
         for i, s in enumerate(src):
             self.src.append(s)
@@ -179,7 +185,7 @@ class Flows:
             self.size.append(size / len(src))
 
     def matrix(self, path: str) -> TrafficMatrix:
-        """What was added."""
+        """Return the columns."""
         demand = np.array(self.src, np.int64), np.array(self.dst, np.int64), np.array(self.size)
         moved = demand[0] != demand[1]
         return TrafficMatrix(path, demand, self.entries, float(demand[2][moved].sum()))

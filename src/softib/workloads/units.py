@@ -27,7 +27,8 @@ def size_of(text: str) -> float:
 
 
 def time_ps_of(text: str) -> int:
-    """Picoseconds of ``10us``, ``1.5 ms``, ``0``; a number other than 0 needs its unit. Raises ValueError."""
+    """Picoseconds of ``10us``, ``1.5 ms``, ``0``; a number other than 0 needs its unit. Raises
+    ValueError."""
     if text.strip() in ("0", "0.0"):
         return 0
     hit = TIME.fullmatch(text.strip())
@@ -45,7 +46,8 @@ def rate_of(text: str) -> float:
 
 
 def _finite(text: str) -> float:
-    """The number; one beyond 10^290, which a unit could make infinite, is none (``1e400``). Raises ValueError."""
+    """Return the number. Raises ValueError for one beyond 10^290 (``1e400``), which a unit could
+    make infinite."""
     value = float(text)
     if not math.isfinite(value) or value > LARGEST:
         raise ValueError(text)

@@ -1,4 +1,5 @@
-"""A workload: jobs by pattern, from a line of text, a YAML file, or Python, and the messages that they are on given hosts."""
+"""A workload: jobs by pattern, from a line of text, a YAML file or Python, and their messages on
+given hosts."""
 
 from __future__ import annotations
 
@@ -33,9 +34,11 @@ _WORD = re.compile(r"[a-z][a-z0-9-]*")
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run together, and what fails meanwhile. ``management`` None: the defaults. ``fabrics``: others than the first that jobs name.
+    """Jobs that run together, and faults during the run. ``management``: None means the defaults.
+    ``fabrics``: other fabrics that jobs name.
 
-    :meth:`of` makes one of text, a file or data; ``simulate``, ``compare`` and ``sweep`` take all of these in place of one.
+    :meth:`of` makes one of text, a file or data; ``simulate``, ``compare`` and ``sweep`` take all
+    of these in place of one.
     """
 
     name: str
@@ -46,10 +49,12 @@ class Workload:
 
     @classmethod
     def of(cls, source: Any, *, name: str | None = None) -> Workload:
-        """The workload ``source``: ``"permutation:2MB"``; the path of a workload file or a trace; a dict as a workload file has it
-        (``{"jobs": […]}``) or of one job (``{"pattern": "incast", "size": "64KB"}``); a list of jobs; traffic: ``{(source, destination): bytes}``,
-        ``{source: {destination: bytes}}``, rows, a DataFrame of pandas or polars with columns source, destination, bytes, or a square array over
-        all hosts; or a list of the Node messages of each rank of a Chakra trace. ``name``: in results.
+        """The workload ``source``: ``"permutation:2MB"``; the path of a workload file or a trace; a
+        dict as a workload file has it (``{"jobs": […]}``) or of one job (``{"pattern": "incast",
+        "size": "64KB"}``); a list of jobs; traffic: ``{(source, destination): bytes}``, ``{source:
+        {destination: bytes}}``, rows, a DataFrame of pandas or polars with columns source,
+        destination, bytes, or a square array over all hosts; or a list of the Node messages of each
+        rank of a Chakra trace. ``name``: in results.
 
         Raises :class:`UnknownName` and :class:`InputError`, one line each.
 
@@ -61,7 +66,8 @@ class Workload:
         return made if name is None else replace(made, name=name)
 
     def of_fabric(self, name: str | None) -> Workload:
-        """The jobs that run on fabric ``name`` (None: the first one, with what fails there). Raises :class:`InputError` where there are none."""
+        """The jobs that run on fabric ``name`` (None: the first one, with what fails there). Raises
+        :class:`InputError` where there are none."""
         jobs = tuple(job for job in self.jobs if job.fabric == name)
         if not jobs:
             where = "SOURCE; leave the fabric of one out" if name is None else f"fabric {name}; leave it out"
@@ -71,14 +77,15 @@ class Workload:
         return replace(self, jobs=jobs, fabrics={})
 
     def on_one_fabric(self) -> Workload:
-        """All jobs on the first fabric."""
+        """Return the workload with all jobs on the first fabric."""
         return replace(self, jobs=tuple(job.model_copy(update={"fabric": None}) for job in self.jobs), fabrics={})
 
     def messages(self, hosts: Hosts, seed: int = 0) -> tuple[Messages, tuple[str, ...]]:
-        """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of these).
+        """The messages on ``hosts``, and the names of their jobs (``Messages.job`` is a row of
+        these).
 
-        Raises :class:`InputError` where a job does not fit the hosts, :class:`LimitError` for more messages than
-        :data:`~softib.workloads.pattern.MAX_MESSAGES`.
+        Raises :class:`InputError` where a job does not fit the hosts, :class:`LimitError` for more
+        messages than :data:`~softib.workloads.pattern.MAX_MESSAGES`.
         """
         from softib.workloads.registry import job_messages
 
@@ -99,21 +106,40 @@ class Workload:
     def with_faults(
         self, faults: Sequence[Fault | Mapping[str, Any] | str], management: Mapping[str, Any] | None = None
     ) -> Workload:
-        """The same with more faults (:func:`softib.workloads.faults.fault_of`), and with other settings of the management plane (keys of
-        ``management`` in a workload file). Raises :class:`UnknownName` and :class:`InputError`, one line each."""
+        """The same with more faults (:func:`softib.workloads.faults.fault_of`), and with other
+        settings of the management plane (keys of ``management`` in a workload file). Raises
+        :class:`UnknownName` and :class:`InputError`, one line each."""
         from softib.workloads.faults import Fault, fault_of, management_of
 
         made = tuple(f if isinstance(f, Fault) else fault_of(f) for f in faults)
         return replace(self, faults=(*self.faults, *made), management=management_of(self.management, management or {}))
 
+    def notes(self, hosts: Hosts) -> list[str]:
+        """Return the assumptions of the jobs on ``hosts``, with the job's name where there are
+        several jobs."""
+        named = len(self.jobs) > 1
+        return [f"{job.name}: {note}" if named and job.name else note for job in self.jobs for note in job.notes(hosts)]
+
+    def figures(self, hosts: Hosts, ended_us: list[float | None]) -> list[dict[str, Any]]:
+        """For each row of results the figures that only its job's pattern has; empty where it did
+        not end (None or NaN)."""
+        rows: list[dict[str, Any]] = []
+        for job in self.jobs:
+            end = ended_us[len(rows)] if len(rows) < len(ended_us) else None
+            ended = end is not None and end == end
+            rows += [job.figures(hosts, end - job.start / 1e6) if ended and end is not None else {}]
+            rows += [{}] * (job.result_rows - 1)
+        return rows
+
     @property
     def reduces(self) -> bool:
-        """Has it an all-reduce by the switches?"""
+        """Does a job all-reduce in the switches?"""
         return any(job.reduces for job in self.jobs)
 
     @property
     def phased(self) -> Job | None:
-        """The one job, where it is an all-to-all with barriers: what :mod:`softib.sim.fluid_phases` answers."""
+        """The one job, if it is an all-to-all with barriers, which :mod:`softib.sim.fluid_phases`
+        runs."""
         return self.jobs[0] if len(self.jobs) == 1 and getattr(self.jobs[0], "barrier", False) else None
 
     def __repr__(self) -> str:
@@ -121,12 +147,13 @@ class Workload:
 
 
 def read(source: Any) -> Workload:
-    """A workload from what a user gives: one already made, a YAML file, a trace, ``pattern:size,option=value`` (:func:`parse`), or data
-    (:func:`softib.workloads.given.workload_of`)."""
+    """Return the workload of ``source``: a workload, a YAML file, a trace,
+    ``pattern:size,option=value`` (:func:`parse`), or data
+    (:func:`softib.workloads.python_data.workload_of`)."""
     if isinstance(source, Workload):
         return source
     if not isinstance(source, str | os.PathLike):
-        from softib.workloads.given import workload_of
+        from softib.workloads.python_data import workload_of
 
         return workload_of(source)
     text = os.fspath(source)
@@ -142,16 +169,18 @@ def read(source: Any) -> Workload:
 
 
 def _refuse_traces(path: Path) -> None:
-    """Raise :class:`InputError` for a trace of a form that is not read, which would be no YAML."""
+    """Raise :class:`InputError` for a trace in a format that softib does not read."""
     from softib.workloads.traces.forms import refuse
 
     refuse(path, head(path, 64))
 
 
 def parse(text: str) -> Workload:
-    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``: a pattern, its size, its options.
+    """``permutation``, ``permutation:2MB``, ``incast:64KB,senders=16,start=10us``,
+    ``mpi-barrier,ranks=4``: a pattern, its size, its options.
 
-    Raises :class:`UnknownName` for a pattern or option that does not exist (with the near ones), :class:`InputError` for a value.
+    Raises :class:`UnknownName` for a pattern or option that does not exist (with the near ones),
+    :class:`InputError` for a value.
     """
     from softib.workloads.registry import patterns
 
@@ -174,10 +203,10 @@ def parse(text: str) -> Workload:
         if not equals and number == 0 and colon == ":":
             key, value = known[pattern].job.first_word, key
         elif not equals:
-            raise InputError(f"{text}: {piece.strip()!r} is no option; write such as {pattern}:2MB,seed=1")
+            raise InputError(f"{text}: {piece.strip()!r} is not an option; use for example {pattern}:2MB,seed=1")
         key = key.replace("-", "_")
         if key in given:
-            raise InputError(f"{text}: {key} stands twice")
+            raise InputError(f"{text}: {key} occurs twice")
         if key == "fabric":
             raise InputError(f"{text}: fabric is an option of jobs in a file, whose fabrics say what it is")
         given[key] = [v for v in value.split("+") if v] if key in OF_HOSTS else value
@@ -198,7 +227,7 @@ def job_of(pattern: str, given: dict[str, Any], where: str) -> Job:
 
 
 def message_of(error: Any, kind: type[Job] | None) -> str:
-    """What is wrong with one option, and what would be right."""
+    """Return what is wrong with one option, and how to fix it."""
     key = str(next((p for p in reversed(error["loc"]) if isinstance(p, str)), ""))
     if error["type"] == "extra_forbidden" and kind is not None:
         names = [f for f in kind.model_fields if f != "pattern"]
@@ -209,7 +238,7 @@ def message_of(error: Any, kind: type[Job] | None) -> str:
 
 
 def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
-    """All parts as one: queue pairs and dependencies move behind those before them."""
+    """Join all parts: queue pairs and dependencies move behind those of earlier parts."""
     count = np.array([len(part.src) for _, part in parts])
     begin = np.concatenate([[0], np.cumsum(count)])
     lines = np.concatenate([[0], np.cumsum([int(part.qp.max(initial=-1)) + 1 for _, part in parts])])
@@ -224,31 +253,54 @@ def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
     group = column([n if part.members is not None else 0 for n, (_, part) in zip(number, parts, strict=True)])
     reductions = tuple(
         Reduction(
-            hosts.end[members], max(-(-job.size // len(np.atleast_2d(part.reduces))), 1), part.streams or getattr(job, "tree", "") == "streaming",
-            job.start + int(np.max(part.start_ps)), PATH_SL if job.sl is None else job.sl, k,
+            hosts.end[members],
+            max(-(-job.size // len(np.atleast_2d(part.reduces))), 1),
+            part.streams or getattr(job, "tree", "") == "streaming",
+            job.start + int(np.max(part.start_ps)),
+            PATH_SL if job.sl is None else job.sl,
+            k,
             NO_LIMIT if part.rate_gbps is None else float(np.max(part.rate_gbps, initial=NO_LIMIT)),
         )
-        for k, (job, part) in enumerate(parts) if part.reduces is not None for members in np.atleast_2d(part.reduces)
-    )  # fmt: skip
+        for k, (job, part) in enumerate(parts)
+        if part.reduces is not None
+        for members in np.atleast_2d(part.reduces)
+    )
     sl = lambda job, part: PATH_SL if (s := job.sl if part.sl is None else part.sl) is None else s
     return messages(
-        hosts.end[column([part.src for _, part in parts])], hosts.end[column([part.dst for _, part in parts])],
+        hosts.end[column([part.src for _, part in parts])],
+        hosts.end[column([part.dst for _, part in parts])],
         column([part.size for _, part in parts]),
         start_ps=column([np.asarray(part.start_ps, np.int64) + job.start for job, part in parts]),
-        qp=_lines(column([part.serves for _, part in parts]), column([part.src for _, part in parts]),
-                  np.concatenate([part.qp + b for (_, part), b in zip(parts, lines, strict=False)])),
-        opcode=column([Opcode[job.opcode.upper().replace("-", "_")] if part.opcode is None else part.opcode for job, part in parts]),
+        qp=_lines(
+            column([part.serves for _, part in parts]),
+            column([part.src for _, part in parts]),
+            np.concatenate([part.qp + b for (_, part), b in zip(parts, lines, strict=False)]),
+        ),
+        opcode=column(
+            [
+                Opcode[job.opcode.upper().replace("-", "_")] if part.opcode is None else part.opcode
+                for job, part in parts
+            ]
+        ),
         transport=column([Transport[job.transport.upper()] for job, _ in parts]),
         sl=column([sl(job, part) for job, part in parts]),
         rate_gbps=column([(job.rate or NO_LIMIT) if part.rate_gbps is None else part.rate_gbps for job, part in parts]),
-        group=group, groups=groups, reductions=reductions, receives=column([job.receives for job, _ in parts]), repost_ps=column([job.repost for job, _ in parts]),
+        group=group,
+        groups=groups,
+        reductions=reductions,
+        receives=column([job.receives for job, _ in parts]),
+        repost_ps=column([job.repost for job, _ in parts]),
         requests=np.concatenate([part.requests + b for (_, part), b in zip(parts, begin, strict=False)]),
-        delay_ps=column([part.delay_ps for _, part in parts]), job=column(np.arange(len(parts))), first=first, needs=needs[order],
-    )  # fmt: skip
+        delay_ps=column([part.delay_ps for _, part in parts]),
+        job=column(np.arange(len(parts))),
+        first=first,
+        needs=needs[order],
+    )
 
 
 def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
-    """``qp``, where what a host has once for all jobs is one processor: the requests of all of them wait for it in the order in which they come."""
+    """Return ``qp`` with one queue for each resource that all jobs of a host share, so that their
+    requests wait for it in the order of their arrival."""
     shared = serves > 0
     if shared.any():
         key = host[shared].astype(np.int64) << 8 | serves[shared]
@@ -258,7 +310,7 @@ def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
 
 
 def _names(parts: list[tuple[Job, JobMessages]]) -> tuple[str, ...]:
-    """Names of the parts, numbered where several have one."""
+    """Return the names of the parts, numbered where several have the same."""
     found: list[str] = []
     for job, part in parts:
         both = f"{job.name} {part.name}".strip() if job.name and part.name else ""

@@ -7,6 +7,7 @@ import pytest
 
 import softib
 from softib.errors import InputError
+from softib.fabric.end_ports import end_ports
 from softib.iba.sa import PathRecord
 from softib.live import instances
 from softib.live.control.client import ask
@@ -14,7 +15,6 @@ from softib.live.sa_client.pair_sls import NO_RECORD, pair_sls
 from softib.live.sa_client.path_sls import manager_of
 from softib.live.sa_client.tables import SaTables
 from softib.live.shared_fabric import SharedFabric
-from softib.sim.ends import end_ports
 from tests.scratch import scratch
 
 FABRIC = """

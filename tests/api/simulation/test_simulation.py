@@ -147,7 +147,7 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("incast:1MB,senders=32", {}, "there are 31 others"),
         ("shift:1MB", {"layer": "fluidd"}, "did you mean fluid"),
         ("shift:1MB", {"engine": "updown"}, "no routing engine named"),
-        ("shift:1MB", {"what_if": "engine"}, "write what changes"),
+        ("shift:1MB", {"what_if": "engine"}, "use what changes"),
         ("shift:1MB", {"what_if": "engin=updn"}, "did you mean engine"),
         ("shift:1MB", {"network": "roce"}, "only packets know that"),
         ("shift:1MB", {"network": "rocev2", "layer": "packet"}, "no network named"),

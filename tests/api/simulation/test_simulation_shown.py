@@ -188,7 +188,7 @@ def test_progress_reaches_the_end(tree):
     [
         ({"record": softib.Record(trace=0)}, "no packets to write down; take layer packet"),
         ({"record": softib.Record(samples=True), "layer": "static"}, "no clock"),
-        ({"record": softib.Record(samples="1 parsec")}, "write such as 100ns"),
+        ({"record": softib.Record(samples="1 parsec")}, "use for example 100ns"),
         ({"record": softib.Record(ports=["leaf-1:99"]), "layer": "packet"}, "leaf-1"),
         ({"record": softib.Record(ports=["leaf-9:1"]), "layer": "packet"}, "leaf-9"),
         ({"record": softib.Record(trace=99), "layer": "packet"}, "numbered from 0"),

@@ -124,9 +124,9 @@ def test_what_one_point_cannot_run_is_in_its_row(tree):
     ("grid", "said"),
     [
         ({"parameters": {"sizes_": [1]}}, "did you mean size"),
-        ({"parameters": {"size": ["big"]}}, "write such as 2MB"),
-        ({"parameters": {"size": []}}, "write a list"),
-        ({"parameters": {"size": [1, 1]}}, "stands twice"),
+        ({"parameters": {"size": ["big"]}}, "use for example 2MB"),
+        ({"parameters": {"size": []}}, "use a list"),
+        ({"parameters": {"size": [1, 1]}}, "occurs twice"),
         ({"parameters": {"engine": ["upd"]}}, "updn"),
         ({"parameters": {"network": ["roec"]}}, "roce"),
         ({"parameters": {"layer": ["liquid"]}}, "fluid"),
@@ -173,7 +173,7 @@ def test_options_of_one_run_do_not_go_with_a_sweep(tmp_path, more, said):
 
 def test_the_line_of_a_mistake_in_the_file_is_named(tmp_path):
     (tmp_path / "grid.yaml").write_text("parameters:\n  size: [1KiB]\n  count: [[1]]\n")
-    with pytest.raises(InputError, match=r"grid\.yaml:3: count: write a list"):
+    with pytest.raises(InputError, match=r"grid\.yaml:3: count: use a list"):
         softib.sweep("examples/small.yaml", WORK, tmp_path / "grid.yaml")
     assert run("simulate", "examples/small.yaml", WORK, "--workers", "2").code == 2
 
@@ -193,7 +193,7 @@ def test_a_sweep_that_was_killed_goes_on(tmp_path):
     command = [sys.executable, "-m", "softib", "simulate", "examples/cluster.yaml", "permutation:1MB", "--sweep", str(tmp_path / "grid.yaml"),
                "--workers", "2", "--parquet", str(tmp_path / "out.parquet")]  # fmt: skip
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 500
     while time.monotonic() < until and not (journal.exists() and journal.read_text().count("\n") >= 3):
         time.sleep(0.05)
     os.killpg(first.pid, signal.SIGKILL)

@@ -19,6 +19,7 @@ from softib.diags.cable_rules.tables import tables_of
 from softib.diags.check import check
 from softib.diags.finding import Finding, Severity
 from softib.diags.observations import Observations, ObservedPorts
+from softib.fabric.end_ports import end_ports, port_gbps
 from softib.fabric.faults import inject
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
@@ -29,7 +30,6 @@ from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
 from softib.scenario.graph_view import graph_of
 from softib.sim import static
-from softib.sim.ends import end_ports
 from softib.sim.messages import messages
 from softib.sim.packet.options import PacketOptions
 from tests.diags.cable_rules.jobs_in_time import JobInTime, draw_jobs
@@ -104,7 +104,7 @@ class World:
         self.events: list[tuple[int, Any]] = []
         self.wait: list[tuple[int, np.ndarray]] = []
         self.readings: list[tuple[int, dict[str, np.ndarray], np.ndarray]] = []
-        self.gbps = static.port_gbps(self.f)
+        self.gbps = port_gbps(self.f)
         self.jobs: list[JobInTime] = []
         if jobs_until:
             self.octets_a_second = np.zeros(self.f.sizes.ports)
@@ -394,7 +394,7 @@ class World:
         values |= {n: f.detail_counters[n][rows].astype(np.uint64) for n in DETAILS}
         values |= {n: f.lane_counters[n][rows].astype(np.uint64) for n in LANES}
         values["state"] = f.port_state[rows].astype(np.uint64)
-        gbps = static.port_gbps(f, rows)
+        gbps = port_gbps(f, rows)
         values["rate"] = (np.where(f.port_state[rows] > PortState.DOWN, gbps, 0.0) * 1000).astype(np.uint64)
         dead = np.array([self.faults.is_dead(n) for n in range(f.sizes.nodes)])
         self.readings.append((self.now, values, ~dead[f.port_node[rows]]))
@@ -409,7 +409,7 @@ class World:
         names, node = f.node_names(), f.port_node[rows]
         ports = ObservedPorts(
             f.node_guid[node], f.port_num[rows].astype(np.int32), f.is_switch[node], tuple(names[n] for n in node.tolist()),
-            f.lid[rows].astype(np.int32), at[f.port_peer[rows]], static.port_gbps(f, rows),
+            f.lid[rows].astype(np.int32), at[f.port_peer[rows]], port_gbps(f, rows),
         )  # fmt: skip
         pairs = list(zip(self.readings[:-1], self.readings[1:], strict=True))
         counters = (*EXTENDED, *DETAILS, *LANES)

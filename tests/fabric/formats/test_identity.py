@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softib.diags.device_speeds import supported
+from softib.diags.cables.device_speeds import supported
 from softib.diags.view import FabricView
 from softib.fabric.formats import registry
 from softib.fabric.identity import GENERIC_PART, GUID_BASE, Stated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from softib.fabric.model import Fabric
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.graph_view import graph_of
 
 CONFIG = "sminfo_polling_timeout 300\npolling_retry_number 2\n"

@@ -10,7 +10,7 @@ import pytest
 
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.graph_view import graph_of
 from tests.live.internal_sm.lab import torus_config
 from tests.live.internal_sm.runs import SECONDS, Compared, on_both, path_sls, sl2vl_of

@@ -12,7 +12,7 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.iba import sa
-from softib.sm.partitions import parse_partitions
+from softib.sm.managers.partitions import parse_partitions
 from tests.live.conftest import own_library  # noqa: F401  (a fixture)
 from tests.live.serving import run, wait_for
 from tests.live.umad.serving import UmadServing

@@ -9,7 +9,7 @@ from softib.agents.plane import AgentPlane
 from softib.fabric.topologies.registry import generate
 from softib.iba.constants import PhysState, PortState
 from softib.iba.smp import PortInfo, SwitchInfo
-from softib.routing.verify import verify
+from softib.routing.proof.verify import verify
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
 

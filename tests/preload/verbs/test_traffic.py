@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import softib
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
-from softib.sim.ends import end_ports
 from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import run as packet_run
 from tests.live.serving import wait_for

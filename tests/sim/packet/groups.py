@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.scenario.multicast_groups import join_group
-from softib.sim.ends import end_ports
 from softib.sim.messages import MulticastGroup, Opcode, Transport, messages
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.sharp import QuotaConfig
 from softib.scenario.aggregation import aggregation_messages, all_reduces, placements
 from softib.scenario.bring_up import bring_up
-from softib.sim.ends import end_ports
 from softib.sim.messages import Reduction, joined, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.profiles import PROFILES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from softib.sim.ends import end_ports
+from softib.fabric.end_ports import end_ports
 from softib.sim.messages import messages
 from softib.sim.packet import PacketOptions, run
 from tests.sim.packet.fabrics import no_lifetimes, star

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
+from softib.fabric.end_ports import end_ports
 from softib.iba.crc import icrc, vcrc
-from softib.sim.ends import end_ports
 from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.frames import FIRST_QPN, frames, tap, write_capture

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softib.errors import InputError, UnknownName
-from softib.sim.ends import end_ports
+from softib.fabric.end_ports import end_ports
 from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from softib.fabric.end_ports import end_ports
 from softib.scenario.bring_up import bring_up
-from softib.sim.ends import end_ports
 from softib.sim.messages import Opcode, Transport, messages
 from softib.sim.packet import PacketOptions, run
 from softib.sm.config import config_of
@@ -37,7 +37,7 @@ def test_without_the_managers_tables_nothing_is_marked():
 
 def colliding(fabric, size=1 << 20):
     """All hosts of leaf 0 send to hosts whose paths share one uplink: destinations with equal residues."""
-    from softib.sim.ends import end_ports
+    from softib.fabric.end_ports import end_ports
 
     ends = end_ports(fabric)
     leaf = fabric.port_node[fabric.port_peer[ends]] if len(ends) else ends

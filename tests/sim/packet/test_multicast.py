@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from softib.errors import InputError
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.iba.smp import SwitchInfo
 from softib.scenario.bring_up import bring_up
 from softib.scenario.multicast_groups import join_group
-from softib.sim.ends import end_ports
 from softib.sim.messages import MulticastGroup, Transport, messages
 from softib.sim.packet import PacketOptions, constants, run
 from softib.sim.packet.engine import execute

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from softib.fabric.end_ports import end_ports
 from softib.iba.smp import PortInfo
 from softib.scenario.failures import ManagerSettings, run_failures
 from softib.scenario.faults_in_time import TimedFault
-from softib.sim.ends import end_ports
 from softib.sim.messages import Transport, messages
 from softib.sim.packet import PacketOptions, run
 from tests.sim.packet.fabrics import chain, no_lifetimes, star

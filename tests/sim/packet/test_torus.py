@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import softib
+from softib.fabric.end_ports import end_ports
 from softib.fabric.topologies.registry import generate
 from softib.routing.engine import RouteOptions
 from softib.scenario.bring_up import bring_up
-from softib.sim.ends import end_ports
 from softib.sim.packet import run
 from softib.workloads.hosts import hosts_of
 from softib.workloads.workload import parse

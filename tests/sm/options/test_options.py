@@ -15,9 +15,9 @@ from softib.fabric.topologies.registry import generate
 from softib.iba.smp import PortInfo
 from softib.live.internal_sm.guid2lid import read_lids, write_lids
 from softib.live.internal_sm.settings import ManagerSettings
-from softib.sm import link_mgr
-from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.config import SmConfig
+from softib.sm.managers import link_mgr
+from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.options.ar import AR_OPTIONS
 from softib.sm.options.change import CHANGE_OPTIONS
 from softib.sm.options.congestion import CC_OPTIONS, congestion_config

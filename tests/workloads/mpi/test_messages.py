@@ -13,7 +13,8 @@ from softib.workloads.hosts import hosts_of
 from softib.workloads.mpi.collective import program_of
 from softib.workloads.mpi.cost import costs_of
 from softib.workloads.mpi.program import Data, Program
-from softib.workloads.schedule.messages import Overheads, part_of
+from softib.workloads.schedule.messages import part_of
+from softib.workloads.schedule.overheads import Overheads
 from tests.sim.packet.fabrics import star
 from tests.workloads.programs import on_hosts
 

@@ -111,7 +111,8 @@ def test_rails_share_what_is_large():
 def test_a_rendezvous_before_a_later_eager_message_of_the_same_pair():
     """RTS and FIN do not stand behind what their rank sends later: no message waits for ever."""
     from softib.workloads.schedule.builder import Builder
-    from softib.workloads.schedule.messages import Overheads, part_of
+    from softib.workloads.schedule.messages import part_of
+    from softib.workloads.schedule.overheads import Overheads
     from softib.workloads.schedule.schedule import Kind
 
     b = Builder(2)

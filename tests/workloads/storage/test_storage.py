@@ -259,7 +259,7 @@ def test_sockets_ask_for_what_they_read():
         ("storage:1TB,block=1", "at most 20,000,000"),
         ("storage:9999PB", "must be at most"),
         ("storage:1MB,queue-depth=0", "must be at least 1"),
-        ("checkpoint:1MB,compute=5", "write such as 10us"),
+        ("checkpoint:1MB,compute=5", "use for example 10us"),
         ("checkpoint:1MB,round=5", "did you mean rounds"),
         ("checkpoint:1TB,rounds=1000", "at most 20,000,000"),
         ("storage:1MB,fabric=other", "an option of jobs in a file"),

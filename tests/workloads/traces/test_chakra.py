@@ -133,13 +133,13 @@ def test_another_library_s_algorithms_go_in_at_one_place():
 
 WRONG = (
     ((et(node(1, 4, data=b"\x05")),), "node 1 .*waits for ever.*node 5"),
-    ((et(node(1, 4), node(1, 4)),), "stands twice"),
+    ((et(node(1, 4), node(1, 4)),), "occurs twice"),
     ((et(node(1, 9)),), "type 9"),
     ((et(node(1, 5, comm_size=8)),), "comm_dst is missing"),
     ((et(node(1, 5, comm_dst=1)),), "comm_size is missing"),
     ((et(node(1, 7, comm_type=77, comm_size=8)),), "comm_type 77"),
     ((et(node(1, 7, comm_type=0, comm_size=-5)),), "comm_size -5"),
-    ((et(node(1, 5, comm_dst=1, comm_size=(1 << 63) - 1)),), "is no such number"),
+    ((et(node(1, 5, comm_dst=1, comm_size=(1 << 63) - 1)),), "is not such a number"),
     ((et(node(1, 4, micros=1 << 63)),), "duration"),
     ((et(node(1, 7, comm_type=0, comm_size=8)), et(node(2, 7, comm_type=0, comm_size=9))), "rank 1, node 2: comm_size 9 where rank 0 has 8"),
     ((et(node(1, 7, comm_type=0, comm_size=8)), et(node(2, 7, comm_type=0, comm_size=8), node(3, 7, comm_type=0, comm_size=8))), "rank 1, node 3: it waits for ever"),

@@ -94,7 +94,7 @@ def test_damaged_text_is_taken_by_neither_or_by_both_alike(seed):
 def test_a_long_text_that_is_wrong_has_its_line(monkeypatch):
     monkeypatch.setattr(goal, "LONG", 0)
     same(read_goal(Path("t.goal"), TEXT.encode()), by_lines(TEXT))
-    with pytest.raises(InputError, match=r"t.goal:21: .* is no operation"):
+    with pytest.raises(InputError, match=r"t.goal:21: .* is not an operation"):
         read_goal(Path("t.goal"), TEXT.replace("x: send 8b", "x: sned 8b").encode())
     with pytest.raises(InputError, match="rank 2 has no zz"):
         read_goal(Path("t.goal"), TEXT.replace("zz: calc", "zy: calc").encode())

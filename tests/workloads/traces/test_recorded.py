@@ -12,7 +12,8 @@ from softib.live.recording import HEADER, threads_in
 from softib.sim import fluid
 from softib.sim.messages import Opcode
 from softib.sim.recorded_events import Event, RecordedThread
-from softib.workloads.schedule.messages import Overheads, part_of
+from softib.workloads.schedule.messages import part_of
+from softib.workloads.schedule.overheads import Overheads
 from softib.workloads.schedule.schedule import Kind, matched
 from softib.workloads.traces.goal import read_goal, write_goal
 from softib.workloads.traces.goal_binary import write_binary

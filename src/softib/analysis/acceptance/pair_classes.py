@@ -8,10 +8,10 @@ import numpy as np
 
 from softib.analysis.acceptance.ends import ends_of_fabric
 from softib.diags.acceptance.schedule import CLASSES, class_of
+from softib.fabric.end_ports import end_ports
 from softib.fabric.model import Fabric
 from softib.scenario.bring_up import bring_up
 from softib.scenario.graph_view import graph_of
-from softib.sim.ends import end_ports
 
 __all__ = ["classes_of_pairs"]
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from softib.analysis.jobs.files import ScheduledJob
 from softib.diags.view import adapter_of
+from softib.fabric.end_ports import port_gbps
 from softib.sim import static
-from softib.sim.static_network import Network, port_gbps
+from softib.sim.static_network import Network
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric

@@ -1,1 +1,2 @@
-"""A simulated run of a workload: its messages, what it took, which ports limited it and why, what ran when something failed."""
+"""One simulated run of a workload: its outcome, the ports that limited it and why, and what failed
+meanwhile."""

@@ -1,4 +1,4 @@
-"""Which ports limited a run, by cause: whose traffic, at which hop, and what would help."""
+"""The ports that limited a run, by cause: flows through each, hop, and remedies."""
 
 from __future__ import annotations
 
@@ -14,28 +14,34 @@ __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
 SHOWN_PAIRS = 3
 UNEVEN = 1.5
-"""A link that is this much busier than its siblings on the switch is busier by the tables' choice."""
+"""A link with this many times the load of its siblings on the switch is busier because of the
+tables."""
 FULL = 0.95
 AS_BUSY = 0.98
-"""A host's own link that carries this share of a port's load is the limit as much as the port is."""
+"""A host's own link that carries this share of a port's load is the limit as much as the port is.
+"""
 HARDLY = 0.02
-"""Where no link is this busy, none is said to be busy at all."""
+"""Below this load no link counts as busy."""
 BUSY = 0.5
-"""From this load on a port may make others wait; where no port has it, links are not what the run waited for."""
+"""Load from which a port may delay others; when no port reaches it, the run did not wait for links.
+"""
 SEEN = {
-    "pause_frames_received": "pause frames stopped it", "tail_drops": "frames dropped at its full queue", "ecn_marked": "frames marked",
-}  # fmt: skip
+    "pause_frames_received": "pause frames stopped it",
+    "tail_drops": "frames dropped at its full queue",
+    "ecn_marked": "frames marked",
+}
 """Figures of an Ethernet port that its cause mentions."""
 CROWD = 1.5
-"""Messages under way at a time, on average, from which on senders are in each other's way."""
+"""Mean number of messages under way from which senders delay each other."""
 
 
 @dataclass(frozen=True)
 class BusyPort:
-    """An egress port: ``load`` is the share of the run in which its link was busy. ``pairs`` are sources and destinations with the most bytes
-    on it (with their share of these), ``n_pairs`` how many there are; ``hop`` and ``hops`` where it stands on the paths of the first of
-    them. ``flows`` are the largest of ``n_flows``, ``victims`` whose messages waited behind them, ``changes`` what would help as changes of a
-    what-if (``cc``, ``ar``, ``engine``, ``vl``)."""
+    """An egress port. ``load``: share of the run in which its link was busy. ``pairs``: sources and
+    destinations with the most bytes on it, with their shares; ``n_pairs``: number of all. ``hop``
+    of ``hops``: its position on the paths of the first pair. ``flows``: the largest of ``n_flows``.
+    ``victims``: messages that waited behind them. ``changes``: remedies as changes of a what-if
+    (``cc``, ``ar``, ``engine``, ``vl``)."""
 
     port: int
     place: str
@@ -58,14 +64,16 @@ class BusyPort:
 
 @dataclass(frozen=True)
 class EngineLoad:
-    """``relative``: the busiest link between switches under ``engine``'s tables, over that of the run."""
+    """``relative``: the busiest link between switches under ``engine``'s tables, over that of the
+    run."""
 
     engine: str
     relative: float
 
 
 def busy_ports(run: RunResult, n: int = 5) -> list[BusyPort]:
-    """The ``n`` ports with the largest load, the largest first; of ports with one load those inside the fabric first."""
+    """Return the ``n`` ports with the largest load, the largest first; of equal loads ports inside
+    the fabric first."""
     f = run.fabric
     inside = (f.switch_of_node[f.port_node] >= 0) & (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0)
     order = np.lexsort((np.arange(len(run.load)), ~inside, -np.round(run.load, 6)))
@@ -92,14 +100,28 @@ def _busy(run: RunResult, port: int) -> BusyPort:
     flows, n_flows = flows_through(run, port)
     victims = victims_of(run, port) if run.load[port] >= BUSY else None
     return BusyPort(
-        port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.plane.gbps[port]), float(run.load[port]),
-        float(run.octets[port]), len(unique), pairs, hop, int(laid.first[first + 1] - laid.first[first]),
-        tuple(np.unique(laid.port[on] & 15).tolist()), cause, remedy, changes, tuple(flows), n_flows, victims,
-    )  # fmt: skip
+        port,
+        f.port_name(port),
+        f.port_name(int(f.port_peer[port])),
+        float(run.plane.gbps[port]),
+        float(run.load[port]),
+        float(run.octets[port]),
+        len(unique),
+        pairs,
+        hop,
+        int(laid.first[first + 1] - laid.first[first]),
+        tuple(np.unique(laid.port[on] & 15).tolist()),
+        cause,
+        remedy,
+        changes,
+        tuple(flows),
+        n_flows,
+        victims,
+    )
 
 
 def _hashed(run: RunResult, port: int) -> BusyPort:
-    """A port of Ethernet: which flows the hash led over it is not kept."""
+    """Cause at a port of Ethernet. The run does not record which flows the hash led over it."""
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     figures = {name: int(column[port]) for name, column in run.outcome.port_figures.items()}
@@ -110,15 +132,33 @@ def _hashed(run: RunResult, port: int) -> BusyPort:
     else:
         mean = _mean_of_others(run, port)
         uneven = run.load[port] > UNEVEN * mean
-        cause = f"flows that the hash leads here, while this switch's other links to switches are {mean:.0%} busy on average"
+        cause = (
+            f"flows that the hash leads here, while this switch's other links to switches are "
+            f"{mean:.0%} busy on average"
+        )
         remedy = "more flows, or adaptive routing" if uneven else "more or faster links there (oversubscription)"
     seen = [f"{figures[key]:,} {what}" for key, what in SEEN.items() if figures[key]]
     if seen:
         cause += f" ({', '.join(seen)})"
     return BusyPort(
-        port, f.port_name(port), f.port_name(int(f.port_peer[port])), float(run.gbps[port]), float(run.load[port]),
-        float(run.octets[port]), 0, (), 0, 0, (), cause, remedy, (), (), 0, None,
-    )  # fmt: skip
+        port,
+        f.port_name(port),
+        f.port_name(int(f.port_peer[port])),
+        float(run.gbps[port]),
+        float(run.load[port]),
+        float(run.octets[port]),
+        0,
+        (),
+        0,
+        0,
+        (),
+        cause,
+        remedy,
+        (),
+        (),
+        0,
+        None,
+    )
 
 
 def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
@@ -136,7 +176,8 @@ def _mean_of_others(run: RunResult, port: int) -> float:
 
 
 def _host_links(run: RunResult, messages: np.ndarray) -> float:
-    """Load of the busier one of the two hosts' own links, of the one of ``messages`` where it is least."""
+    """Load of the busier one of the two hosts' own links, of the one of ``messages`` where it is
+    least."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
     receiver = f.port_peer[run.plane.ends[m.dst[messages]]]
@@ -146,8 +187,8 @@ def _host_links(run: RunResult, messages: np.ndarray) -> float:
 def _cause(
     run: RunResult, port: int, sources: int, targets: int, at_once: float, host_links: float
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Why the port is busy, what would help, and that as changes of a what-if. ``at_once``: messages under way at a time on average; ``host_links``:
-    see :func:`_host_links`."""
+    """Return why the port is busy, what would help, and that as changes of a what-if. ``at_once``:
+    mean number of messages under way; ``host_links``: see :func:`_host_links`."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
     if run.load.max() < BUSY:
         return _hardly_busy(run, whose)
@@ -185,7 +226,8 @@ def _cause(
         return f"{whose}: it is no busier than their own links", "nothing here: the hosts' own links are the limit", ()
     if len(others) and run.load[port] > UNEVEN * mean:
         return (
-            f"{whose}: the tables lead it here, while the {len(others)} other links of this switch to switches are {mean:.0%} busy",
+            f"{whose}: the tables lead it here, while the {len(others)} other links of this switch to "
+            f"switches are {mean:.0%} busy",
             "adaptive routing, or another engine, where it spreads these destinations",
             ("engine", "ar"),
         )
@@ -196,14 +238,17 @@ def _cause(
             (),
         )
     return (
-        f"{whose}: all links of this switch to switches are about as busy ({mean:.0%})" if len(others) else
-        f"{whose}: it is this switch's only link to a switch",
-        "more or faster links there (oversubscription); no routing helps", (),
-    )  # fmt: skip
+        f"{whose}: all links of this switch to switches are about as busy ({mean:.0%})"
+        if len(others)
+        else f"{whose}: it is this switch's only link to a switch",
+        "more or faster links there (oversubscription); no routing helps",
+        (),
+    )
 
 
 def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]:
-    """:func:`_cause` where no link is busy for half of the run: latencies, messages that wait for those before them, or ACK timeouts after losses."""
+    """:func:`_cause` where no link is busy for half of the run: latencies, messages that wait for
+    those before them, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     if not repeated:
         most = float(run.load.max())
@@ -220,8 +265,9 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
 
 
 def engine_loads(run: RunResult) -> list[EngineLoad]:
-    """How busy the busiest link between switches would be under each other engine, the least first; empty where no link between switches
-    carries anything. Static loads of the same bytes; engines that do not take this fabric are left out."""
+    """Return the load of the busiest link between switches under each other engine, the lowest
+    first. Empty where no link between switches carries anything. Static loads of the same bytes;
+    engines that cannot route this fabric are left out."""
     from softib.errors import SoftibError
     from softib.routing import engine as engines
     from softib.scenario.graph_view import graph_of

@@ -16,21 +16,22 @@ if TYPE_CHECKING:
 __all__ = ["as_perfquery", "named_port", "port_counters"]
 
 HEX = {"counter_select": 4, "counter_select2": 2}
-"""Fields that perfquery prints as hexadecimal digits, so many."""
+"""Fields that perfquery prints in hexadecimal → their number of digits."""
 ACRONYMS = {"qp1": "QP1", "vl15": "VL15"}
 WIDTH = 33
 """Columns up to the value (libibmad's dump)."""
 
 
 def named_port(fabric: Fabric, place: str) -> int:
-    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there."""
+    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
+    there."""
     node, colon, number = place.rpartition(":")
     return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
 
 
 def port_counters(run: RunResult, place: str) -> dict[str, int]:
-    """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value. Raises :class:`InputError` for a port that is not
-    there."""
+    """PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``), by field; each stops at its largest value.
+    Raises :class:`InputError` for a port that is not there."""
     port = named_port(run.fabric, place)
     row, fields = run.outcome.counters[port], PortCounters.fields
     counted = {

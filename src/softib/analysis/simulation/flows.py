@@ -1,4 +1,4 @@
-"""Flows through a port of a simulated run, and whose messages waited behind them."""
+"""Flows through a port of a simulated run, and the messages that waited behind them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Victims", "alone_ps", "flows_through", "victims_of"]
 
 SLOWED = 1.2
-"""A message is a victim where it takes this much longer than alone."""
+"""A message that takes this many times as long as alone is a victim."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """What one source sends to one destination in one job on one SL through a port: ``share`` of the port's octets, ``messages``, ``vl`` there, ``hop``
-    of ``hops`` of its path."""
+    """Messages from one source to one destination in one job on one SL, through a port. ``share``:
+    of the port's bytes; ``vl``: at the port; ``hop`` of ``hops``: position of the port on the path.
+    """
 
     source: str
     destination: str
@@ -37,8 +38,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class Victims:
-    """Messages that do not take the port, but share a link and VL before it with flows that do, and took :data:`SLOWED` times as long as alone: how
-    many, of which jobs, and the worst (row of the message, its slowdown)."""
+    """Messages that do not cross the port, but share a link and VL upstream with flows that do, and
+    took :data:`SLOWED` times as long as alone. ``worst``: row of the slowest, with its
+    ``slowdown``."""
 
     messages: int
     jobs: tuple[str, ...]
@@ -47,7 +49,8 @@ class Victims:
 
 
 def alone_ps(run: RunResult) -> np.ndarray:
-    """What each message would take without any other (float64): its octets at its slowest link, and the delays of its path."""
+    """Return the time in ps that each message would take alone (float64): its bytes over its
+    slowest link, plus the delays of its path."""
     m, laid, plane = run.messages, run.plane.lay(run.messages), run.plane
     timing = plane.timing(m, laid)
     gbps = plane.gbps[laid.port >> 4][laid.channel]
@@ -62,7 +65,7 @@ def alone_ps(run: RunResult) -> np.ndarray:
 
 
 def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], int]:
-    """The ``n`` largest flows through ``port``, and how many there are."""
+    """Return the ``n`` largest flows through ``port``, and the number of all."""
     m, laid = run.messages, run.plane.lay(run.messages)
     entries = np.flatnonzero((laid.port >> 4 == port)[laid.channel])
     rows = np.searchsorted(laid.first, entries, side="right") - 1
@@ -75,16 +78,25 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
     found = []
     for k in np.argsort(-octets, kind="stable")[:n].tolist():
         row, entry = int(rows[at[k]]), int(entries[at[k]])
-        found.append(Flow(
-            str(run.names[m.src[row]]), str(run.names[m.dst[row]]), run.jobs[int(m.job[row])], int(count[k]), float(octets[k]),
-            float(octets[k] / octets.sum()), int(sl[row]), int(laid.port[laid.channel[entry]] & 15),
-            entry - int(laid.first[row]) + 1, int(laid.first[row + 1] - laid.first[row]),
-        ))  # fmt: skip
+        found.append(
+            Flow(
+                str(run.names[m.src[row]]),
+                str(run.names[m.dst[row]]),
+                run.jobs[int(m.job[row])],
+                int(count[k]),
+                float(octets[k]),
+                float(octets[k] / octets.sum()),
+                int(sl[row]),
+                int(laid.port[laid.channel[entry]] & 15),
+                entry - int(laid.first[row]) + 1,
+                int(laid.first[row + 1] - laid.first[row]),
+            )
+        )
     return found, len(unique)
 
 
 def victims_of(run: RunResult, port: int) -> Victims | None:
-    """Whose messages waited behind those of ``port``; None where nobody's did."""
+    """Return the messages that waited behind those of ``port``; None without any."""
     m, laid = run.messages, run.plane.lay(run.messages)
     owner = np.repeat(np.arange(len(m)), np.diff(laid.first))
     on = (laid.port >> 4 == port)[laid.channel]

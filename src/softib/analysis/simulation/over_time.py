@@ -1,4 +1,5 @@
-"""A simulated run over time: loads and queues of the ports that mattered, and of tiers of links, as rows of heat maps."""
+"""A simulated run over time: loads and queues of the ports that mattered, and of tiers of links, as
+rows of heat maps."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ PORTS = 24
 
 @dataclass(frozen=True)
 class Heat:
-    """Rows over time: ``value`` float64[rows, intervals]; ``peak`` is what the largest of a row means to people."""
+    """Rows of a heat map. ``value`` float64[rows, intervals]; ``peak``: the label of each row's
+    largest value."""
 
     names: tuple[str, ...]
     value: np.ndarray
@@ -29,7 +31,7 @@ class Heat:
 
 
 def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
-    """The ``n`` ports that carried the most for their rate, the busiest first."""
+    """Return the ``n`` ports with the highest load, the busiest first."""
     f, load = run.fabric, samples.load(run.gbps)
     can = run.gbps * max(samples.end_ps, 1) / 8e3
     mean = np.divide(samples.octets.sum(axis=0), can, out=np.zeros(len(can)), where=can > 0)
@@ -40,7 +42,8 @@ def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
 
 
 def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | None:
-    """The ``n`` port VLs with the longest queues, the longest first, as shares of the longest of all; None without any queue."""
+    """Return the ``n`` port VLs with the longest queues, the longest first, as shares of the
+    longest of all; None without any queue."""
     if samples.queued is None or not samples.queued.any():
         return None
     intervals, ports, vls = samples.queued.shape
@@ -54,8 +57,8 @@ def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | 
 
 
 def link_tiers(fabric: Fabric) -> tuple[np.ndarray, tuple[str, ...]]:
-    """``(row of each port, names)``: -1 without a link; hosts to switches, then between switches by how far these are from hosts, then switches to
-    hosts."""
+    """``(row of each port, names)``: -1 without a link; hosts to switches, then between switches by
+    how far these are from hosts, then switches to hosts."""
     f = fabric
     peer = np.maximum(f.port_peer, 0)
     switch = f.is_switch[f.port_node]

@@ -1,4 +1,5 @@
-"""An all-to-all with barriers on a fabric whose manager states SLs, and on one that a what-if scales."""
+"""An all-to-all with barriers: each pair of hosts on the SL that the manager states, on the fabric
+as it is or scaled by a what-if."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ AT_ONCE = 1 << 20
 def phases_of(
     found: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
-    """:func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``found``, each pair on the SL that its manager states.
+    """:func:`softib.sim.fluid_phases.shift_phases` of all hosts of ``found``, each pair on the SL
+    that its manager states.
 
     Raises :class:`InputError` for a pair that no path leads to, or that shares no partition.
     """

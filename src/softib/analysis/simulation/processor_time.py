@@ -1,4 +1,5 @@
-"""What the programs' processors spend on messages: TCP's stack as the packet layer counted it, verbs by a cost for each work request and completion."""
+"""Processor time that programs spend on messages. TCP: the kernel's stack as the packet layer
+counted it; verbs: a cost for each work request and completion."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["ASSUMED", "processor_share"]
 
 ASSUMED = (
-    "CPU share: time of a host's processors for its messages over the time of the run (1: one core). TCP: the kernel's stack; RDMA: "
+    "CPU share: time of a host's processors for its messages over the time of the run (1: one core). TCP: "
+    "the kernel's stack; RDMA: "
     "{post:g} ns for a work request and {poll:g} ns for a completion, assumed; busy polling is not counted."
 )
 
 
 def processor_share(run: RunResult) -> dict[str, float]:
-    """``cpu_share`` (mean of the hosts that take part), ``cpu_share_most`` (the busiest one) and ``cpu_us`` (of all). Computations of the workload are not in it."""
+    """Return ``cpu_share`` (mean of the hosts that send or receive), ``cpu_share_most`` (the
+    busiest host) and ``cpu_us`` (of all hosts). Computations of the workload do not count."""
     m, hosts = run.messages, len(run.plane.ends)
     sent = np.flatnonzero(~m.computes & (run.outcome.began_ps >= 0))
     taking_part = np.union1d(m.src[sent], m.dst[sent])

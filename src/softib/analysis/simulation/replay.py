@@ -1,4 +1,5 @@
-"""A recorded or generated program on a fabric by the LogGOPS layer: no message is a row of its own, so traces of tens of millions of operations fit."""
+"""Run a recorded or generated program on a fabric by the LogGOPS layer. Messages are not rows, so
+traces of tens of millions of operations fit into memory."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.sim.loggops import Loggops, loggops
-from softib.workloads.schedule.messages import Overheads
+from softib.workloads.schedule.overheads import Overheads
 from softib.workloads.schedule.schedule import Schedule, meetings
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class ProgramRun:
 
 
 def replay(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> ProgramRun:
-    """Run ``s``. Raises :class:`InputError` as :func:`~softib.workloads.schedule.messages.part_of` does, with rank and operation."""
+    """Run ``s``. Raises :class:`InputError` as :func:`~softib.workloads.schedule.messages.part_of`
+    does, with rank and operation."""
     s.check_values()
     meets = meetings(s)
     first, needs = s.first, s.needs
@@ -45,9 +47,17 @@ def replay(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Prog
         first = np.searchsorted(owner[order], np.arange(len(s) + 1)).astype(np.int64)
         needs = needs[order]
     columns = {
-        "rank": s.rank, "kind": s.kind, "peer": s.peer, "size": s.size, "tag": s.tag, "compute_ps": s.compute_ps, "processor": s.processor_rows(), "meets": meets,
-        "first": first, "needs": needs,
-    }  # fmt: skip
+        "rank": s.rank,
+        "kind": s.kind,
+        "peer": s.peer,
+        "size": s.size,
+        "tag": s.tag,
+        "compute_ps": s.compute_ps,
+        "processor": s.processor_rows(),
+        "meets": meets,
+        "first": first,
+        "needs": needs,
+    }
     ps = tuple(
         round(v)
         for v in (cost.send_ns * 1e3, cost.receive_ns * 1e3, cost.memory_ns * 1e3, cost.memory_ps * 1e3, s.acknowledged)

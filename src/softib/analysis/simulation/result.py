@@ -1,4 +1,4 @@
-"""What a run did: how long everything took, what each port sent, and which ports were the limit."""
+"""The result of a run: times of messages and jobs, bytes and loads of ports."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 @dataclass(frozen=True)
 class JobTimes:
-    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion (-1: not all completed), ``gbps`` of its bytes over
-    that time."""
+    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion (-1: not all
+    completed), ``gbps`` of its bytes over that time."""
 
     name: str
     messages: int
@@ -41,9 +41,10 @@ class JobTimes:
 
 @dataclass
 class RunResult:
-    """``messages`` on ``fabric`` and their ``outcome``; ``jobs`` are the names behind ``messages.job``, ``engine`` made the tables;
-    ``failures``: what failed meanwhile, and what the manager did. ``of_tables``: why another engine than the requested one made the
-    tables, and which hosts they do not know; ``of_workload``: what the jobs take for granted."""
+    """The outcome of ``messages`` on ``fabric``. ``jobs``: names behind ``messages.job``;
+    ``engine``: computed the tables; ``failures``: faults and the manager's reaction. ``of_tables``:
+    notes on tables of another engine than the requested one, and on hosts without a route;
+    ``of_workload``: assumptions of the jobs."""
 
     plane: Plane
     hosts: Hosts
@@ -60,7 +61,7 @@ class RunResult:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the run: of its tables, its workload and its outcome."""
+        """Notes on the tables, the workload and the outcome."""
         return [*self.of_tables, *self.of_workload, *self.outcome.notes]
 
     @property
@@ -80,12 +81,14 @@ class RunResult:
 
     @property
     def took_ps(self) -> np.ndarray:
-        """From the begin of each message to its arrival (int64; -1: it did not arrive, or is a computation)."""
+        """Time from the begin of each message to its arrival in ps (int64; -1: not arrived, or a
+        computation)."""
         o = self.outcome
         return np.where((o.arrived_ps >= 0) & ~self.messages.computes, o.arrived_ps - o.began_ps, -1)
 
     def percentiles_ps(self) -> dict[str, float]:
-        """Latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``, ``min``, ``max``, ``mean``."""
+        """Latencies of the messages that arrived: ``p50``, ``p90``, ``p99``, ``p99.9``, ``min``,
+        ``max``, ``mean``."""
         took = self.took_ps[self.took_ps >= 0]
         if not len(took):
             return {}
@@ -122,7 +125,8 @@ class RunResult:
 
     @cached_property
     def octets(self) -> np.ndarray:
-        """Octets of payload's packets that each port sent (float64[ports]); of Ethernet all that took time on its link."""
+        """Bytes that each port sent in packets of messages (float64[ports]); of Ethernet all bytes
+        that took time on the link."""
         if self.outcome.port_figures:
             c = self.outcome.counters
             return c["port_xmit_data"] * 4.0 + c["port_xmit_pkts"] * ETHERNET_OVERHEAD
@@ -146,7 +150,8 @@ class RunResult:
 
     @property
     def _inside(self) -> np.ndarray:
-        """Ports of the links between switches and their aggregation nodes, where these reduce: inside the switch, and no limit (bool[ports])."""
+        """Ports between switches and their aggregation nodes, in a run that reduces there. They are
+        inside the switch and limit nothing (bool[ports])."""
         f = self.fabric
         return inside_switches(f) if self.messages.reduces.any() else np.zeros(f.sizes.ports, bool)
 

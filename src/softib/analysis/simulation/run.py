@@ -1,6 +1,8 @@
-"""Run a workload on a fabric by one of the simulator's layers: the way from jobs to the times of their messages.
+"""Run a workload on a fabric by one of the simulator's layers: the way from jobs to the times of
+their messages.
 
-What a run records beside its outcome is a :class:`Recording`: samples over time, frames of ports, the timeline of a message.
+What a run records beside its outcome is a :class:`Recording`: samples over time, frames of ports,
+the timeline of a message.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from softib.errors import InputError, UnknownName
 from softib.plain_values import whole_number
 from softib.scenario.managed_messages import MAX_SL, managed_messages
 from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
-from softib.workloads.gpu_figures import notes_of_jobs
 from softib.workloads.hosts import hosts_of
 
 if TYPE_CHECKING:
@@ -41,10 +42,11 @@ NOT_RUN: Any = None
 class Recording:
     """What a run records beside its outcome.
 
-    ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run). Packet layer: frames of
-    ``ports`` (rows), and the timeline of the message ``trace`` (its row, or ``SOURCE->DESTINATION#n``, the n-th from 1 on).
-    ``jobs_apart``: each job gets a service level of its own, and with it a VL as the fabric's tables map it. ``scale``:
-    latencies and rates of the fabric are multiplied (fluid and static layers).
+    ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
+    Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
+    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``jobs_apart``: each job gets a service level of
+    its own, and with it a VL as the fabric's tables map it. ``scale``: latencies and rates of the
+    fabric are multiplied (fluid and static layers).
     """
 
     samples: bool = False
@@ -55,7 +57,8 @@ class Recording:
     scale: Scale | None = None
 
     def interval_ps(self, plane: Plane, m: Messages, laid: Laid) -> int:
-        """Return the interval of samples, 0 without: by default a hundredth of the time that the busiest link needs at least."""
+        """Return the interval of samples, 0 without: by default a hundredth of the time that the
+        busiest link needs at least."""
         if self.sample_ps or not self.samples:
             return self.sample_ps
         octets = np.repeat(wire_octets(m, packets_of(m, laid.mtu)), np.diff(laid.first))
@@ -64,7 +67,8 @@ class Recording:
         return max(int(busy_ps.max(initial=0.0)) // 100, 1000)
 
     def packet_options(self, of: RunResult, m: Messages, laid: Laid) -> PacketOptions:
-        """Return the options of ``of`` for the packet layer, with what to record of ``m`` on the paths ``laid``."""
+        """Return the options of ``of`` for the packet layer, with what to record of ``m`` on the
+        paths ``laid``."""
         from softib.sim.packet import PacketOptions
 
         plane = of.plane
@@ -79,7 +83,8 @@ class Recording:
 
 
 def run_layer(layer: str) -> Any:
-    """Return ``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the layer that has no messages."""
+    """Return ``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the layer
+    that has no messages."""
     import importlib
 
     if layer == "loggops":
@@ -102,20 +107,22 @@ def run_workload(
     progress: Progress | None = None,
     recording: Recording | None = None,
 ) -> RunResult:
-    """Run ``workload`` on a fabric that has LIDs and tables, which ``engine`` computed. ``options``: fields of
-    :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
+    """Run ``workload`` on a fabric that has LIDs and tables, which ``engine`` computed.
+    ``options``: fields of :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
 
-    Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a destination without a path.
+    Raises :class:`InputError` where the workload does not fit: fewer hosts than it takes, a
+    destination without a path.
     """
     run_layer(layer)
     if workload.faults and layer != "packet":
         raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
     fabric, recording = found.fabric, recording or Recording()
-    plane, hosts = Plane(fabric, scale=recording.scale, aggregates=workload.reduces), hosts_of(fabric)
+    hosts = hosts_of(fabric)
     if len(hosts) < 2:
         raise InputError(f"{fabric.name or 'the fabric'} has {len(hosts)} hosts with an address; traffic takes two")
     messages, jobs = workload.messages(hosts, seed)
-    notes_of_workload = tuple(notes_of_jobs(workload, hosts))
+    notes_of_workload = tuple(workload.notes(hosts))
+    plane = Plane(fabric, scale=recording.scale, aggregates=workload.reduces)
     messages.check(len(plane.ends))
     messages = managed_messages(found, plane, messages, layer, (options or {}).get("network", ""))
     if recording.jobs_apart:
@@ -139,7 +146,8 @@ def run_workload(
 
 
 def _notes_of_tables(found: Routed) -> tuple[str, ...]:
-    """Why another engine than the requested one made the tables, and how many ports they do not know."""
+    """Why another engine than the requested one made the tables, and how many ports they do not
+    know."""
     part = found.part
     fallback = part.notes if part.tables not in ("", part.engine) else ()
     absent = part.ports_without_lid
@@ -149,7 +157,8 @@ def _notes_of_tables(found: Routed) -> tuple[str, ...]:
 def run_messages(
     frame: RunResult, m: Messages, layer: str, recording: Recording, progress: Progress | None = None
 ) -> RunResult:
-    """Run ``m`` on the fabric and with the options of ``frame``. Raises :class:`InputError` where a message has no path."""
+    """Run ``m`` on the fabric and with the options of ``frame``. Raises :class:`InputError` where a
+    message has no path."""
     run, plane = run_layer(layer), frame.plane
     laid = plane.lay(m)
     if laid.why.any():
@@ -175,9 +184,11 @@ def run_messages(
 
 
 def _run_with_faults(frame: RunResult, found: Routed, recording: Recording, progress: Progress | None) -> RunResult:
-    """Run the messages of ``frame`` on a copy of the fabric while the workload's faults happen, with its manager on the same clock.
+    """Run the messages of ``frame`` on a copy of the fabric while the workload's faults happen,
+    with its manager on the same clock.
 
-    Raises :class:`InputError` and :class:`UnknownName` for an impossible fault, and where a manager would replace tables of a dump.
+    Raises :class:`InputError` and :class:`UnknownName` for an impossible fault, and where a manager
+    would replace tables of a dump.
     """
     from softib.scenario.failures import run_failures
     from softib.scenario.faults_in_time import TimedFault
@@ -225,8 +236,9 @@ def _with_time_last(progress: Progress | None) -> Progress | None:
 
 
 def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions | None:
-    """Options that watch all ports which a traced message's packets took, None where they are watched already. Acknowledgements, adaptive routing and a manager that
-    re-routes take other ports than the path; a second run with these options is the same to the bit."""
+    """Options that watch all ports which a traced message's packets took, None where they are
+    watched already. Acknowledgements, adaptive routing and a manager that re-routes take other
+    ports than the path; a second run with these options is the same to the bit."""
     from softib.sim.packet.timeline import ports_of_message
 
     more: set[int] = set()
@@ -236,7 +248,8 @@ def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions 
 
 
 def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
-    """The row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``. Raises :class:`InputError`, one line."""
+    """The row of the message that ``text`` means: a number, or ``SOURCE->DESTINATION#n``. Raises
+    :class:`InputError`, one line."""
     word = str(text).strip()
     row = whole_number(word)
     if row is not None:
@@ -247,7 +260,8 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     source, arrow, target = (part.strip() for part in ends.partition("->"))
     if not arrow or (number and whole_number(number) is None):
         raise InputError(
-            f"{word!r} is no message: write its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 for the second one"
+            f"{word!r} is no message: write its number, or SOURCE->DESTINATION, or SOURCE->DESTINATION#2 "
+            f"for the second one"
         )
     for name in (source, target):
         if not (names == name).any():

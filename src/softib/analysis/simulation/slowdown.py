@@ -1,4 +1,4 @@
-"""What each job of a run does without the others."""
+"""Each job of a run without the others, and its latencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PERCENTILES = {"p50": 50, "p99": 99, "p99.9": 99.9}
 
 
 def job_percentiles_ps(run: RunResult, job: int) -> dict[str, float]:
-    """p50, p99 and p99.9 of the latencies of a job's messages that arrived; empty where none did."""
+    """Return p50, p99 and p99.9 of the latencies of a job's messages in ps; empty without arrivals."""
     took = run.took_ps[(run.messages.job == job) & (run.took_ps >= 0)]
     if not len(took):
         return {}
@@ -24,8 +24,9 @@ def job_percentiles_ps(run: RunResult, job: int) -> dict[str, float]:
 
 
 def request_figures(run: RunResult, job: int) -> dict[str, float]:
-    """Of a job that asks and is answered: ``requests`` that ended, how many ``per_s`` from the first to the last of them, and percentiles of their times in µs, from the
-    command's begin to the arrival of the answer. Empty for other jobs."""
+    """Return figures of a job of requests and responses; empty for other jobs. ``requests``: number
+    that ended; ``per_s``: rate from the first to the last; percentiles of their times in µs, from
+    the begin of the command to the arrival of the response."""
     m, o = run.messages, run.outcome
     asks, ends = m.requests[m.job[m.requests[:, 0]] == job].T
     done = (o.began_ps[asks] >= 0) & (o.arrived_ps[ends] >= 0)
@@ -43,8 +44,9 @@ def request_figures(run: RunResult, job: int) -> dict[str, float]:
 
 
 def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> dict[str, dict[str, float]]:
-    """By job: ``took_us`` alone, ``slowdown`` (its time in the run over that), and the slowdown of each percentile of its latencies; NaN where it did
-    not complete. Messages that wait for those of another job begin at their own time."""
+    """Return for each job ``took_us`` alone, ``slowdown`` (its time in the run over that) and the
+    slowdown of each percentile of its latencies; NaN where it did not complete. Messages that wait
+    for another job's begin at their own time."""
     found: dict[str, dict[str, float]] = {}
     together = run.job_times()
     for k, name in enumerate(run.jobs):

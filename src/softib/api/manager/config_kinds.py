@@ -78,19 +78,19 @@ def _names(text: str, name: str) -> None:
 
 
 def _partitions(text: str, name: str) -> None:
-    from softib.sm.partitions import parse_partitions
+    from softib.sm.managers.partitions import parse_partitions
 
     parse_partitions(text, name)
 
 
 def _policy(text: str, name: str) -> None:
-    from softib.sm.qos_policy import parse_policy
+    from softib.sm.managers.qos_policy import parse_policy
 
     parse_policy(text, name)
 
 
 def _routes(text: str, name: str) -> None:
-    from softib.sm.prefix_routes import parse_prefix_routes
+    from softib.sm.managers.prefix_routes import parse_prefix_routes
 
     parse_prefix_routes(text, name)
 

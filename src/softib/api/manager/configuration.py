@@ -67,8 +67,8 @@ def check_config(path: str | os.PathLike[str]) -> ConfigCheck:
 
 
 def _torus(name: str, text: str) -> ConfigCheck:
-    from softib.routing.fallback import DoesNotFit
-    from softib.routing.torus_config import parse
+    from softib.routing.engines.fallback import DoesNotFit
+    from softib.routing.engines.torus_config import parse
 
     try:
         parse(text)

@@ -181,7 +181,7 @@ def diagnose(
     from softib.diags.cable_rules.judge import judge
     from softib.diags.cable_rules.tables import tables_of
     from softib.diags.cable_rules.thresholds import load_thresholds
-    from softib.diags.manager_health import manager_findings
+    from softib.diags.managers.manager_health import manager_findings
     from softib.errors import InputError
     from softib.fabric.formats.base import ReadResult
 

@@ -12,7 +12,7 @@ from softib.plural import counted
 
 if TYPE_CHECKING:
     from softib.api.running.running import RunningFabric
-    from softib.diags.manager_health import ManagerRound
+    from softib.diags.managers.manager_health import ManagerRound
     from softib.diags.observations import Observations
     from softib.fabric.formats.base import Problem
     from softib.monitor.history import History
@@ -39,7 +39,7 @@ class Observed(Suggests):
         self.rounds: tuple[dict[str, Any], ...] = tuple(rounds)
         """Of each round: ``mads`` sent, ``seconds``, ``ports`` that were read, ``silent`` devices."""
         self.managers: tuple[ManagerRound, ...] = tuple(managers)
-        """What each round showed of the master subnet manager (:class:`softib.diags.manager_health.ManagerRound`); empty of files that tell nothing of it."""
+        """What each round showed of the master subnet manager (:class:`softib.diags.managers.manager_health.ManagerRound`); empty of files that tell nothing of it."""
 
     def __repr__(self) -> str:
         seen = self.observations

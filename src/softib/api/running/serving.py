@@ -106,7 +106,7 @@ class Server:
     def table_faults(self) -> list[str]:
         """What is wrong with the forwarding tables that the internal manager made, a line each: another engine than asked for made them, pairs have no path, a
         credit loop can form. Large tables are not proved here."""
-        from softib.sm.table_proof import PROVED, prove_tables
+        from softib.sm.tables.table_proof import PROVED, prove_tables
 
         sm = None if self._serving.manager is None else self._serving.manager.sm
         if sm is None or sm.graph is None or sm.routing is None:

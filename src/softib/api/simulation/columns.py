@@ -26,34 +26,49 @@ def messages(run: RunResult) -> dict[str, Any]:
     """One row a message; times in µs, NaN where they did not happen."""
     m, o = run.messages, run.outcome
     return {
-        "job": np.array(run.jobs, object)[m.job].tolist(), "source": run.names[m.src].tolist(),
-        "destination": run.names[m.dst].tolist(), "size": m.size, "start_us": m.start_ps / 1e6, "began_us": _us(o.began_ps),
-        "arrived_us": _us(o.arrived_ps), "completed_us": _us(o.completed_ps), "latency_us": _us(run.took_ps), "gbps": o.gbps(m.size),
-    }  # fmt: skip
+        "job": np.array(run.jobs, object)[m.job].tolist(),
+        "source": run.names[m.src].tolist(),
+        "destination": run.names[m.dst].tolist(),
+        "size": m.size,
+        "start_us": m.start_ps / 1e6,
+        "began_us": _us(o.began_ps),
+        "arrived_us": _us(o.arrived_ps),
+        "completed_us": _us(o.completed_ps),
+        "latency_us": _us(run.took_ps),
+        "gbps": o.gbps(m.size),
+    }
 
 
 def jobs(run: RunResult) -> dict[str, Any]:
     """One row a job."""
     found = run.job_times()
     return {
-        "job": [j.name for j in found], "messages": np.array([j.messages for j in found]), "bytes": np.array([j.size for j in found]),
-        "began_us": _us(np.array([j.began_ps for j in found])), "ended_us": _us(np.array([j.ended_ps for j in found])),
+        "job": [j.name for j in found],
+        "messages": np.array([j.messages for j in found]),
+        "bytes": np.array([j.size for j in found]),
+        "began_us": _us(np.array([j.began_ps for j in found])),
+        "ended_us": _us(np.array([j.ended_ps for j in found])),
         "gbps": np.array([j.gbps for j in found]),
-    }  # fmt: skip
+    }
 
 
 def ports(run: RunResult) -> dict[str, Any]:
-    """One row a port that sent or received; ``load`` is the share of the run in which its link was busy."""
+    """One row a port that sent or received; ``load`` is the share of the run in which its link was
+    busy."""
     f, c = run.fabric, run.outcome.counters
     rows = np.flatnonzero((c["port_xmit_pkts"] > 0) | (c["port_rcv_pkts"] > 0))
     names = [f.node_name(int(n)) for n in f.port_node[rows]]
     figures = run.outcome.port_figures
     counted = ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts", "port_xmit_wait")
     return {
-        "node": names, "port": f.port_num[rows].astype(np.int64), "peer": [f.port_name(int(p)) for p in f.port_peer[rows]],
-        "gbps": run.gbps[rows], "load": run.load[rows], **{name: c[name][rows].astype(np.int64) for name in counted},
+        "node": names,
+        "port": f.port_num[rows].astype(np.int64),
+        "peer": [f.port_name(int(p)) for p in f.port_peer[rows]],
+        "gbps": run.gbps[rows],
+        "load": run.load[rows],
+        **{name: c[name][rows].astype(np.int64) for name in counted},
         **{name: column[rows] for name, column in figures.items() if name != "gbps"},
-    }  # fmt: skip
+    }
 
 
 def phases(found: Phases) -> dict[str, Any]:
@@ -64,20 +79,36 @@ def phases(found: Phases) -> dict[str, Any]:
 def _busy_port(run: RunResult, p: BusyPort) -> dict[str, Any]:
     """One port as JSON."""
     return {
-        "port": p.place, "peer": p.peer, "gbps": p.gbps, "load": p.load, "bytes": p.octets, "vls": list(p.vls), "hop": p.hop,
-        "hops": p.hops, "pairs": p.n_pairs, "top_pairs": [{"source": a, "destination": b, "share": s} for a, b, s in p.pairs],
-        "cause": p.cause, "help": p.help, "changes": list(p.changes), "flows": p.n_flows,
-        "top_flows": [asdict(flow) for flow in p.flows], "victims": None if p.victims is None else _victims(run, p.victims),
-    }  # fmt: skip
+        "port": p.place,
+        "peer": p.peer,
+        "gbps": p.gbps,
+        "load": p.load,
+        "bytes": p.octets,
+        "vls": list(p.vls),
+        "hop": p.hop,
+        "hops": p.hops,
+        "pairs": p.n_pairs,
+        "top_pairs": [{"source": a, "destination": b, "share": s} for a, b, s in p.pairs],
+        "cause": p.cause,
+        "help": p.help,
+        "changes": list(p.changes),
+        "flows": p.n_flows,
+        "top_flows": [asdict(flow) for flow in p.flows],
+        "victims": None if p.victims is None else _victims(run, p.victims),
+    }
 
 
 def _victims(run: RunResult, found: Victims) -> dict[str, Any]:
     m = run.messages
     return {
-        "messages": found.messages, "jobs": list(found.jobs), "worst": found.worst, "slowdown": found.slowdown,
-        "source": run.names[m.src[found.worst]], "destination": run.names[m.dst[found.worst]],
+        "messages": found.messages,
+        "jobs": list(found.jobs),
+        "worst": found.worst,
+        "slowdown": found.slowdown,
+        "source": run.names[m.src[found.worst]],
+        "destination": run.names[m.dst[found.worst]],
         "latency_us": run.took_ps[found.worst] / 1e6,
-    }  # fmt: skip
+    }
 
 
 def over_time(run: RunResult) -> dict[str, Any]:
@@ -87,17 +118,26 @@ def over_time(run: RunResult) -> dict[str, Any]:
     s = run.outcome.samples
     if s is None:
         return {}
-    shown = lambda heat: [] if heat is None else [
-        {"name": n, "peak": p, "values": np.round(v, 4)} for n, p, v in zip(heat.names, heat.peak, heat.value, strict=True)
-    ]  # fmt: skip
+    shown = lambda heat: (
+        []
+        if heat is None
+        else [
+            {"name": n, "peak": p, "values": np.round(v, 4)}
+            for n, p, v in zip(heat.names, heat.peak, heat.value, strict=True)
+        ]
+    )
     return {
-        "interval_us": s.interval_ps / 1e6, "intervals": len(s.octets), "ports": shown(loads_of_ports(run, s)),
-        "tiers": shown(loads_of_tiers(run, s)), "queues": shown(queues_of_ports(run, s)),
-    }  # fmt: skip
+        "interval_us": s.interval_ps / 1e6,
+        "intervals": len(s.octets),
+        "ports": shown(loads_of_ports(run, s)),
+        "tiers": shown(loads_of_tiers(run, s)),
+        "queues": shown(queues_of_ports(run, s)),
+    }
 
 
 def as_json(run: Run, remedies: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    """Return all figures of a run; ``remedies``: those of its busiest ports, None where it is a variant of another run."""
+    """Return all figures of a run; ``remedies``: those of its busiest ports, None where it is a
+    variant of another run."""
     s, result, phases = run.settings, run.result, run.phases
     figures: dict[str, Any] = {
         "source": run.fabric.source,
@@ -215,14 +255,14 @@ def _variant(text: str, run: Run, base: Run) -> dict[str, Any]:
 
 
 def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
-    """Jobs with percentiles of their latencies, and what each does alone where that was run."""
+    """Return jobs with percentiles of their latencies, and with the figures of their run alone, if
+    any."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps, request_figures
-    from softib.workloads.gpu_figures import gpu_figures
 
     found = _rows(jobs(result))
-    of_gpus = gpu_figures(result.workload, result.hosts, [row["ended_us"] for row in found])
+    of_patterns = result.workload.figures(result.hosts, [row["ended_us"] for row in found])
     for k, row in enumerate(found):
-        row |= of_gpus[k] if k < len(of_gpus) else {}
+        row |= of_patterns[k] if k < len(of_patterns) else {}
         row["latency_us"] = {q: v / 1e6 for q, v in job_percentiles_ps(result, k).items()}
         if figures := request_figures(result, k):
             row["requests"] = figures
@@ -232,24 +272,34 @@ def _jobs(run: Run, result: RunResult) -> list[dict[str, Any]]:
 
 
 def _ethernet(run: RunResult) -> dict[str, Any]:
-    """What an Ethernet run counted in all, and its longest queue."""
+    """Return the totals of an Ethernet run, and its longest queue."""
     found, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
     names = ("pause_frames_sent", "tail_drops", "headroom_drops", "ecn_marked")
     return {
-        "gbps": float(np.median(found["gbps"][run.plane.ends])), **{name: int(found[name].sum()) for name in names},
-        "peak_queue": int(found["peak_queue"].max(initial=0)), "longest_pause_share": float(found["paused_ps"].max(initial=0) / end),
-        "cpu_send_us": float(found["cpu_send_ps"].sum() / 1e6), "cpu_receive_us": float(found["cpu_receive_ps"].sum() / 1e6),
-    }  # fmt: skip
+        "gbps": float(np.median(found["gbps"][run.plane.ends])),
+        **{name: int(found[name].sum()) for name in names},
+        "peak_queue": int(found["peak_queue"].max(initial=0)),
+        "longest_pause_share": float(found["paused_ps"].max(initial=0) / end),
+        "cpu_send_us": float(found["cpu_send_ps"].sum() / 1e6),
+        "cpu_receive_us": float(found["cpu_receive_ps"].sum() / 1e6),
+    }
 
 
 def _slowest(run: RunResult) -> list[dict[str, Any]]:
     m, found = run.messages, []
     for i in run.slowest(SLOWEST).tolist():
-        found.append({
-            "message": i, "job": run.jobs[m.job[i]], "source": run.names[m.src[i]], "destination": run.names[m.dst[i]],
-            "size": int(m.size[i]), "began_us": run.outcome.began_ps[i] / 1e6, "latency_us": run.took_ps[i] / 1e6,
-            "gbps": float(run.outcome.gbps(m.size)[i]),
-        })  # fmt: skip
+        found.append(
+            {
+                "message": i,
+                "job": run.jobs[m.job[i]],
+                "source": run.names[m.src[i]],
+                "destination": run.names[m.dst[i]],
+                "size": int(m.size[i]),
+                "began_us": run.outcome.began_ps[i] / 1e6,
+                "latency_us": run.took_ps[i] / 1e6,
+                "gbps": float(run.outcome.gbps(m.size)[i]),
+            }
+        )
     return found
 
 

@@ -21,24 +21,31 @@ if TYPE_CHECKING:
 __all__ = ["NETWORKS_COMPARED", "Comparison", "compare"]
 
 NETWORKS_COMPARED = ("EDR", "HDR", "NDR", "XDR", "roce", "tcp")
-"""What :func:`compare` runs unless told otherwise."""
+"""Networks that :func:`compare` runs by default."""
 ETHERNET = ("roce", "tcp")
 NO_PRICE = "No price of {networks}: the cost book has none for {items}. Give your own with --prices FILE."
-PRICED = "Prices in {currency} of {date}, the middle of a range ({low:,.0f} to {high:,.0f} as it is): adapters, switch ports in use, cables."
+PRICED = (
+    "Prices in {currency} of {date}, the middle of a range ({low:,.0f} to {high:,.0f} as it is): "
+    "adapters, switch ports in use, cables."
+)
 SHORT = "{n:,} cables have no known length: they count as the shortest."
 NO_HALF = "Nothing here costs half of the fabric as it is, or less."
 SLOWER = (
-    "{slower} slower than {older} here: what these messages wait for are devices, not links. From port to port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
+    "{slower} slower than {older} here: what these messages wait for are devices, not links. From port to "
+    "port a switch takes {switches} ns ({names}), a pair of adapters {adapters}: "
     "links of HDR and later have forward error correction, and of NDR's switches sources say 150 to 400 ns."
 )
 SHOWN = {"roce": "RoCE", "tcp": "TCP"}
-BUSY = "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and the run does not wait for them; a program whose threads are fewer posts more slowly."
+BUSY = (
+    "CPU share above one core: with {name} a host's messages take {cores:.1f} cores at these costs, and "
+    "the run does not wait for them; a program whose threads are fewer posts more slowly."
+)
 HALF = "At half the price or less: {kept}."
 
 
 class Comparison(Suggests):
-    """A workload over several networks. ``base`` is the run on the fabric as it is, ``runs`` all that could be made by the name of their network, ``errors``
-    why the others could not."""
+    """A workload over several networks. ``base``: the run on the fabric as it is; ``runs``: the
+    successful runs by network; ``errors``: why the others failed."""
 
     def __init__(self, base: Simulation, first: str, wanted: list[str], book: CostBook | None = None):
         self.base, self._first, self._order, self._book = base, first, [first, *wanted], book
@@ -46,7 +53,7 @@ class Comparison(Suggests):
         self.errors: dict[str, str] = {}
 
     def add(self, name: str) -> None:
-        """Run it over network ``name``, too; where that cannot be, ``errors`` says why."""
+        """Add the run over network ``name``; where it is impossible, ``errors`` has the reason."""
         key = "network" if name.partition(",")[0] in ETHERNET else "generation"
         try:
             if key == "network" and self.base.layer != "packet":
@@ -62,7 +69,7 @@ class Comparison(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the figures assume, and what is not there."""
+        """Assumptions of the figures, and missing figures."""
         from softib.analysis.simulation.processor_time import ASSUMED
         from softib.workloads.parameters import section
 
@@ -76,7 +83,7 @@ class Comparison(Suggests):
         )
 
     def _slower(self) -> tuple[str, ...]:
-        """Why a newer generation takes longer than an older one, where one does."""
+        """Explain why a newer generation takes longer than an older one, if one does."""
         from softib.iba.rates import SPEED_BY_NAME
         from softib.sim.packet.profiles import PROFILES
 
@@ -90,11 +97,17 @@ class Comparison(Suggests):
         each = lambda values: ", ".join(str(v) for v in values)
         names = each(p.name for p in named)
         return (
-            SLOWER.format(slower=", ".join(slower), older=older, names=names, switches=each(p.switch_ns for p in named), adapters=each(p.adapter_ns for p in named)),
-        )  # fmt: skip
+            SLOWER.format(
+                slower=", ".join(slower),
+                older=older,
+                names=names,
+                switches=each(p.switch_ns for p in named),
+                adapters=each(p.adapter_ns for p in named),
+            ),
+        )
 
     def _busy(self) -> tuple[str, ...]:
-        """Where a host's messages take more than one core, and nothing in the run waits for it."""
+        """Warn where a host's messages take more than one core and nothing in the run waits for it."""
         from softib.iba.rates import SPEED_BY_NAME
 
         most = {r["network"]: r["cpu_share_most"] or 0.0 for r in self.rows() if r["network"] in SPEED_BY_NAME}
@@ -102,7 +115,7 @@ class Comparison(Suggests):
         return (BUSY.format(name=name, cores=most[name]),) if name and most[name] > 1 else ()
 
     def _price_notes(self) -> tuple[str, ...]:
-        """What is said of prices."""
+        """Notes on prices."""
         notes = []
         prices = {name: self._price(name) for name in self._order}
         if lacking := {name: p.missing for name, p in prices.items() if p.missing}:
@@ -141,8 +154,9 @@ class Comparison(Suggests):
 
     @property
     def half_price(self) -> list[dict[str, Any]] | None:
-        """Networks whose middle price is half of the fabric's as it is, or less: ``price`` and ``performance`` (inverse of completion) as shares of these. None where the
-        book has no price of the fabric as it is."""
+        """Networks at half of the fabric's price or less, by middle prices: ``price`` and
+        ``performance`` (inverse of completion) as shares of the fabric as it is. None where the
+        cost book does not price the fabric."""
         rows = {row["network"]: row for row in self.rows()}
         base = rows[self._first]
         if base["price"] is None:
@@ -152,11 +166,12 @@ class Comparison(Suggests):
             {"network": name, "price": middle(row) / middle(base), "performance": 1 / row["ratio"]}
             for name, row in rows.items()
             if name != self._first and row["price"] is not None and row["ratio"] and middle(row) <= middle(base) / 2
-        ]  # fmt: skip
+        ]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``valid``,
-        ``why``; ``jobs`` with the time and p99 of each."""
+        """One row a network: ``completion_us`` (None: not all completed) and its ``ratio`` to the
+        fabric as it is, ``p50_us`` and ``p99_us`` of messages, ``cpu_share``, ``valid``, ``why``;
+        ``jobs`` with the time and p99 of each."""
         return [self._row(name) for name in self._order]
 
     def table(self) -> Table:
@@ -170,9 +185,18 @@ class Comparison(Suggests):
 
         b = self.base
         return document(
-            "compare", source=b.fabric.source, fabric=b.fabric.name, workload=b.workload, layer=b.layer, engine=b.engine,
-            seed=b._plain.settings.seed, as_it_is=self._first, networks=self.rows(), half_price=self.half_price, notes=list(self.notes),
-        )  # fmt: skip
+            "compare",
+            source=b.fabric.source,
+            fabric=b.fabric.name,
+            workload=b.workload,
+            layer=b.layer,
+            engine=b.engine,
+            seed=b._plain.settings.seed,
+            as_it_is=self._first,
+            networks=self.rows(),
+            half_price=self.half_price,
+            notes=list(self.notes),
+        )
 
     def print(self) -> None:
         """As ``softib compare`` prints it."""
@@ -182,7 +206,8 @@ class Comparison(Suggests):
         print_comparison(self.to_json(), console())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A self-contained page with a table and bars; with ``path`` written there too. Raises :class:`InputError`."""
+        """A self-contained page with a table and bars; with ``path`` written there too. Raises
+        :class:`InputError`."""
         from softib.render.comparison import page
 
         text = page(self.to_json())
@@ -201,9 +226,22 @@ class Comparison(Suggests):
     def _row(self, name: str) -> dict[str, Any]:
         run, known = self.runs.get(name), self.errors.get(name, "")
         row: dict[str, Any] = {
-            "network": name, "gbps": None, "completion_us": None, "ratio": None, "p50_us": None, "p99_us": None, "cpu_share": None,
-            "cpu_share_most": None, "good": False, "valid": None, "why": known, "wall_s": None, "price": None, "per_price": None, "jobs": [],
-        }  # fmt: skip
+            "network": name,
+            "gbps": None,
+            "completion_us": None,
+            "ratio": None,
+            "p50_us": None,
+            "p99_us": None,
+            "cpu_share": None,
+            "cpu_share_most": None,
+            "good": False,
+            "valid": None,
+            "why": known,
+            "wall_s": None,
+            "price": None,
+            "per_price": None,
+            "jobs": [],
+        }
         price, first = self._price(name), self._price(self._first)
         if not price.missing:
             assert self._book is not None
@@ -227,15 +265,26 @@ class Comparison(Suggests):
         if paid:
             row["per_price"] = base / run.simulated_us * first.middle / price.middle
         return row | {
-            "gbps": float(details.gbps[details.plane.ends].max(initial=0.0)), "completion_us": run.simulated_us if run.good else None,
-            "ratio": run.simulated_us / base if base and run.good and self.base.good else None, "p50_us": tails.get("p50"), "p99_us": tails.get("p99"),
-            "cpu_share": share.get("cpu_share"), "cpu_share_most": share.get("cpu_share_most"), "good": run.good, "valid": run.valid,
-            "why": "; ".join(run.why_not), "wall_s": run.wall_s,
+            "gbps": float(details.gbps[details.plane.ends].max(initial=0.0)),
+            "completion_us": run.simulated_us if run.good else None,
+            "ratio": run.simulated_us / base if base and run.good and self.base.good else None,
+            "p50_us": tails.get("p50"),
+            "p99_us": tails.get("p99"),
+            "cpu_share": share.get("cpu_share"),
+            "cpu_share_most": share.get("cpu_share_most"),
+            "good": run.good,
+            "valid": run.valid,
+            "why": "; ".join(run.why_not),
+            "wall_s": run.wall_s,
             "jobs": [
-                {"job": j["job"], "took_us": None if j["ended_us"] is None else j["ended_us"] - j["began_us"], "p99_us": j["latency_us"].get("p99")}
+                {
+                    "job": j["job"],
+                    "took_us": None if j["ended_us"] is None else j["ended_us"] - j["began_us"],
+                    "p99_us": j["latency_us"].get("p99"),
+                }
                 for j in run.to_json()["jobs"]
             ],
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         return f"<Comparison of {self.base.workload!r} on {self.base.fabric.name!r}: {', '.join(self._order)}>"
@@ -247,15 +296,24 @@ class Comparison(Suggests):
 
 
 def compare(
-    source: Fabric | str | os.PathLike[str], workload: Any, *, networks: Sequence[str] = NETWORKS_COMPARED,
-    layer: str = "packet", engine: str | None = None, seed: int = 0, record: Record | None = None, prices: str | os.PathLike[str] | None = None,
-) -> Comparison:  # fmt: skip
-    """Run ``workload`` on the fabric as it is, and with each of ``networks``: a generation of InfiniBand (the same graph, other link speeds, adapters and
-    switches of that generation), ``roce`` or ``tcp`` over the same cables at the data rate of its links, with options such as ``"roce,gbps=100"``. ``prices``: a
-    cost book (YAML) in place of softib's own.
+    source: Fabric | str | os.PathLike[str],
+    workload: Any,
+    *,
+    networks: Sequence[str] = NETWORKS_COMPARED,
+    layer: str = "packet",
+    engine: str | None = None,
+    seed: int = 0,
+    record: Record | None = None,
+    prices: str | os.PathLike[str] | None = None,
+) -> Comparison:
+    """Run ``workload`` on the fabric as it is, and with each of ``networks``: a generation of
+    InfiniBand (the same graph, other link speeds, adapters and switches of that generation),
+    ``roce`` or ``tcp`` over the same cables at the data rate of its links, with options such as
+    ``"roce,gbps=100"``. ``prices``: a cost book (YAML) in place of softib's own.
 
-    Raises :class:`UnknownName` and :class:`InputError`, one line each, as :func:`simulate` does, and for a network that is none; what one network
-    alone cannot run (RoCE in another layer than ``packet``) is in its row.
+    Raises :class:`UnknownName` and :class:`InputError`, one line each, as :func:`simulate` does,
+    and for a network that is none; what one network alone cannot run (RoCE in another layer than
+    ``packet``) is in its row.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
@@ -294,7 +352,7 @@ def compare(
 
 
 def _generation(name: str) -> str:
-    """``NDR`` of ``ndr``. Raises :class:`UnknownName` with all that can be compared."""
+    """Return ``NDR`` for ``ndr``. Raises :class:`UnknownName` with the names of all networks."""
     from softib.errors import UnknownName
     from softib.iba.rates import SPEED_BY_NAME
 

@@ -14,12 +14,14 @@ ATTRIBUTES = {
     "min_rnr_timer": ("rnr_timer", 0, 31, "the code of the RNR NAK timer has 5 bits (IBA table 45)"),
     "rnr_retry": ("rnr_retries", 0, 7, "RNR Retry Count has 3 bits, and 7 is no limit"),
 }
-"""Member of ``ibv_qp_attr``: field of :class:`~softib.sim.packet.PacketOptions`, least and greatest, what it is."""
+"""Member of ``ibv_qp_attr`` → field of :class:`~softib.sim.packet.PacketOptions`, least and
+greatest value, meaning."""
 
 
 def packet_options(given: Mapping[str, int], layer: str, network: str = "infiniband") -> dict[str, int]:
-    """``given`` (``{"timeout": 18}``) as options of the packet layer. Raises :class:`UnknownName` for another attribute, :class:`InputError` for a value that
-    it cannot have, and where ``layer`` or ``network`` has no such queue pairs."""
+    """Return ``given`` (``{"timeout": 18}``) as options of the packet layer. Raises
+    :class:`UnknownName` for another attribute, :class:`InputError` for an impossible value, and
+    where ``layer`` or ``network`` has no such queue pairs."""
     found = {}
     for name, value in given.items():
         if name not in ATTRIBUTES:

@@ -1,4 +1,4 @@
-"""What would help a simulated run, tried where it is cheap."""
+"""Remedies for the busiest ports of a simulated run, tried where that is cheap."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 __all__ = ["CHEAP_ENTRIES", "CHEAP_EVENTS", "CHEAP_PORTS", "remedies"]
 
 CHEAP_ENTRIES, CHEAP_EVENTS, CHEAP_PORTS = 100_000, 300_000, 5_000
-"""Links of all paths (fluid and static layer), events (packet layer) and ports of the fabric up to which a remedy is tried: about a second."""
+"""Limits up to which a remedy is tried, about a second of work: links of all paths (fluid and
+static layers), events (packet layer), ports of the fabric."""
 BETTER = 0.95
-"""An engine is worth trying where its busiest link between switches carries at most this share."""
+"""An engine is worth a try if its busiest link between switches carries at most this share."""
 
 
 def remedies(found: Run) -> list[dict[str, Any]]:
-    """One for each change that the causes of the busiest ports propose, in their order: ``change``, ``ports`` that it is for, ``verified``, and with it
-    ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency) to the run, ``jobs`` (the ratio of each job's p99); ``why``: why it was not tried."""
+    """Return a remedy for each change that the causes of the busiest ports propose, in their order.
+    ``change``; ``ports``: that it is for; ``verified``: was it tried? With it the ratios to the
+    run: ``ratio`` (time), ``mean_ratio`` and ``p99_ratio`` (latency), ``jobs`` (each job's p99).
+    ``why``: the reason why it was not tried."""
     wanted: dict[str, list[str]] = {}
     for port in found.causes:
         for kind in port.changes:
@@ -39,8 +42,15 @@ def _change(found: Run, kind: str) -> str:
 
 def _tried(found: Run, change: str, ports: list[str]) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "change": change, "ports": ports, "verified": False, "why": "", "ratio": None, "mean_ratio": None, "p99_ratio": None, "jobs": {},
-    }  # fmt: skip
+        "change": change,
+        "ports": ports,
+        "verified": False,
+        "why": "",
+        "ratio": None,
+        "mean_ratio": None,
+        "p99_ratio": None,
+        "jobs": {},
+    }
     key, _, value = change.partition("=")
     why = (
         "only packets know it: try --layer packet --what-if " + change
@@ -56,14 +66,16 @@ def _tried(found: Run, change: str, ports: list[str]) -> dict[str, Any]:
     ratio = lambda a, b: a / b if a and b else None
     a, b = other.percentiles_us, found.percentiles_us
     return made | {
-        "verified": True, "ratio": ratio(other.simulated_us, found.simulated_us),
-        "mean_ratio": ratio(a.get("mean"), b.get("mean")), "p99_ratio": ratio(a.get("p99"), b.get("p99")),
+        "verified": True,
+        "ratio": ratio(other.simulated_us, found.simulated_us),
+        "mean_ratio": ratio(a.get("mean"), b.get("mean")),
+        "p99_ratio": ratio(a.get("p99"), b.get("p99")),
         "jobs": _by_job(found, other),
-    }  # fmt: skip
+    }
 
 
 def _by_job(found: Run, other: Run) -> dict[str, float]:
-    """p99 latency of each job with the change, over that of the run."""
+    """Return the p99 latency of each job with the change, over that of the run."""
     from softib.analysis.simulation.slowdown import job_percentiles_ps
 
     made: dict[str, float] = {}

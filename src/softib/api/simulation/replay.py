@@ -1,4 +1,5 @@
-"""Recorded and generated programs by the LogGOPS layer: fast enough for tens of millions of operations."""
+"""Recorded and generated programs by the LogGOPS layer: fast enough for tens of millions of
+operations."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ __all__ = ["Replay", "replay"]
 
 
 class Replay(Suggests):
-    """A program that ran on a fabric: ``operations`` (sends, receives, computations), ``messages``, ``bytes``, ``ranks``, ``simulated_us`` of virtual time, ``wall_s`` taken."""
+    """A program that ran on a fabric: ``operations`` (sends, receives, computations), ``messages``,
+    ``bytes``, ``ranks``, ``simulated_us`` of virtual time, ``wall_s`` taken."""
 
     def __init__(self, fabric: Fabric, found: ProgramRun, engine: str, wall_s: float):
         from softib.workloads.schedule.schedule import Kind
@@ -43,10 +45,22 @@ class Replay(Suggests):
 
         ends = self.rank_ends_us
         return document(
-            "replay", source=self.fabric.source, fabric=self.fabric.name, program=self.program, layer="loggops", engine=self.engine, simulated_us=self.simulated_us,
-            wall_s=self.wall_s, ranks=self.ranks, operations=self.operations, messages=self.messages, bytes=self.bytes, computed_us=self.computed_us,
-            first_rank_ends_us=min(ends), last_rank_ends_us=max(ends),
-        )  # fmt: skip
+            "replay",
+            source=self.fabric.source,
+            fabric=self.fabric.name,
+            program=self.program,
+            layer="loggops",
+            engine=self.engine,
+            simulated_us=self.simulated_us,
+            wall_s=self.wall_s,
+            ranks=self.ranks,
+            operations=self.operations,
+            messages=self.messages,
+            bytes=self.bytes,
+            computed_us=self.computed_us,
+            first_rank_ends_us=min(ends),
+            last_rank_ends_us=max(ends),
+        )
 
     def print(self) -> None:
         """As ``softib simulate --layer loggops`` prints it."""
@@ -56,17 +70,27 @@ class Replay(Suggests):
         print_replay(self.to_json(), console())
 
     def __repr__(self) -> str:
-        return f"<Replay of {self.program!r} on {self.fabric.name!r}: {counted(self.operations, 'operation')} in {self.simulated_us:,.3f} us>"
+        return (
+            f"<Replay of {self.program!r} on {self.fabric.name!r}: {counted(self.operations, 'operation')} in "
+            f"{self.simulated_us:,.3f} us>"
+        )
 
 
 def replay(
-    source: Fabric | str | os.PathLike[str], program: Any, *, engine: str | None = None, lfts: str | os.PathLike[str] | None = None,
+    source: Fabric | str | os.PathLike[str],
+    program: Any,
+    *,
+    engine: str | None = None,
+    lfts: str | os.PathLike[str] | None = None,
     options: Mapping[str, Any] | None = None,
-) -> Replay:  # fmt: skip
-    """Run a program (a GOAL schedule or Chakra trace: its file, or ``trace:FILE,ranks-per-host=8``) on the fabric by the LogGOPS layer: processors, adapters, latencies and
-    rates of the paths on its tables, and no congestion between switches. :func:`softib.simulate` runs the same with congestion, a message a row.
+) -> Replay:
+    """Run a program (a GOAL schedule or Chakra trace: its file, or ``trace:FILE,ranks-per-host=8``)
+    on the fabric by the LogGOPS layer: processors, adapters, latencies and rates of the paths on
+    its tables, and no congestion between switches. :func:`softib.simulate` runs the same with
+    congestion, a message a row.
 
-    ``engine`` and ``lfts`` as for :func:`softib.simulate`; ``options``: those of the ``trace`` pattern. Raises :class:`InputError` where the trace is at fault, with rank and operation.
+    ``engine`` and ``lfts`` as for :func:`softib.simulate`; ``options``: those of the ``trace``
+    pattern. Raises :class:`InputError` where the trace is at fault, with rank and operation.
     """
     import time
     from contextlib import nullcontext
@@ -102,7 +126,7 @@ def replay(
 
 
 def _job(text: str, options: Mapping[str, Any]) -> Trace:
-    """The trace's options. Raises :class:`InputError` for a workload that is no trace."""
+    """Return the trace's options. Raises :class:`InputError` for a workload that is not a trace."""
     from softib.workloads.jobs import Trace
     from softib.workloads.registry import patterns
     from softib.workloads.workload import job_of, parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,10 @@ __all__ = ["Simulation"]
 
 TABLES = ("messages", "jobs", "ports")
 NOTHING = {
-    "latencies": "no message arrived", "links": "no packet took a link between switches", "time": "give record=softib.Record(samples=…)",
-}  # fmt: skip
+    "latencies": "no message arrived",
+    "links": "no packet took a link between switches",
+    "time": "give record=softib.Record(samples=…)",
+}
 """Why a plot is empty."""
 
 
@@ -40,9 +42,12 @@ class Simulation(Suggests):
         self._shown: dict[int, Simulation] = {}
 
     @classmethod
-    def of(cls, runs: Runs) -> Simulation:
-        """Run ``runs`` as they are."""
-        return cls(runs.make())
+    def of(cls, settings: Callable[[], Runs]) -> Simulation:
+        """Run what ``settings`` returns, then its jobs on other fabrics."""
+        runs = settings()
+        run = runs.make()
+        run.others.update((name, other.make()) for name, other in runs.elsewhere.items())
+        return cls(run)
 
     def variant(self, changes: Mapping[str, str]) -> Simulation:
         """Run the same again with ``changes`` (for example ``{"engine": "updn"}``)."""
@@ -95,7 +100,7 @@ class Simulation(Suggests):
 
     @property
     def engine(self) -> str:
-        """Whose forwarding tables the run took."""
+        """The engine or source of the forwarding tables."""
         return self._plain.engine
 
     @property
@@ -105,7 +110,7 @@ class Simulation(Suggests):
 
     @property
     def valid(self) -> bool:
-        """Does the layer's model hold for this traffic? ``why_not`` says what is against it."""
+        """Does the layer's model hold for this traffic? ``why_not`` has the reasons against it."""
         return self._plain.valid
 
     @property
@@ -115,7 +120,7 @@ class Simulation(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else to know of the run."""
+        """Notes on the run."""
         return self._plain.notes
 
     @property
@@ -125,12 +130,13 @@ class Simulation(Suggests):
 
     @property
     def faults(self) -> list[dict[str, Any]]:
-        """What failed and when, what it cost at once, and when the manager had dealt with it."""
+        """Each fault: when it happened, its cost, and when the manager had dealt with it."""
         return list(self._plain.failures.get("faults", ()))
 
     @property
     def management(self) -> dict[str, Any]:
-        """The manager and its MADs while things failed: where it ran, MADs sent, lost and answered, traps, sweeps; empty without faults."""
+        """The manager during the run: its port, MADs sent, lost and answered, traps, sweeps; empty
+        without faults."""
         return dict(self._plain.failures.get("management", {}))
 
     @property
@@ -140,7 +146,8 @@ class Simulation(Suggests):
 
     @property
     def messages(self) -> Table:
-        """One row a message: job, source, destination, size, when it began, arrived and completed, latency, Gb/s."""
+        """One row a message: job, source, destination, size, when it began, arrived and completed,
+        latency, Gb/s."""
         return self.table("messages")
 
     @property
@@ -154,8 +161,8 @@ class Simulation(Suggests):
         return self.table("ports")
 
     def table(self, kind: str = "messages") -> Table:
-        """``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has ``phases`` alone. Raises :class:`UnknownName` for another
-        kind."""
+        """``messages``, ``jobs`` or ``ports``; an all-to-all with barriers has ``phases`` alone.
+        Raises :class:`UnknownName` for another kind."""
         from softib.api.simulation import columns
 
         known = TABLES if self._phases is None else ("phases",)
@@ -179,7 +186,8 @@ class Simulation(Suggests):
 
     @property
     def other_engines(self) -> dict[str, float]:
-        """Other routing engines: the busiest link between switches under their tables, over this run's (less is better)."""
+        """Other routing engines: the busiest link between switches under their tables, over this
+        run's (less is better)."""
         return self._plain.other_engines
 
     def to_json(self) -> dict[str, Any]:
@@ -197,21 +205,23 @@ class Simulation(Suggests):
         print_simulation(self.to_json(), console())
 
     def run_jobs_alone(self) -> dict[str, dict[str, float]]:
-        """Run each job without the others, by the same layer on the same tables: by job its time, its slowdown in the run (time together over time alone)
-        and that of its p50, p99 and p99.9 latencies."""
+        """Run each job without the others, by the same layer on the same tables: by job its time,
+        its slowdown in the run (time together over time alone) and that of its p50, p99 and p99.9
+        latencies."""
         self._plain.run_jobs_alone()
         return self.jobs_alone
 
     @cached_property
     def remedies(self) -> list[dict[str, Any]]:
-        """What the causes of the busiest ports propose, each as a change of a what-if; run where that is cheap (``verified``), with the ratio of
-        its time and of its p99 latency to this run's."""
+        """Changes of a what-if that the causes of the busiest ports suggest. Cheap ones are run
+        (``verified``), with the ratio of their time and p99 latency to this run's."""
         from softib.api.simulation.remedies import remedies
 
         return [] if self._run is None else remedies(self._plain)
 
     def counters(self, place: str) -> dict[str, int]:
-        """What the run added to the counters of ``leaf-1[3]``, as PortCounters has them: each stops at its largest value (IBA 16.1.3.5)."""
+        """Return what the run added to the counters of ``leaf-1[3]``, as PortCounters has them:
+        each stops at its largest value (IBA 16.1.3.5)."""
         from softib.analysis.simulation.counters import port_counters
 
         return port_counters(self._details, place)
@@ -224,20 +234,22 @@ class Simulation(Suggests):
 
     @cached_property
     def trace(self) -> dict[str, Any]:
-        """The timeline of the message that was to be traced. Raises :class:`InputError` where none was."""
+        """The timeline of the traced message. Raises :class:`InputError` without one."""
         from softib.api.simulation.trace import trace_of
 
         return trace_of(self._details, self._plain.settings.record.trace)
 
     @cached_property
     def over_time(self) -> dict[str, Any]:
-        """Loads and queues over time of the ports that mattered, and of tiers of links; empty where no samples were taken."""
+        """Loads and queues over time of the ports that mattered, and of tiers of links; empty where
+        no samples were taken."""
         from softib.api.simulation.columns import over_time
 
         return {} if self._run is None else over_time(self._run)
 
     def to_pcap(self, path: str | os.PathLike[str]) -> int:
-        """Write the frames of the ports of ``record`` as a capture (pcapng, time 0 being 1970); returns how many. Raises :class:`InputError`."""
+        """Write the frames of the ports of ``record`` as a capture (pcapng, time 0 being 1970);
+        returns how many. Raises :class:`InputError`."""
         from softib.sim.packet.frames import write_capture
 
         names = self._plain.settings.record.ports
@@ -250,7 +262,8 @@ class Simulation(Suggests):
         return write_capture(log, self._details.fabric, rows, path)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """A self-contained page: figures, loads over time, latencies, causes; with ``path`` written there too. Raises :class:`InputError`."""
+        """A self-contained page: figures, loads over time, latencies, causes; with ``path`` written
+        there too. Raises :class:`InputError`."""
         from softib.render.simulation.page import page
 
         text = page(self.to_json(), self._latencies(), self._run)
@@ -259,15 +272,18 @@ class Simulation(Suggests):
         return text
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the messages (of phases: the phases) as a Parquet file. Raises :class:`InputError`, :class:`MissingLibrary`."""
+        """Write the messages (of phases: the phases) as a Parquet file. Raises :class:`InputError`,
+        :class:`MissingLibrary`."""
         table = self.table("messages" if self._phases is None else "phases")
         write_file(path, table.to_polars().write_parquet)
 
     def plot(self, kind: str = "latencies") -> Drawing:
-        """``latencies``: how long messages took, cumulative, a curve a job; ``links``: the load of each link of the busiest switches;
-        ``time``: loads of ports over time, where samples were taken (``record=softib.Record(…)``).
+        """``latencies``: how long messages took, cumulative, a curve a job; ``links``: the load of
+        each link of the busiest switches; ``time``: loads of ports over time, where samples were
+        taken (``record=softib.Record(…)``).
 
-        Raises :class:`UnknownName` for another kind, :class:`InputError` where the run has nothing to draw in it.
+        Raises :class:`UnknownName` for another kind, :class:`InputError` where the run has nothing
+        to draw in it.
         """
         from softib.api.graph import Drawing
         from softib.render.plots import styled
@@ -314,8 +330,14 @@ class Simulation(Suggests):
         )
 
     def _repr_html_(self) -> str:
-        rows = {"workload": self.workload, "layer": self.layer, "tables": self.engine, "virtual time": f"{self.simulated_us:,.3f} µs",
-                "took": f"{self.wall_s:.2f} s", **{f"latency {k}": f"{v:,.3f} µs" for k, v in self.percentiles_us.items()}}  # fmt: skip
+        rows = {
+            "workload": self.workload,
+            "layer": self.layer,
+            "tables": self.engine,
+            "virtual time": f"{self.simulated_us:,.3f} µs",
+            "took": f"{self.wall_s:.2f} s",
+            **{f"latency {k}": f"{v:,.3f} µs" for k, v in self.percentiles_us.items()},
+        }
         cells = "".join(
             f"<tr><th style='text-align:left'>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>"
             for k, v in rows.items()

@@ -25,17 +25,20 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Record", "Run", "Runs", "port_row"]
 
 Progress = Callable[[int, int, int], None]
-"""Called with messages (of the packet layer: packets; of barriers: phases) that are done, all of them, and the virtual time in ps."""
+"""Called with the number of messages done (packet layer: packets; barriers: phases), the number of
+all, and the virtual time in ps."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """How a run goes, and what it writes down beside its result. ``samples``: loads and queues over time, at an interval such as ``"1us"`` (True: about a hundredth of
-    the run). Of the packet layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``), and ``trace``, the message
-    whose timeline :attr:`Simulation.trace` is (a row, or ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be
-    asked about; a name that is none is refused before the run. ``progress`` is called while the run goes on.
-    ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and
-    ``rnr_retry`` of the packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
+    """How a run goes, and what it writes down beside its result. ``samples``: loads and queues over
+    time, at an interval such as ``"1us"`` (True: about a hundredth of the run). Of the packet
+    layer: ``ports`` whose frames :meth:`Simulation.to_pcap` writes (``leaf-1[3]`` or ``leaf-1:3``),
+    and ``trace``, the message whose timeline :attr:`Simulation.trace` is (a row, or
+    ``SOURCE->DESTINATION#n``). ``counters``: ports that :meth:`Simulation.counters` will be asked
+    about; a name that is none is refused before the run. ``progress`` is called while the run goes
+    on. ``queue_pairs``: ``timeout``, ``retry_cnt``, ``min_rnr_timer`` and ``rnr_retry`` of the
+    packet layer's queue pairs, as ibv_modify_qp(3) has them (TCP has none)."""
 
     samples: bool | str = False
     ports: Sequence[str] = ()
@@ -50,11 +53,13 @@ class Record:
 
 @dataclass
 class Run:
-    """One run, and what follows from it. It has ``result``, or ``phases`` (an all-to-all with barriers).
+    """One run, and what follows from it. It has ``result``, or ``phases`` (an all-to-all with
+    barriers).
 
-    ``settings``: what it is a run of; ``fabric`` has the tables that it took, which ``engine`` computed; ``wall_s``: seconds of
-    the layer. Beside it: ``variants`` with something changed, by what changed, and ``what_if``, the first of these;
-    ``others``: jobs on other fabrics, by their names; ``alone``: figures of each job without the others.
+    ``settings``: what it is a run of; ``fabric`` has the tables that it took, which ``engine``
+    computed; ``wall_s``: seconds of the layer. Beside it: ``variants`` with something changed, by
+    what changed, and ``what_if``, the first of these; ``others``: jobs on other fabrics, by their
+    names; ``alone``: figures of each job without the others.
     """
 
     settings: Runs
@@ -99,7 +104,7 @@ class Run:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What else to know of the run."""
+        """Notes on the run."""
         if self.result is None:
             return ()
         tables = ((text, v.result.of_tables) for text, v in self.variants.items() if v.result is not None)
@@ -117,7 +122,7 @@ class Run:
 
     @cached_property
     def failures(self) -> dict[str, Any]:
-        """What failed, what that cost, and what the manager did; empty without faults."""
+        """Faults, their cost, and the manager's reaction; empty without faults."""
         from softib.analysis.simulation.failures import figures
 
         run = self.result
@@ -125,7 +130,8 @@ class Run:
 
     @cached_property
     def other_engines(self) -> dict[str, float]:
-        """Other routing engines: the busiest link between switches under their tables, over this run's (less is better)."""
+        """Other routing engines: the busiest link between switches under their tables, over this
+        run's (less is better)."""
         from softib.analysis.simulation.causes import engine_loads
 
         return {} if self.result is None else {e.engine: e.relative for e in engine_loads(self.result)}
@@ -150,7 +156,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's. ``whole``: with the jobs of other fabrics, too."""
+    """``work`` on ``fabric`` by ``layer``. ``lfts``: a dump of tables instead of an engine's.
+    ``whole``: with the jobs of other fabrics, too; ``elsewhere``: these jobs by fabric."""
 
     fabric: Fabric
     work: Workload
@@ -161,9 +168,11 @@ class Runs:
     network: str
     record: Record
     whole: Workload | None = None
+    elsewhere: Mapping[str, Runs] = field(default_factory=dict)
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
-        """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises :class:`InputError` where the workload does not fit."""
+        """Run it, with ``changes`` (and then on tables that ``engine`` makes). Raises
+        :class:`InputError` where the workload does not fit."""
         import time
         from contextlib import nullcontext
         from dataclasses import replace
@@ -216,7 +225,7 @@ class Runs:
         return Run(self, run, None, shown, run.outcome.wall_s, named)
 
     def alone(self, run: RunResult, job: int) -> RunResult:
-        """One job of ``run`` without the others, on the same tables."""
+        """Run one job of ``run`` without the others, on the same tables."""
         from softib.analysis.simulation.run import Recording, run_messages
 
         made = run.messages.only(run.messages.job == job)
@@ -242,7 +251,7 @@ class Runs:
         return Recording(bool(r.samples), interval, ports, r.trace, apart)
 
     def _phases(self, found: Routed, scale: Scale) -> Phases:
-        """An all-to-all with barriers. It takes all hosts, and nothing but a size."""
+        """Run an all-to-all with barriers. It takes all hosts, and no option but a size."""
         from softib.analysis.simulation.phases import phases_of
 
         job = self.work.phased
@@ -265,7 +274,8 @@ class Runs:
 
 
 def port_row(fabric: Any, place: str) -> int:
-    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not there or has no link."""
+    """The row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that is not
+    there or has no link."""
     from softib.analysis.simulation.counters import named_port
 
     port = named_port(fabric, place)
@@ -282,5 +292,5 @@ def _picoseconds(text: str) -> int:
     except ValueError:
         found = 0
     if found < 1:
-        raise InputError(f"{text!r} is no interval between samples; write such as 100ns or 10us")
+        raise InputError(f"{text!r} is not an interval between samples; use for example 100ns or 10us")
     return found

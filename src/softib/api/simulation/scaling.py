@@ -16,15 +16,21 @@ __all__ = ["scaling"]
 
 
 def scaling(
-    source: Fabric | str | os.PathLike[str], workload: Any, gpus: Sequence[int], *,
-    weak: bool = True, layer: str = "fluid",
-) -> list[dict[str, Any]]:  # fmt: skip
-    """A training step (``training-step:1,tensor=8,…``) on the first so many GPUs of the fabric, one row each: ``gpus``, ``batch``, ``step_us``,
-    ``efficiency`` (share of the GPUs' achieved rate), ``relative`` (throughput of a GPU over that of the first row), ``tokens_per_s``, ``gpu_hours_per_step``,
-    ``gpu_hours_per_billion_tokens``.
+    source: Fabric | str | os.PathLike[str],
+    workload: Any,
+    gpus: Sequence[int],
+    *,
+    weak: bool = True,
+    layer: str = "fluid",
+) -> list[dict[str, Any]]:
+    """A training step (``training-step:1,tensor=8,…``) on the first so many GPUs of the fabric, one
+    row each: ``gpus``, ``batch``, ``step_us``, ``efficiency`` (share of the GPUs' achieved rate),
+    ``relative`` (throughput of a GPU over that of the first row), ``tokens_per_s``,
+    ``gpu_hours_per_step``, ``gpu_hours_per_billion_tokens``.
 
-    ``weak``: the workload's batch is that of the first row, and grows with the GPUs; else all have the same. Raises :class:`InputError`, one line, for another
-    workload, for numbers that are no whole nodes, and for more GPUs than there are.
+    ``weak``: the workload's batch is that of the first row, and grows with the GPUs; else all have
+    the same. Raises :class:`InputError`, one line, for another workload, for numbers that are no
+    whole nodes, and for more GPUs than there are.
 
     >>> import softib
     >>> fabric = softib.generate("rail-optimized", nodes=4, rails=8, radix=32, ufm=False)

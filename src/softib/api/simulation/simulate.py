@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from softib.api.fabric import Fabric, as_fabric
 from softib.api.simulation.qp_attributes import packet_options
 from softib.api.simulation.result import Simulation
-from softib.api.simulation.runs import Record, Run, Runs
+from softib.api.simulation.runs import Record, Runs
 from softib.api.simulation.what_if import SENSITIVITY, changes_of, check_network, text_of, variants_of
 from softib.errors import InputError, UnknownName
 
@@ -20,22 +20,37 @@ __all__ = ["Record", "check_fabrics", "check_layer", "simulate"]
 
 
 def simulate(
-    source: Fabric | str | os.PathLike[str], workload: Any, *, layer: str = "fluid",
-    engine: str | None = None, lfts: str | os.PathLike[str] | None = None, seed: int = 0, network: str = "infiniband",
-    what_if: str | Sequence[str] | None = None, record: Record | None = None,
+    source: Fabric | str | os.PathLike[str],
+    workload: Any,
+    *,
+    layer: str = "fluid",
+    engine: str | None = None,
+    lfts: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    network: str = "infiniband",
+    what_if: str | Sequence[str] | None = None,
+    record: Record | None = None,
     faults: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] = (),
-) -> Simulation:  # fmt: skip
-    """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a trace, a dict or list of jobs, traffic of your own, or
-    anything else that :meth:`softib.Workload.of` takes.
+) -> Simulation:
+    """Run ``workload`` on the fabric, in virtual time: ``permutation:2MB``, a YAML file of jobs, a
+    trace, a dict or list of jobs, traffic of your own, or anything else that
+    :meth:`softib.Workload.of` takes.
 
-    A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump of tables instead. ``layer``: ``packet``,
-    ``fluid`` or ``static``. ``what_if`` (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed, and with each
-    change alone where one names several: ``ar`` and ``cc`` are adaptive routing and congestion control of the packet layer, ``vl=jobs`` gives each
-    job an SL of its own; ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches and hosts as Ethernet with
-    ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet
-    layer) adds to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a workload file has: ``{"faults": […],
-    "management": {"sm": "off"}}``. ``record``: what to write down beside the result, and how to run it. A running fabric is read, never written. Raises :class:`UnknownName` and
-    :class:`InputError`, one line each, where the question is wrong: no such pattern, more hosts than there are, no path.
+    A fabric without tables is brought up by the subnet manager, with ``engine``; ``lfts`` is a dump
+    of tables instead. ``layer``: ``packet``, ``fluid`` or ``static``. ``what_if``
+    (``"engine=updn"``, ``"ar=on,cc=on"``, several as a list) runs it once more with that changed,
+    and with each change alone where one names several: ``ar`` and ``cc`` are adaptive routing and
+    congestion control of the packet layer, ``vl=jobs`` gives each job an SL of its own;
+    ``latency=2``, ``bandwidth=0.5`` and ``congestion=2`` are factors, ``generation=XDR`` keeps the
+    graph and takes links of that generation. ``"sensitivity"`` means each of these three halved and
+    doubled. ``network`` (also a change of a what-if): ``infiniband``, or the same cables, switches
+    and hosts as Ethernet with ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, each with
+    options such as ``"roce,pfc=off,gbps=100"``, of the packet layer. ``faults`` (packet layer) adds
+    to those of the workload: lines such as ``"20us link-down leaf-1[3]"``, mappings, or what a
+    workload file has: ``{"faults": […], "management": {"sm": "off"}}``. ``record``: what to write
+    down beside the result, and how to run it. A running fabric is read, never written. Raises
+    :class:`UnknownName` and :class:`InputError`, one line each, where the question is wrong: no
+    such pattern, more hosts than there are, no path.
 
     >>> import softib
     >>> tree = softib.generate("fat-tree", radix=4, levels=2)
@@ -43,25 +58,27 @@ def simulate(
     <Simulation of 'shift:1MB' on 'fat-tree' (fluid): 8 messages in 22.253 us>
     """
     from softib.analysis.routed import check_choice
+    from softib.analysis.simulation.run import run_layer
     from softib.workloads.workload import read
 
-    path = None if lfts is None else os.fspath(lfts)
-    check_choice(engine, path)
-    wanted = [(text, changes_of(text, layer)) for text in _changes(what_if)]
+    record, path = record or Record(), None if lfts is None else os.fspath(lfts)
     check_network({} if network == "infiniband" else {"network": network}, layer)
-    attributes = record.queue_pairs if record else {}
-    packet_options(attributes, layer, network)
-    work = _with_faults(read(workload), faults)
-    check_layer(work, layer)
-    common = (layer, engine, path, seed, network, record or Record())
-    if not work.fabrics:
-        runs = Runs(as_fabric(source), work, *common)
-    else:
+    wanted = [(text, changes_of(text, layer)) for text in _changes(what_if)]
+    packet_options(record.queue_pairs, layer, network)
+
+    def runs() -> Runs:
+        check_choice(engine, path)
+        run_layer(layer)
+        work = _with_faults(read(workload), faults)
+        check_layer(work, layer)
+        common = (layer, engine, path, seed, network, record)
+        if not work.fabrics:
+            return Runs(as_fabric(source), work, *common)
         check_fabrics(work, layer)
-        runs = Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric())
-    run = runs.make()
-    run.others.update(_elsewhere(work, layer, engine, seed, attributes))
-    found = Simulation(run)
+        elsewhere = _elsewhere(work, layer, engine, seed, record.queue_pairs)
+        return Runs(as_fabric(source), work.of_fabric(None), *common, work.on_one_fabric(), elsewhere)
+
+    found = Simulation.of(runs)
     for text, changes in wanted:
         for number, variant in enumerate(variants_of(changes)):
             found.add_variant(text if number == 0 else text_of(variant), variant)
@@ -69,34 +86,34 @@ def simulate(
 
 
 def _changes(what_if: str | Sequence[str] | None) -> list[str]:
-    """What is to be changed, a text a run; ``sensitivity`` stands for several."""
+    """Return the changes of each run; ``sensitivity`` stands for several."""
     texts = [what_if] if isinstance(what_if, str) else list(what_if or ())
     return [one for text in texts for one in (SENSITIVITY if text == "sensitivity" else (text,))]
 
 
 def _elsewhere(
-    work: Workload, layer: str, engine: str | None, seed: int, attributes: Mapping[str, int]
-) -> dict[str, Run]:
-    """Runs of the jobs that ``work`` places on other fabrics, by the names of these."""
-    made = {}
-    for name, other in work.fabrics.items():
-        jobs = work.of_fabric(name)
-        runs = Runs(
+    work: Workload, layer: str, engine: str | None, seed: int, queue_pairs: Mapping[str, int]
+) -> dict[str, Runs]:
+    """The jobs that ``work`` places on other fabrics, by the names of these."""
+    record = Record(queue_pairs=queue_pairs)
+    return {
+        name: Runs(
             as_fabric(other.source),
-            jobs,
+            work.of_fabric(name),
             layer,
             other.engine or engine,
             None,
             seed,
             other.network,
-            Record(queue_pairs=attributes),
+            record,
         )
-        made[name] = runs.make()
-    return made
+        for name, other in work.fabrics.items()
+    }
 
 
 def check_layer(work: Workload, layer: str) -> None:
-    """Raise :class:`UnknownName` for a layer that is none, :class:`InputError` for one that does not answer ``work``."""
+    """Raise :class:`UnknownName` for an unknown layer, :class:`InputError` for a layer that cannot
+    run ``work``."""
     from softib.analysis.simulation.run import run_layer
 
     run_layer(layer)
@@ -105,7 +122,8 @@ def check_layer(work: Workload, layer: str) -> None:
 
 
 def check_fabrics(work: Workload, layer: str) -> None:
-    """Raise one line where a job has no fabric of its file, or ``layer`` does not know the network of one."""
+    """Raise one line where a job has no fabric of its file, or ``layer`` does not know the network
+    of one."""
     work.of_fabric(None)
     for name, other in work.fabrics.items():
         work.of_fabric(name)

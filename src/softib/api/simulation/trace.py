@@ -17,8 +17,8 @@ __all__ = ["trace_of"]
 
 
 def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
-    """The ``message`` that was to be traced: its times in µs, its packets hop by hop, and the parts of the packet with which it arrived. Raises
-    :class:`InputError` where none was to be traced."""
+    """The ``message`` that was to be traced: its times in µs, its packets hop by hop, and the parts
+    of the packet with which it arrived. Raises :class:`InputError` where none was to be traced."""
     if message is None or run.outcome.log is None:
         raise InputError(
             "no message was to be traced; take record=softib.Record(trace='SOURCE->DESTINATION') and layer packet"
@@ -27,12 +27,23 @@ def trace_of(run: RunResult, message: str | int | None) -> dict[str, Any]:
     found = timeline(log, row)
     last = found.flights[found.last] if found.last >= 0 else None
     return {
-        "message": row, "job": run.jobs[m.job[row]], "source": run.names[m.src[row]], "destination": run.names[m.dst[row]],
-        "size": int(m.size[row]), "posted_us": _us(found.posted_ps), "ready_us": _us(found.ready_ps), "arrived_us": _us(found.arrived_ps),
-        "completed_us": _us(found.completed_ps), "latency_us": _us(run.took_ps[row]), "packets": [_flight(run, log, f) for f in found.flights],
-        "left_out": found.left_out, "last": found.last if last is not None else None,
-        "parts_us": {} if last is None else {"posting": _us(found.ready_ps - found.posted_ps), **{k: _us(v) for k, v in last.parts(log).items()}},
-    }  # fmt: skip
+        "message": row,
+        "job": run.jobs[m.job[row]],
+        "source": run.names[m.src[row]],
+        "destination": run.names[m.dst[row]],
+        "size": int(m.size[row]),
+        "posted_us": _us(found.posted_ps),
+        "ready_us": _us(found.ready_ps),
+        "arrived_us": _us(found.arrived_ps),
+        "completed_us": _us(found.completed_ps),
+        "latency_us": _us(run.took_ps[row]),
+        "packets": [_flight(run, log, f) for f in found.flights],
+        "left_out": found.left_out,
+        "last": found.last if last is not None else None,
+        "parts_us": {}
+        if last is None
+        else {"posting": _us(found.ready_ps - found.posted_ps), **{k: _us(v) for k, v in last.parts(log).items()}},
+    }
 
 
 def _us(ps: int) -> float | None:
@@ -41,10 +52,16 @@ def _us(ps: int) -> float | None:
 
 def _flight(run: RunResult, log: PacketLog, f: Flight) -> dict[str, Any]:
     return {
-        "kind": f.kind, "psn": f.psn, "octets": f.octets, "backward": f.backward, "hops": [_hop(run, h) for h in f.hops],
-        "received_us": _us(f.received_ps), "written_us": _us(f.written_ps), "lost_us": _us(f.lost_ps),
+        "kind": f.kind,
+        "psn": f.psn,
+        "octets": f.octets,
+        "backward": f.backward,
+        "hops": [_hop(run, h) for h in f.hops],
+        "received_us": _us(f.received_ps),
+        "written_us": _us(f.written_ps),
+        "lost_us": _us(f.lost_ps),
         "lost_at": run.fabric.port_name(f.lost_at) if f.lost_at >= 0 else None,
-    }  # fmt: skip
+    }
 
 
 def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
@@ -54,6 +71,11 @@ def _hop(run: RunResult, h: Hop) -> dict[str, Any]:
         for k, ps in h.behind
     ]
     return {
-        "port": run.fabric.port_name(h.port), "vl": h.vl, "arrived_us": _us(h.arrived_ps), "sent_us": _us(h.sent_ps),
-        "left_us": _us(h.left_ps), "waits_us": {k: _us(v) for k, v in h.waits_ps.items() if v}, "behind": behind,
-    }  # fmt: skip
+        "port": run.fabric.port_name(h.port),
+        "vl": h.vl,
+        "arrived_us": _us(h.arrived_ps),
+        "sent_us": _us(h.sent_ps),
+        "left_us": _us(h.left_ps),
+        "waits_us": {k: _us(v) for k, v in h.waits_ps.items() if v},
+        "behind": behind,
+    }

@@ -22,8 +22,10 @@ __all__ = [
 ]
 
 CHANGES = ("engine", "ar", "cc", "vl", "network", "generation", "fabrics", "latency", "bandwidth", "congestion")
-"""What may change: the routing engine; adaptive routing and congestion control on or off; a service level of its own for each job; the network
-(``roce``, ``tcp``); the generation of the links; all jobs of a file of several fabrics on the first one; factors of latency, of the rate of all links, and of how narrow links between switches are."""
+"""What may change: the routing engine; adaptive routing and congestion control on or off; a service
+level of its own for each job; the network (``roce``, ``tcp``); the generation of the links; all
+jobs of a file of several fabrics on the first one; factors of latency, of the rate of all links,
+and of how narrow links between switches are."""
 OF_PACKETS = {"ar": "adaptive_routing", "cc": "congestion_control"}
 """Change → option of the packet layer."""
 FACTORS = ("latency", "bandwidth", "congestion")
@@ -33,7 +35,8 @@ VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": 
 
 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
-    """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change or what ``layer`` does not know."""
+    """``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for what is no change
+    or what ``layer`` does not know."""
     from softib.analysis.routed import check_choice
     from softib.iba.rates import speed_named
 
@@ -48,7 +51,7 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
             found["network"] += f",{key}={value}"
             continue
         if not equals or not value:
-            raise InputError(f"what-if {text!r}: write what changes, such as engine=updn or ar=on,cc=on")
+            raise InputError(f"what-if {text!r}: use what changes, for example engine=updn or ar=on,cc=on")
         if key not in CHANGES:
             raise UnknownName("change of a what-if", key, CHANGES)
         if key in OF_PACKETS and layer != "packet":
@@ -85,7 +88,8 @@ def scale_of(changes: Mapping[str, str]) -> Scale:
 
 
 def check_network(changes: Mapping[str, str], layer: str) -> None:
-    """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that ``layer`` does not know."""
+    """Raise :class:`UnknownName` or :class:`InputError` for a network that is none, or that
+    ``layer`` does not know."""
     from softib.sim.packet.ethernet_options import network_of
 
     if "network" in changes:
@@ -95,7 +99,8 @@ def check_network(changes: Mapping[str, str], layer: str) -> None:
 
 
 def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:
-    """The runs that show what ``changes`` do: all of them together, then each one alone where there are several."""
+    """The runs that show what ``changes`` do: all of them together, then each one alone where there
+    are several."""
     alone = [{key: value} for key, value in changes.items()] if len(changes) > 1 else []
     return [dict(changes), *alone]
 
@@ -116,13 +121,18 @@ def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
 
 
 def congestion_settings() -> dict[str, Any]:
-    """Congestion control that makes five senders along a chain share one sink fairly (Jain's index above 0.95, 0.9 of the link):
-    OpenSM's options. The sources' table has entries of i / 8 packet times."""
+    """Congestion control that makes five senders along a chain share one sink fairly (Jain's index
+    above 0.95, 0.9 of the link): OpenSM's options. The sources' table has entries of i / 8 packet
+    times."""
     sls = range(16)
     return {
-        "congestion_control": True, "cc_sw_cong_setting_control_map": "0x1f", "cc_sw_cong_setting_threshold": "8",
-        "cc_sw_cong_setting_packet_size": "8", "cc_sw_cong_setting_marking_rate": "4", "cc_ca_cong_setting_control_map": "0xffff",
+        "congestion_control": True,
+        "cc_sw_cong_setting_control_map": "0x1f",
+        "cc_sw_cong_setting_threshold": "8",
+        "cc_sw_cong_setting_packet_size": "8",
+        "cc_sw_cong_setting_marking_rate": "4",
+        "cc_ca_cong_setting_control_map": "0xffff",
         "cc_ca_cong_setting_ccti_timer": ", ".join(f"{sl} 20" for sl in sls),
         "cc_ca_cong_setting_ccti_increase": ", ".join(f"{sl} 1" for sl in sls),
         "cc_cct": ",".join(f"3:{i}" for i in range(128)),
-    }  # fmt: skip
+    }

@@ -45,7 +45,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Grid:
-    """``parameters``: values by name, in the file's order; every combination runs with every seed, the seed changing fastest. ``where``: for messages."""
+    """``parameters``: values by name, in the file's order; every combination runs with every seed,
+    the seed changing fastest. ``where``: for messages."""
 
     parameters: dict[str, list[Value]]
     seeds: list[int]
@@ -67,7 +68,8 @@ class Grid:
 
 
 def read_grid(given: Mapping[str, Any] | str | os.PathLike[str]) -> Grid:
-    """A grid from a YAML file or a mapping: ``parameters`` (name: list of values) and ``seeds`` (how many from 0 on, or a list; default 0).
+    """A grid from a YAML file or a mapping: ``parameters`` (name: list of values) and ``seeds``
+    (how many from 0 on, or a list; default 0).
 
     Raises :class:`InputError` and :class:`UnknownName` in one line, of a file with its line.
     """
@@ -87,17 +89,17 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
     parameters = data.get("parameters") or {}
     if not isinstance(parameters, Mapping):
         raise InputError(
-            f"{line(('parameters',))}: parameters are names with lists of values, such as size: [64KiB, 1MiB]"
+            f"{line(('parameters',))}: parameters are names with lists of values, for example size: [64KiB, 1MiB]"
         )
     found: dict[str, list[Value]] = {}
     for name, values in parameters.items():
         values = values if isinstance(values, list) else [values]
         if not values or not all(isinstance(v, str | int | float) for v in values):
             raise InputError(
-                f"{line(('parameters', name))}: {name}: write a list of texts and numbers, such as [64KiB, 1MiB]"
+                f"{line(('parameters', name))}: {name}: use a list of texts and numbers, for example [64KiB, 1MiB]"
             )
         if len({str(v) for v in values}) < len(values):
-            raise InputError(f"{line(('parameters', name))}: {name}: a value stands twice")
+            raise InputError(f"{line(('parameters', name))}: {name}: a value occurs twice")
         found[str(name)] = values
     seeds = data.get("seeds", 1)
     if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds <= MOST_SEEDS:
@@ -105,15 +107,17 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
     whole = isinstance(seeds, list) and all(isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in seeds)
     if not whole or not seeds or len(set(seeds)) < len(seeds):
         raise InputError(
-            f"{line(('seeds',))}: seeds: write how many (5: 0 to 4), or a list of different ones such as [1, 7]"
+            f"{line(('seeds',))}: seeds: use a number (5: 0 to 4), or a list of different seeds, for example [1, 7]"
         )
     return Grid(found, seeds, where)
 
 
 def workload_at(work: Workload, options: Mapping[str, Value], where: str) -> Workload:
-    """``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of the job (or pattern) of that name.
+    """``work`` with ``options``: ``size`` of all jobs that have it, or ``training.size`` of the job
+    (or pattern) of that name.
 
-    Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for a value that is none.
+    Raises :class:`UnknownName` for an option that no job has, :class:`InputError` for a value that
+    is none.
     """
     jobs: list[Any] = list(work.jobs)
     for name, value in options.items():

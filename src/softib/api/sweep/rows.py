@@ -1,4 +1,5 @@
-"""Rows of a sweep: one run of a point, and the journal that keeps finished rows until all are there."""
+"""Rows of a sweep: one run of a point, and the journal that keeps finished rows until all are
+there."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ LATENCIES = ("min", "p50", "p90", "p99", "p99.9", "max", "mean")
 
 
 def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: str | None) -> dict[str, Any]:
-    """The row of one run: what it gave, or ``error`` where it could not be. Nothing in it depends on the machine's clock."""
+    """The row of one run: what it gave, or ``error`` where it could not be. Nothing in it depends
+    on the machine's clock."""
     from softib.api.simulation.runs import Record, Runs
     from softib.api.simulation.simulate import check_layer
     from softib.api.simulation.what_if import changes_of, text_of
@@ -78,13 +80,15 @@ def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: s
 
 
 class Journal:
-    """Finished rows beside the file that a sweep writes, a line of JSON each: a sweep that was killed goes on where it was. ``None``: nothing is kept."""
+    """Finished rows beside the file that a sweep writes, a line of JSON each: a sweep that was
+    killed goes on where it was. ``None``: nothing is kept."""
 
     def __init__(self, out: str | os.PathLike[str] | None):
         self.path = None if out is None else Path(f"{os.fspath(out)}.rows")
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """Rows by key; the last line may have been cut off. Raises :class:`InputError` where it cannot be read."""
+        """Rows by key; the last line may have been cut off. Raises :class:`InputError` where it
+        cannot be read."""
         found: dict[str, dict[str, Any]] = {}
         if self.path is None or not self.path.exists():
             return found
@@ -99,7 +103,7 @@ class Journal:
             except (ValueError, TypeError):
                 if number < len(lines):
                     raise InputError(
-                        f"{self.path}:{number}: no row of a sweep; remove the file to begin anew"
+                        f"{self.path}:{number}: not a row of a sweep; remove the file to start again"
                     ) from None
                 self._cut(len(kept.encode()) - len(line.encode()))
                 break
@@ -126,7 +130,8 @@ class Journal:
 
 
 def check_appendable(path: str | os.PathLike[str]) -> None:
-    """Raise :class:`InputError` where rows cannot be appended to ``path``: before the work. Leaves no empty file behind."""
+    """Raise :class:`InputError` where rows cannot be appended to ``path``: before the work. Leaves
+    no empty file behind."""
     target = Path(path)
     there = target.exists()
     try:

@@ -1,4 +1,5 @@
-"""A grid of parameters and seeds: the same workload many times over, on several processors or a Dask cluster."""
+"""A grid of parameters and seeds: the same workload many times over, on several processors or a
+Dask cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ BATCHES = 4
 
 
 class Sweep(Suggests):
-    """Rows of all runs in the order of the grid, the last parameter and then the seed changing fastest."""
+    """Rows of all runs in the order of the grid, the last parameter and then the seed changing
+    fastest."""
 
     def __init__(self, workload: str, fabric: Fabric, parameters: list[str], rows: list[dict[str, Any]]):
         self.workload, self.fabric, self.parameters, self._rows = workload, fabric, parameters, rows
@@ -40,8 +42,9 @@ class Sweep(Suggests):
         return all(row["good"] for row in self._rows)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One mapping a run: parameters, ``seed``, ``good``, ``error`` (why it could not run), ``valid``, ``simulated_us``, latencies, and of each job
-        ``JOB took_us`` and ``JOB p99_us``."""
+        """One mapping a run: parameters, ``seed``, ``good``, ``error`` (why it could not run),
+        ``valid``, ``simulated_us``, latencies, and of each job ``JOB took_us`` and ``JOB p99_us``.
+        """
         names = list(dict.fromkeys(name for row in self._rows for name in row))
         return [{name: row.get(name) for name in names} for row in self._rows]
 
@@ -55,11 +58,18 @@ class Sweep(Suggests):
         from softib.render.documents import document
 
         return document(
-            "sweep", source=self.fabric.source, fabric=self.fabric.name, workload=self.workload, parameters=self.parameters, good=self.good, rows=self.rows(),
-        )  # fmt: skip
+            "sweep",
+            source=self.fabric.source,
+            fabric=self.fabric.name,
+            workload=self.workload,
+            parameters=self.parameters,
+            good=self.good,
+            rows=self.rows(),
+        )
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the table. The same sweep gives the same bytes. Raises :class:`InputError`, :class:`MissingLibrary`."""
+        """Write the table. The same sweep gives the same bytes. Raises :class:`InputError`,
+        :class:`MissingLibrary`."""
         write_file(path, self.table().to_polars().write_parquet)
 
     def print(self) -> None:
@@ -85,20 +95,30 @@ class Sweep(Suggests):
 
 
 def sweep(
-    source: Fabric | str | os.PathLike[str], workload: Any, grid: Mapping[str, Any] | str | os.PathLike[str], *,
-    layer: str = "fluid", engine: str | None = None, out: str | os.PathLike[str] | None = None, workers: int = 0,
-    dask: str | None = None, progress: Progress | None = None,
-) -> Sweep:  # fmt: skip
-    """Run ``workload`` on the fabric with every combination of the ``grid``: ``{"parameters": {"size": ["64KiB", "1MiB"], "engine": ["ftree", "updn"]}, "seeds": 3}``, or a
-    YAML file of that.
+    source: Fabric | str | os.PathLike[str],
+    workload: Any,
+    grid: Mapping[str, Any] | str | os.PathLike[str],
+    *,
+    layer: str = "fluid",
+    engine: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    workers: int = 0,
+    dask: str | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Run ``workload`` on the fabric with every combination of the ``grid``: ``{"parameters":
+    {"size": ["64KiB", "1MiB"], "engine": ["ftree", "updn"]}, "seeds": 3}``, or a YAML file of that.
 
-    Parameters are ``layer``, ``engine``, ``network``, ``generation``, ``ar``, ``cc`` and ``vl``, and options of the workload's jobs (``size``, or ``training.size`` of one job).
-    ``workers`` processes share the runs (0: one a processor), or the workers of the Dask cluster at ``dask`` (``tcp://head:8786``). With ``out``
-    the table is written there as Parquet, and finished rows are kept in ``OUT.rows`` until then: the same call goes on after a kill. What one point alone cannot run
-    is its row's ``error``.
+    Parameters are ``layer``, ``engine``, ``network``, ``generation``, ``ar``, ``cc`` and ``vl``,
+    and options of the workload's jobs (``size``, or ``training.size`` of one job). ``workers``
+    processes share the runs (0: one a processor), or the workers of the Dask cluster at ``dask``
+    (``tcp://head:8786``). With ``out`` the table is written there as Parquet, and finished rows are
+    kept in ``OUT.rows`` until then: the same call goes on after a kill. What one point alone cannot
+    run is its row's ``error``.
 
-    Raises :class:`UnknownName` and :class:`InputError`, one line each, before anything runs, where a parameter or a value is wrong; :class:`MissingLibrary` without
-    joblib, of a cluster without Dask, and with ``out`` without polars.
+    Raises :class:`UnknownName` and :class:`InputError`, one line each, before anything runs, where
+    a parameter or a value is wrong; :class:`MissingLibrary` without joblib, of a cluster without
+    Dask, and with ``out`` without polars.
     """
     from softib.analysis.routed import check_choice
     from softib.workloads.workload import read
@@ -143,7 +163,8 @@ def sweep(
 
 
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
-    """Raise one line for a run option that is none in any layer; what another layer would know is an error of its row."""
+    """Raise one line for a run option that is none in any layer; what another layer would know is
+    an error of its row."""
     from softib.analysis.routed import check_choice
     from softib.analysis.simulation.run import run_layer
     from softib.api.simulation.what_if import changes_of, text_of
@@ -185,12 +206,13 @@ def _numbered(
 
 @contextmanager
 def _cluster(address: str) -> Iterator[int]:
-    """A client of the Dask cluster at ``address``; how many workers it has. Raises :class:`InputError` where nobody answers."""
+    """A client of the Dask cluster at ``address``; how many workers it has. Raises
+    :class:`InputError` where nobody answers."""
     distributed = library("distributed", "dask")
     try:
         client = distributed.Client(address, timeout=10)
     except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler at {address}: {error}; write such as tcp://head:8786") from None
+        raise InputError(f"no Dask scheduler at {address}: {error}; use for example tcp://head:8786") from None
     try:
         if not (known := client.scheduler_info(n_workers=-1)["workers"]):
             raise InputError(f"the Dask cluster at {address} has no workers; start some")

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from softib.diags.bit_error_ratios import LINK_BIT_ERRORS
 from softib.diags.cable_rules.blame import blame
 from softib.diags.cable_rules.case import Case, Suspicion, line_rate, rule, span_text, speed_name
 from softib.diags.cable_rules.chances import poisson_lower, poisson_tail, poisson_upper
+from softib.diags.cables.bit_error_ratios import LINK_BIT_ERRORS
 from softib.diags.finding import Severity
 from softib.diags.registry import code, finding
 from softib.plural import counted, plural

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from softib.diags.cable_rules.case import Case, Suspicion, rule
-from softib.diags.counters import SHORT
+from softib.diags.cables.counters import SHORT
 from softib.diags.finding import Severity
 from softib.diags.registry import code, few, finding
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from softib.errors import UnreadableFile
 from softib.iba.constants import LID_UCAST_MAX
 from softib.input_files import read_text
-from softib.sm.lid_mgr import Lids
+from softib.sm.managers.lid_mgr import Lids
 
 __all__ = ["read_lids", "write_lids"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from softib.errors import UnreadableFile
 from softib.input_files import read_text
-from softib.sm.mkeys import End, MKeys
+from softib.sm.managers.mkeys import End, MKeys
 
 __all__ = ["read_keys", "write_keys"]
 

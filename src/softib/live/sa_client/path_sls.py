@@ -15,8 +15,8 @@ from softib.live.control.client import attach
 from softib.live.instances import Instance
 from softib.live.sa_client.tables import SaTables
 from softib.plural import counted, plural
-from softib.routing.credit_loops import NO_PATH
 from softib.routing.graph import SwitchGraph
+from softib.routing.proof.credit_loops import NO_PATH
 
 __all__ = ["MOST_PAIRS", "PATIENCE_S", "manager_of", "path_sls"]
 

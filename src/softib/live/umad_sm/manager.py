@@ -26,7 +26,7 @@ from softib.sm.config import SmConfig
 from softib.sm.sa.dump import dump, read_dump
 from softib.sm.state import SmState
 from softib.sm.subnet_manager import SubnetManager
-from softib.sm.table_proof import PROVED, TableProof, prove_tables
+from softib.sm.tables.table_proof import PROVED, TableProof, prove_tables
 
 __all__ = ["Hooks", "PortLog", "UmadManager", "port_log"]
 

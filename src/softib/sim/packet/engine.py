@@ -16,9 +16,9 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
+from softib.fabric.end_ports import end_ports
 from softib.jit.specialise import specialised
 from softib.plural import counted, plural
-from softib.sim.ends import end_ports
 from softib.sim.messages import PATH_SL, Messages
 from softib.sim.outcome import Outcome
 from softib.sim.packet import constants

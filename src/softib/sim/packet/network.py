@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
+from softib.fabric.end_ports import port_gbps
 from softib.iba.constants import LFT_NO_ROUTE, PhysState, PortState
 from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.smp import PortInfo, SwitchInfo
@@ -20,7 +21,6 @@ from softib.sim.packet.options import RNR_TIMER_US, PacketOptions
 from softib.sim.packet.profiles import PROFILES, DeviceProfile
 from softib.sim.packet.tables import Net
 from softib.sim.packet.tables.network import LOSS, MANAGEMENT, OPTIONS, PORT, PORT_RARE
-from softib.sim.static_network import port_gbps
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric

@@ -1,4 +1,4 @@
-"""Options of how forwarding tables change (:mod:`softib.routing.transition`). They are softib's own: OpenSM writes tables in whatever order."""
+"""Options of how forwarding tables change (:mod:`softib.routing.transition.transition`). They are softib's own: OpenSM writes tables in whatever order."""
 
 from __future__ import annotations
 

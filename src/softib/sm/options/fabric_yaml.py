@@ -12,9 +12,12 @@ from typing import Any
 
 from softib.errors import InputError
 from softib.input_files import FILE_LIMIT, read_text
-from softib.routing.chain_policy import ChainPolicy, PortGroup, parse_chain, parse_groups
+from softib.routing.chains.chain_policy import ChainPolicy, PortGroup, parse_chain, parse_groups
 from softib.routing.engine import RouteOptions
-from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
+from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS, check_aggregation
+from softib.sm.managers.partitions import parse_partitions
+from softib.sm.managers.prefix_routes import parse_prefix_routes
+from softib.sm.managers.qos_policy import parse_policy
 from softib.sm.options.ar import AR_OPTIONS, check_ar
 from softib.sm.options.change import CHANGE_OPTIONS
 from softib.sm.options.congestion import CC_OPTIONS, check_cc
@@ -22,9 +25,6 @@ from softib.sm.options.file import OPTIONS, read_options, read_value
 from softib.sm.options.flap import FLAP_OPTIONS
 from softib.sm.options.link import LINK_OPTIONS, parse_link_policy
 from softib.sm.options.qos import QOS_OPTIONS
-from softib.sm.partitions import parse_partitions
-from softib.sm.prefix_routes import parse_prefix_routes
-from softib.sm.qos_policy import parse_policy
 
 __all__ = [
     "CHAIN_FILES",

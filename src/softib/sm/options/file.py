@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from softib.errors import InputError
-from softib.sm.aggregation_mgr import AGGREGATION_OPTIONS
+from softib.sm.managers.aggregation_mgr import AGGREGATION_OPTIONS
 from softib.sm.options.ar import AR_OPTIONS
 from softib.sm.options.change import CHANGE_OPTIONS
 from softib.sm.options.congestion import CC_OPTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from softib.sm.partitions import Partition, PartitionGroup
+from softib.sm.managers.partitions import Partition, PartitionGroup
 from softib.sm.replication.segments import cut, joined
 
 __all__ = ["pieces", "read"]

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from softib.iba.constants import LID_UCAST_MAX
-from softib.sm.absent_ends import EndLocations
-from softib.sm.lft_plan import CHECKED
+from softib.sm.health.absent_ends import EndLocations
 from softib.sm.replication.segments import cut, joined
-from softib.sm.sl_history import GivenSls, SlHistory
+from softib.sm.tables.lft_plan import CHECKED
+from softib.sm.tables.sl_history import GivenSls, SlHistory
 
 __all__ = ["ABSENT", "MOST", "SlPieces", "absent", "read_absent", "read_sls", "sl_octets"]
 

@@ -14,20 +14,20 @@ import numpy as np
 
 from softib.iba.constants import GUID_BLOCK, LID_MCAST_MAX, LID_MCAST_MIN, LID_UCAST_MAX
 from softib.iba.sa import ServiceRecord
-from softib.sm.absent_ends import EndLocations
 from softib.sm.config import SmConfig
+from softib.sm.health.absent_ends import EndLocations
 from softib.sm.journal import Kind, alias_key, group_key, member_key, service_key
-from softib.sm.lid_mgr import Lids
-from softib.sm.mcast_mgr import Group, McastManager, Member
+from softib.sm.managers.lid_mgr import Lids
+from softib.sm.managers.mcast_mgr import Group, McastManager, Member
+from softib.sm.managers.partitions import Partition
 from softib.sm.notices import Subscription, Subscriptions
-from softib.sm.partitions import Partition
 from softib.sm.replication import partition_text
 from softib.sm.replication.path_records import SlPieces, absent, read_absent, read_sls
 from softib.sm.sa.alias_guids import AliasGuids
-from softib.sm.sa.mcmember import Multicast
-from softib.sm.sa.service import HEAD, NEVER_PS, PS_PER_S, Services
-from softib.sm.sl_history import GivenSls
+from softib.sm.sa.records.mcmember import Multicast
+from softib.sm.sa.records.service import HEAD, NEVER_PS, PS_PER_S, Services
 from softib.sm.stores import Stores
+from softib.sm.tables.sl_history import GivenSls
 
 __all__ = ["Copied", "Source", "copied"]
 

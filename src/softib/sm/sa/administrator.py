@@ -18,12 +18,12 @@ from softib.mad.batch import MadBatch
 from softib.sm.inventory import Need
 from softib.sm.notices import Subscriptions
 from softib.sm.sa.fair_queue import FairQueue
-from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.message import RESPONSE, fill, fill_table, reply_to
 from softib.sm.sa.methods import DGID_AT, MULTICAST_PREFIX, answer_of
-from softib.sm.sa.path import BIT
+from softib.sm.sa.records.mcmember import Multicast
+from softib.sm.sa.records.path import BIT
+from softib.sm.sa.records.service import Services
 from softib.sm.sa.request import Answer, Request
-from softib.sm.sa.service import Services
 from softib.sm.sa.state import SaState
 
 __all__ = ["Administrator"]

@@ -15,10 +15,10 @@ import numpy as np
 from softib.errors import InputError
 from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN
 from softib.iba.sa import InformInfo, Selector, ServiceRecord
-from softib.sm.mcast_mgr import Group, Member
+from softib.sm.managers.mcast_mgr import Group, Member
 from softib.sm.notices import Subscription
 from softib.sm.replication.records import Copied
-from softib.sm.sa.service import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
+from softib.sm.sa.records.service import FOR_EVER, HEAD, NEVER_PS, PS_PER_S
 from softib.sm.sa_manager import SaManager
 
 __all__ = ["dump", "read_dump"]

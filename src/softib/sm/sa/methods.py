@@ -28,14 +28,14 @@ from softib.iba.sa import (
 )
 from softib.iba.structure import Structure
 from softib.sm.inventory import READ_FROM_DEVICES, Need
-from softib.sm.sa import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
-from softib.sm.sa.class_port_info import class_port_info
 from softib.sm.sa.match import matching, selected_components
-from softib.sm.sa.multipath import multi_path
-from softib.sm.sa.path import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
+from softib.sm.sa.records import guid_info, inform_info, lft, link, mft, node, port_info, sminfo, switch_info
+from softib.sm.sa.records.class_port_info import class_port_info
+from softib.sm.sa.records.multipath import multi_path
+from softib.sm.sa.records.path import ANY, BIT, NUMB_PATH_DEFAULT, path_to_group
+from softib.sm.sa.records.trace import trace
 from softib.sm.sa.request import Answer, Request
 from softib.sm.sa.state import SaState
-from softib.sm.sa.trace import trace
 
 __all__ = ["DGID_AT", "MULTICAST_PREFIX", "answer_of"]
 

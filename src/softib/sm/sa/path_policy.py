@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from softib.iba.constants import NodeType
-from softib.sm.partitions import Partition
-from softib.sm.qos_policy import MatchRule, PortGroup, QosPolicy, Ranges
+from softib.sm.managers.partitions import Partition
+from softib.sm.managers.qos_policy import MatchRule, PortGroup, QosPolicy, Ranges
 from softib.sm.sa.members import BASE, Members
 from softib.sm.sa.subnet import RATE_RANK, Subnet
 

@@ -10,11 +10,11 @@ from softib.iba.sa import SaAttr
 from softib.sm.inventory import Need
 from softib.sm.notices import Subscriptions
 from softib.sm.sa.alias_guids import AliasGuids
-from softib.sm.sa.mcmember import Multicast
 from softib.sm.sa.members import Members
 from softib.sm.sa.one_path import OnePath
-from softib.sm.sa.path import Paths
-from softib.sm.sa.service import Services
+from softib.sm.sa.records.mcmember import Multicast
+from softib.sm.sa.records.path import Paths
+from softib.sm.sa.records.service import Services
 from softib.sm.sa.subnet import Subnet
 from softib.sm.sa.view import Views
 

@@ -17,7 +17,7 @@ from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.router_mgr import RouterTables
+from softib.sm.managers.router_mgr import RouterTables
 
 __all__ = ["RATE_GBPS", "Subnet", "rate_codes"]
 

@@ -13,7 +13,7 @@ from softib.iba.constants import LFT_BLOCK
 from softib.iba.smp import NodeInfo, PortInfo, SwitchInfo
 from softib.plural import counted
 from softib.sm.database import Database
-from softib.sm.ucast_mgr import LftStore
+from softib.sm.managers.ucast_mgr import LftStore
 
 __all__ = ["changed_capacities", "leave_out_short", "refused_blocks"]
 

@@ -22,7 +22,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.ragged import spread
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.mkeys import MKeys
+from softib.sm.managers.mkeys import MKeys
 from softib.sm.sweep.report import SweepReport
 
 __all__ = ["Discovery"]

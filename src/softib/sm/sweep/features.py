@@ -14,19 +14,19 @@ from softib.mad.gmp_requests import kind_of
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm.aggregation_mgr import AggregationManager
-from softib.sm.ar_mgr import ArManager
 from softib.sm.config import SmConfig
-from softib.sm.congestion_mgr import queue_congestion
 from softib.sm.database import Database
-from softib.sm.link_extensions import LinkExtensions
-from softib.sm.link_policy import LinkPolicyManager
+from softib.sm.managers.aggregation_mgr import AggregationManager
+from softib.sm.managers.ar_mgr import ArManager
+from softib.sm.managers.congestion_mgr import queue_congestion
+from softib.sm.managers.link_extensions import LinkExtensions
+from softib.sm.managers.link_policy import LinkPolicyManager
+from softib.sm.managers.pkey_mgr import PkeyManager
+from softib.sm.managers.qos_mgr import QosManager, needs_qos
 from softib.sm.options.qos import QosConfig
-from softib.sm.pkey_mgr import PkeyManager
-from softib.sm.qos_mgr import QosManager, needs_qos
-from softib.sm.sl_check import sl_troubles
 from softib.sm.stores import Stores
 from softib.sm.sweep.report import SweepReport, attribute_name
+from softib.sm.tables.sl_check import sl_troubles
 
 __all__ = ["GMP_PHASES", "Features"]
 

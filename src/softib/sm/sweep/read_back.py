@@ -15,8 +15,8 @@ from softib.mad.smp_requests import RequestQueue
 from softib.ragged import spread
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.mcast_mgr import POSITIONS, McastManager
-from softib.sm.ucast_mgr import LftStore
+from softib.sm.managers.mcast_mgr import POSITIONS, McastManager
+from softib.sm.managers.ucast_mgr import LftStore
 
 __all__ = ["ReadBack"]
 

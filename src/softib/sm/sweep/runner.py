@@ -9,7 +9,7 @@ from softib.mad.transactor import NEVER_PS, Transactor
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
 from softib.sm.database import Database
-from softib.sm.mastership import Mastership
+from softib.sm.ha.mastership import Mastership
 from softib.sm.sa.path_policy import unmatched
 from softib.sm.state import SmEvent, SmState, next_state
 from softib.sm.sweep.phases import PHASES

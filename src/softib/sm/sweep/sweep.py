@@ -14,17 +14,16 @@ from softib.iba.constants import PortState
 from softib.mad.smp_requests import RequestQueue
 from softib.routing.engine import Routing
 from softib.routing.graph import SwitchGraph
-from softib.sm import lid_mgr, link_mgr, ucast_mgr
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.election import Election
-from softib.sm.flapping import fallen_links
-from softib.sm.lft_order import LftUpdate
-from softib.sm.lft_plan import plan_change
-from softib.sm.mcast_fdb_top import queue_tops
-from softib.sm.mcast_mgr import McastManager
-from softib.sm.mkeys import hidden
-from softib.sm.pkey_mgr import members_of
+from softib.sm.ha.election import Election
+from softib.sm.health.flapping import fallen_links
+from softib.sm.managers import lid_mgr, link_mgr, ucast_mgr
+from softib.sm.managers.mcast_fdb_top import queue_tops
+from softib.sm.managers.mcast_mgr import McastManager
+from softib.sm.managers.mkeys import hidden
+from softib.sm.managers.pkey_mgr import members_of
+from softib.sm.managers.vport_mgr import VPortManager
 from softib.sm.sa.members import Members
 from softib.sm.sa.subnet import Subnet
 from softib.sm.stores import Stores
@@ -37,7 +36,8 @@ from softib.sm.sweep.read_back import ReadBack
 from softib.sm.sweep.rediscovery import Rediscovery, Resume
 from softib.sm.sweep.report import SHOWN, SweepReport
 from softib.sm.sweep.wrong_answers import changed_devices, changed_neighbours
-from softib.sm.vport_mgr import VPortManager
+from softib.sm.tables.lft_order import LftUpdate
+from softib.sm.tables.lft_plan import plan_change
 
 __all__ = ["Sweep"]
 

@@ -1,1 +1,2 @@
-"""MPI as Open MPI runs it: which algorithm its fixed rules choose, each algorithm as a :class:`~softib.workloads.schedule.schedule.Schedule`, and what messages cost."""
+"""MPI as Open MPI runs it: which algorithm its fixed rules choose, each algorithm as a
+:class:`~softib.workloads.schedule.schedule.Schedule`, and what messages cost."""

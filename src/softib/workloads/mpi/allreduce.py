@@ -1,4 +1,5 @@
-"""MPI_Allreduce: the algorithms of Open MPI's ``coll/base`` (Thakur, Rabenseifner, Gropp 2005 describe them), and UCC's recursive k-nomial."""
+"""MPI_Allreduce: the algorithms of Open MPI's ``coll/base`` (Thakur, Rabenseifner, Gropp 2005
+describe them), and UCC's recursive k-nomial."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ RADIX = 4
 
 
 def recursive_doubling(p: Program, count: int) -> None:
-    """log2 n exchanges of the whole vector; ranks beyond a power of two give theirs to a neighbour first, and get the result last."""
+    """log2 n exchanges of the whole vector; ranks beyond a power of two give theirs to a neighbour
+    first, and get the result last."""
     p.copy(p.every, count)
     power = lower_power(p.ranks)
     extra = p.ranks - power
@@ -38,8 +40,10 @@ def recursive_doubling(p: Program, count: int) -> None:
 
 
 def knomial(p: Program, count: int, radix: int = RADIX) -> None:
-    """log_k n rounds in each of which k ranks send each other the whole vector, k - 1 messages at once (UCC, ``tl/ucp/allreduce``: recursive k-nomial, its choice up to
-    8 KiB; hcoll, UCC's predecessor, is not open). Ranks beyond a multiple of a power of k give theirs to a neighbour first, and get the result last."""
+    """log_k n rounds in each of which k ranks send each other the whole vector, k - 1 messages at
+    once (UCC, ``tl/ucp/allreduce``: recursive k-nomial, its choice up to 8 KiB; hcoll, UCC's
+    predecessor, is not open). Ranks beyond a multiple of a power of k give theirs to a neighbour
+    first, and get the result last."""
     p.copy(p.every, count)
     n = p.ranks
     power = 1
@@ -63,7 +67,8 @@ def knomial(p: Program, count: int, radix: int = RADIX) -> None:
 
 
 def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, count: int) -> None:
-    """Every rank sends to those that differ from it in one digit, receives from them, waits for all, and adds one after another."""
+    """Every rank sends to those that differ from it in one digit, receives from them, waits for
+    all, and adds one after another."""
     virtual = np.arange(len(real))
     block = distance * radix
     base = virtual - virtual % block
@@ -93,7 +98,8 @@ def _spread(rows: np.ndarray, who: np.ndarray, real: np.ndarray, ranks: int) -> 
 
 
 def ring(p: Program, count: int) -> None:
-    """Reduce-scatter around a ring, then all-gather around it; fewer elements than ranks go by recursive doubling, as in Open MPI."""
+    """Reduce-scatter around a ring, then all-gather around it; fewer elements than ranks go by
+    recursive doubling, as in Open MPI."""
     n, rank = p.ranks, p.every
     if n == 1:
         return
@@ -108,7 +114,8 @@ def ring(p: Program, count: int) -> None:
 
 
 def _ring_reduce(p: Program, b: Data) -> None:
-    """Block r + 1 of the sum comes to rank r. A receive is posted before the one before it is waited for."""
+    """Block r + 1 of the sum comes to rank r. A receive is posted before the one before it is
+    waited for."""
     n, rank = p.ranks, p.every
     left, right = (rank - 1) % n, (rank + 1) % n
     posts: list[np.ndarray] = []
@@ -123,7 +130,8 @@ def _ring_reduce(p: Program, b: Data) -> None:
 
 
 def segmented_ring(p: Program, count: int, segment: int = 1 << 20) -> None:
-    """:func:`ring` with blocks reduced in phases of at most ``segment`` octets; all-gather of whole blocks."""
+    """:func:`ring` with blocks reduced in phases of at most ``segment`` octets; all-gather of whole
+    blocks."""
     n, rank = p.ranks, p.every
     if n == 1:
         return
@@ -149,7 +157,8 @@ def segmented_ring(p: Program, count: int, segment: int = 1 << 20) -> None:
 
 
 def rabenseifner(p: Program, count: int) -> None:
-    """Reduce-scatter by recursive halving, all-gather by recursive doubling; fewer elements than ranks go :func:`linear`."""
+    """Reduce-scatter by recursive halving, all-gather by recursive doubling; fewer elements than
+    ranks go :func:`linear`."""
     n = p.ranks
     power = lower_power(n)
     if count < power:

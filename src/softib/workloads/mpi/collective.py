@@ -1,4 +1,5 @@
-"""A collective, or two ranks' send and receive, as a schedule: by the algorithm that Open MPI chooses, or the one that the user names."""
+"""A collective, or two ranks' send and receive, as a schedule: by the algorithm that Open MPI
+chooses, or the one that the user names."""
 
 from __future__ import annotations
 
@@ -30,10 +31,16 @@ ALLREDUCES: dict[str, Maker] = {
     "knomial": lambda p, count, segment: allreduce.knomial(p, count),
 }
 ALGORITHMS: dict[str, dict[str, Maker]] = {
-    "allreduce": ALLREDUCES, "allgather": personal.ALLGATHERS, "alltoall": personal.ALLTOALLS, "barrier": scattering.BARRIERS,
-    "bcast": rooted.BCASTS, "gather": personal.GATHERS, "reduce": rooted.REDUCES, "reduce_scatter": scattering.REDUCE_SCATTERS,
+    "allreduce": ALLREDUCES,
+    "allgather": personal.ALLGATHERS,
+    "alltoall": personal.ALLTOALLS,
+    "barrier": scattering.BARRIERS,
+    "bcast": rooted.BCASTS,
+    "gather": personal.GATHERS,
+    "reduce": rooted.REDUCES,
+    "reduce_scatter": scattering.REDUCE_SCATTERS,
     "scatter": personal.SCATTERS,
-}  # fmt: skip
+}
 """By collective: its algorithms by name."""
 REDUCTIONS = ("allreduce", "reduce", "reduce_scatter")
 """Collectives that take scratch buffers, and so the time of a call (``Costs.call_ns``)."""
@@ -47,12 +54,24 @@ SQUARE = {
 
 
 def program_of(
-    collective: str, size: int, ranks: int, costs: Costs, *, algorithm: str = "", segment: int = 0, version: str = "4.1", iterations: int = 1, each: int = 1,
-) -> tuple[Program, Choice]:  # fmt: skip
-    """The program of ``ranks`` ranks, and what was chosen. ``size`` octets of the vector, or of a rank's block (allgather, alltoall, gather, scatter), or of the message
-    (``latency``, ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 octets where ``size`` is a multiple of it, as OSU's floats are.
+    collective: str,
+    size: int,
+    ranks: int,
+    costs: Costs,
+    *,
+    algorithm: str = "",
+    segment: int = 0,
+    version: str = "4.1",
+    iterations: int = 1,
+    each: int = 1,
+) -> tuple[Program, Choice]:
+    """The program of ``ranks`` ranks, and what was chosen. ``size`` octets of the vector, or of a
+    rank's block (allgather, alltoall, gather, scatter), or of the message (``latency``,
+    ``bandwidth``), ``each`` ranks of a host in a row; the element is of 4 octets where ``size`` is
+    a multiple of it, as OSU's floats are.
 
-    Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for fewer than two ranks, :class:`LimitError` for too many operations.
+    Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for
+    fewer than two ranks, :class:`LimitError` for too many operations.
     """
     element = 4 if size % 4 == 0 else 1
     p = Program(ranks, element, costs.reduce_ps, costs.copy_ps, costs.reduce_ns)
@@ -79,7 +98,8 @@ def program_of(
     )
     if ranks * per_rank * 3 * iterations > MAX_STEPS:
         raise LimitError(
-            f"{collective} by {chosen.algorithm} of {ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
+            f"{collective} by {chosen.algorithm} of {ranks:,} ranks is more than {MAX_STEPS:,} operations; "
+            f"take fewer ranks or another algorithm"
         )
     for _ in range(iterations):
         if costs.call_ns and collective in REDUCTIONS:
@@ -98,12 +118,16 @@ def _han(
     elif version == "4.0":
         why = "Open MPI 4.0 has no HAN; take version 4.1 or 5.0"
     elif each < 2 or p.ranks <= each or p.ranks % each:
-        why = f"HAN takes several ranks on each of several hosts, as many on each; there are {p.ranks:,} with {each} a host"
+        why = (
+            f"HAN takes several ranks on each of several hosts, as many on each; there are {p.ranks:,} "
+            f"with {each} a host"
+        )
     if why:
         raise InputError(f"mpi-{collective.replace('_', '-')} by han: {why}")
     if p.ranks * 24 * max(-(-size // SEGMENT), 1) * iterations > MAX_STEPS:
         raise LimitError(
-            f"{collective} by han of {p.ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer ranks or another algorithm"
+            f"{collective} by han of {p.ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer "
+            f"ranks or another algorithm"
         )
     for _ in range(iterations):
         if call_ns and collective in REDUCTIONS:
@@ -116,7 +140,8 @@ A, B = np.array([0]), np.array([1])
 
 
 def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
-    """Rank 0 sends and rank 1 answers, so many times; half of the time of a round trip is the latency."""
+    """Rank 0 sends and rank 1 answers, so many times; half of the time of a round trip is the
+    latency."""
     data = Data.of(0, count, 1)
     for _ in range(iterations):
         p.send(A, B, data)

@@ -1,6 +1,8 @@
-"""Which algorithm Open MPI takes when nobody says (``coll_tuned_decision_fixed.c``): the rules of 4.0, and those of 4.1, which 5.0 still has.
+"""Which algorithm Open MPI takes by default (``coll_tuned_decision_fixed.c``): the rules of
+4.0, and those of 4.1, which 5.0 still has.
 
-Version 5.0 asks its component HAN first where ranks share hosts (:mod:`softib.workloads.mpi.han`): these are coll/tuned's rules.
+Version 5.0 asks its component HAN first where ranks share hosts (:mod:`softib.workloads.mpi.han`):
+these are coll/tuned's rules.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ def _rule(text: str) -> tuple[float, str]:
 
 
 def choose(collective: str, octets: int, ranks: int, version: str = "4.1", element: int = 4) -> Choice:
-    """What Open MPI ``version`` runs for ``collective`` of ``octets`` (of the vector, or of a rank's block; decision.yaml says which).
+    """What Open MPI ``version`` runs for ``collective`` of ``octets`` (of the vector, or of a
+    rank's block; decision.yaml says which).
 
     Raises :class:`UnknownName` for a version or collective that is not there.
     """
@@ -144,6 +147,13 @@ def _scatter(octets: int, ranks: int, count: int) -> Choice:
 
 
 _OLD = {
-    "allreduce": _allreduce, "alltoall": _alltoall, "barrier": _barrier, "bcast": _bcast, "reduce": _reduce, "reduce_scatter": _reduce_scatter,
-    "allgather": _allgather, "gather": _gather, "scatter": _scatter,
-}  # fmt: skip
+    "allreduce": _allreduce,
+    "alltoall": _alltoall,
+    "barrier": _barrier,
+    "bcast": _bcast,
+    "reduce": _reduce,
+    "reduce_scatter": _reduce_scatter,
+    "allgather": _allgather,
+    "gather": _gather,
+    "scatter": _scatter,
+}

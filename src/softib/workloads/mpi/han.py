@@ -1,8 +1,11 @@
-"""Open MPI's hierarchical collectives (``coll/han``): inside each host by coll/tuned, between the first ranks of the hosts by libnbc, segment after segment.
+"""Open MPI's hierarchical collectives (``coll/han``): inside each host by coll/tuned, between the
+first ranks of the hosts by libnbc, segment after segment.
 
-Facts of ``ompi/mca/coll/han`` of 5.0.9: priority 35 in 5.0 (above tuned's 30, so it is asked first), 0 in 4.1 (never asked), not there in 4.0; segments of 64 KiB; below
-tuned, above libnbc; without simple algorithms, so that the parts of neighbouring segments overlap as its tasks t0 to t3 do. All-gather, gather, scatter and barrier are one
-collective after another, blocking, so by tuned between the hosts, too (libnbc has none that block).
+Facts of ``ompi/mca/coll/han`` of 5.0.9: priority 35 in 5.0 (above tuned's 30, so it is asked
+first), 0 in 4.1 (never asked), not there in 4.0; segments of 64 KiB; below tuned, above libnbc;
+without simple algorithms, so that the parts of neighbouring segments overlap as its tasks t0 to t3
+do. All-gather, gather, scatter and barrier are one collective after another, blocking, so by tuned
+between the hosts, too (libnbc has none that block).
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ FEW = 4
 
 
 def takes_han(collective: str, version: str, ranks: int, each: int) -> bool:
-    """Does Open MPI ``version`` ask HAN for this, where nobody says otherwise: several ranks on each of several hosts, all alike?"""
+    """Does Open MPI ``version`` ask HAN for this, where nobody says otherwise: several ranks on
+    each of several hosts, all alike?"""
     return version == "5.0" and collective in HAN and each > 1 and ranks > each and ranks % each == 0
 
 
@@ -62,8 +66,9 @@ class _Last:
 
 
 class View:
-    """A communicator of some ``members`` of a program, whose buffers begin ``offset`` elements later: what an algorithm needs of a :class:`Program`. ``libnbc``: it sends
-    everything by MPI_Isend (nbc.c)."""
+    """A communicator of some ``members`` of a program, whose buffers begin ``offset`` elements
+    later: what an algorithm needs of a :class:`Program`. ``libnbc``: it sends everything by
+    MPI_Isend (nbc.c)."""
 
     def __init__(self, program: Program, members: np.ndarray, offset: int, libnbc: bool = False):
         self.program, self.members, self.offset, self.libnbc = program, members, offset, libnbc
@@ -133,17 +138,20 @@ class _Levels:
             name = "rabenseifner"
         else:
             name = "binomial" if n > FEW or count * self.p.element < LIBNBC_SMALL else "chain"
-        REDUCES[name](View(self.p, self.leaders, at, libnbc=True), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
+        segment = 8192 if name == "chain" else 0
+        REDUCES[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def broadcast_up(self, piece: int) -> None:
         """libnbc's ibcast from the first leader (nbc_ibcast.c)."""
         at, count = self.pieces[piece]
         octets = count * self.p.element
         name = "linear" if len(self.leaders) <= FEW else "binomial" if octets < LIBNBC_SMALL else "chain"
-        BCASTS[name](View(self.p, self.leaders, at, libnbc=True), count, 8192 if name == "chain" else 0)  # type: ignore[arg-type]
+        segment = 8192 if name == "chain" else 0
+        BCASTS[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def task(self, started: Sequence[Callable[[], None]], blocking: Sequence[Callable[[], None]]) -> None:
-        """What is ``started`` begins when the task does, and the leaders wait for all of it, and for what is ``blocking``, in its end."""
+        """What is ``started`` begins when the task does, and the leaders wait for all of it, and
+        for what is ``blocking``, in its end."""
         begin, ends = self.p.last[self.leaders].copy(), []
         for start in started:
             self.p.last[self.leaders] = begin
@@ -167,12 +175,14 @@ def _pipelined(
 
 
 def allreduce(p: Program, count: int, each: int) -> None:
-    """Reduce in each host, reduce to the first leader, broadcast to the leaders, broadcast in each host (mca_coll_han_allreduce_intra)."""
+    """Reduce in each host, reduce to the first leader, broadcast to the leaders, broadcast in each
+    host (mca_coll_han_allreduce_intra)."""
     at = _Levels(p, each, count)
     _pipelined(
-        at, {2: at.broadcast_up, 1: at.reduce_up},
+        at,
+        {2: at.broadcast_up, 1: at.reduce_up},
         {0: lambda s: at.below(REDUCES, "reduce", s), 3: lambda s: at.below(BCASTS, "bcast", s)},
-    )  # fmt: skip
+    )
 
 
 def reduce(p: Program, count: int, each: int) -> None:
@@ -188,7 +198,8 @@ def bcast(p: Program, count: int, each: int) -> None:
 
 
 def allgather(p: Program, count: int, each: int) -> None:
-    """Gather in each host, all-gather of the leaders, broadcast of everything in each host (mca_coll_han_allgather_intra)."""
+    """Gather in each host, all-gather of the leaders, broadcast of everything in each host
+    (mca_coll_han_allgather_intra)."""
     inside(GATHERS, "gather", p, count, each)
     between(ALLGATHERS, "allgather", p, count, each)
     for members in _hosts(p, each):
@@ -208,7 +219,8 @@ def scatter(p: Program, count: int, each: int) -> None:
 
 
 def barrier(p: Program, count: int, each: int) -> None:
-    """In each host, between the leaders, and in each host again (mca_coll_han_barrier_intra_simple)."""
+    """In each host, between the leaders, and in each host again
+    (mca_coll_han_barrier_intra_simple)."""
     inside(BARRIERS, "barrier", p, 0, each)
     between(BARRIERS, "barrier", p, 0, each)
     inside(BARRIERS, "barrier", p, 0, each)
@@ -235,6 +247,12 @@ def _by_tuned(table: Table, collective: str, view: View, count: int) -> None:
 
 
 HAN: dict[str, Callable[[Program, int, int], None]] = {
-    "allreduce": allreduce, "reduce": reduce, "bcast": bcast, "allgather": allgather, "gather": gather, "scatter": scatter, "barrier": barrier,
-}  # fmt: skip
+    "allreduce": allreduce,
+    "reduce": reduce,
+    "bcast": bcast,
+    "allgather": allgather,
+    "gather": gather,
+    "scatter": scatter,
+    "barrier": barrier,
+}
 """Collectives that HAN has; all-to-all and reduce-scatter are tuned's."""

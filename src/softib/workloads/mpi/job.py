@@ -21,12 +21,13 @@ __all__ = ["mpi_part", "rails_of"]
 SHARP_PAYLOAD = 256
 """Octets of one operation of a latency tree (docs/simulate.md)."""
 MOST_RAILS = 2
-"""Ports that one message is striped over (UCX_MAX_RNDV_RAILS is 2 where nobody sets it)."""
+"""Ports that one message is striped over (the default of UCX_MAX_RNDV_RAILS is 2)."""
 
 
 def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
-    """(host of each rank, rows of the ports that it may send by: int64[ranks, stripes]). ``rows[h * rails + k]`` is port k of host h; the ranks of a host take
-    its ports as their own in blocks, as ranks that are bound in order to cores do near adapters in order."""
+    """(host of each rank, rows of the ports that it may send by: int64[ranks, stripes]). ``rows[h *
+    rails + k]`` is port k of host h; the ranks of a host take its ports as their own in blocks, as
+    ranks that are bound in order to cores do near adapters in order."""
     host, local = np.divmod(np.arange(ranks), each)
     first = local * rails // each
     rail = np.arange(min(rails, MOST_RAILS))
@@ -34,29 +35,39 @@ def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.nd
 
 
 def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
-    """The messages of ``job`` on the hosts ``rows``. Raises :class:`InputError` for more ranks than these take, and for what is not MPI's to choose."""
+    """The messages of ``job`` on the hosts ``rows``. Raises :class:`InputError` for more ranks than
+    these take, and for what is not MPI's to choose."""
     what = str(getattr(job, "pattern", "mpi"))
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
         raise InputError(f"{what}: {sorted(given)[0]} is the library's choice: leave it out")
     if len(rows) % job.rails:
         raise InputError(
-            f"{what}: {counted(len(rows), 'port')} {plural(len(rows), 'is', 'are')} not hosts with {job.rails} rails each; choose hosts"
+            f"{what}: {counted(len(rows), 'port')} {plural(len(rows), 'is', 'are')} not hosts with "
+            f"{job.rails} rails each; choose hosts"
         )
     hosts = len(rows) // job.rails
     collective = what.removeprefix("mpi-").replace("-", "_")
     ranks = job.ranks or (2 if collective in ("latency", "bandwidth") else hosts * job.ranks_per_host)
     if ranks > hosts * job.ranks_per_host:
         raise InputError(
-            f"{what}: {counted(ranks, 'rank')}; {counted(hosts, 'host')} with {job.ranks_per_host} each take {hosts * job.ranks_per_host:,}"
+            f"{what}: {counted(ranks, 'rank')}; {counted(hosts, 'host')} with {job.ranks_per_host} each take "
+            f"{hosts * job.ranks_per_host:,}"
             f"; give more on each with ranks-per-host={-(-ranks // hosts)}"
         )
     if job.algorithm == "sharp":
         return _sharp(job, rows[:: job.rails][:ranks], collective)
     costs = costs_of(job.machine, job.size, job.ranks_per_host)
     program, chosen = program_of(
-        collective, job.size, ranks, costs, algorithm=job.algorithm, segment=job.segment or 0, version=job.version, iterations=job.iterations,
+        collective,
+        job.size,
+        ranks,
+        costs,
+        algorithm=job.algorithm,
+        segment=job.segment or 0,
+        version=job.version,
+        iterations=job.iterations,
         each=job.ranks_per_host,
-    )  # fmt: skip
+    )
     host, stripes = rails_of(rows, ranks, job.ranks_per_host, job.rails)
     name = f"{what} {chosen.algorithm}"
     part, _ = part_of(program.schedule(name), host, costs.overheads, stripes)
@@ -64,8 +75,8 @@ def mpi_part(job: Mpi, rows: np.ndarray) -> JobMessages:
 
 
 def _sharp(job: Mpi, rows: np.ndarray, collective: str) -> JobMessages:
-    """An all-reduce by the switches (packet layer). The library posts one operation of at most :data:`SHARP_PAYLOAD` octets after another, each of
-    which takes its processor."""
+    """An all-reduce by the switches (packet layer). The library posts one operation of at most
+    :data:`SHARP_PAYLOAD` octets after another, each of which takes its processor."""
     if collective != "allreduce" or job.ranks_per_host > 1 or job.iterations > 1:
         raise InputError("algorithm sharp is for mpi-allreduce, of one rank a host and one iteration")
     operations = -(-job.size // SHARP_PAYLOAD)

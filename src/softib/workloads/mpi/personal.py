@@ -1,6 +1,8 @@
-"""Collectives in which each rank has data of its own for the others: all-gather, all-to-all, gather, scatter. ``count`` is that of a rank's block.
+"""Collectives in which each rank has data of its own for the others: all-gather, all-to-all,
+gather, scatter. ``count`` is that of a rank's block.
 
-Buffers: an all-gather's has the blocks of ranks 0, 1, … in order; gather and scatter alike at rank 0. An all-to-all has n blocks to send, then n received.
+Buffers: an all-gather's has the blocks of ranks 0, 1, … in order; gather and scatter alike at rank
+0. An all-to-all has n blocks to send, then n received.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of all that a rank has; of no power of two ranks it is :func:`bruck`, as in Open MPI."""
+    """log2 n exchanges of all that a rank has; of no power of two ranks it is :func:`bruck`, as in
+    Open MPI."""
     n, r, mask = p.ranks, p.every, 1
     if n & (n - 1):
         bruck(p, count)
@@ -44,7 +47,8 @@ def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
 
 
 def bruck(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps at doubling distance; a rank has its own block first, and turns its buffer round at the end (the caller's buffer stays as it was before that)."""
+    """ceil(log2 n) steps at doubling distance; a rank has its own block first, and turns its buffer
+    round at the end (the caller's buffer stays as it was before that)."""
     n, r, distance = p.ranks, p.every, 1
     while distance < n:
         blocks = min(distance, n - distance)
@@ -60,7 +64,8 @@ def bruck(p: Program, count: int, segment: int = 0) -> None:
 
 
 def neighbor(p: Program, count: int, segment: int = 0) -> None:
-    """n / 2 steps between neighbours, two blocks each after the first; of an odd number of ranks it is :func:`ring`, as in Open MPI."""
+    """n / 2 steps between neighbours, two blocks each after the first; of an odd number of ranks it
+    is :func:`ring`, as in Open MPI."""
     n, r = p.ranks, p.every
     if n % 2:
         ring(p, count)
@@ -93,7 +98,8 @@ def linear_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
-    """The root asks each rank in turn for the first ``segment`` octets, while the rest of those before is still coming."""
+    """The root asks each rank in turn for the first ``segment`` octets, while the rest of those
+    before is still coming."""
     n = p.ranks
     first = min(count, segment // p.element) if segment else 0
     root, rest = np.array([0]), []
@@ -175,7 +181,8 @@ def linear_alltoall(p: Program, count: int, segment: int = 0) -> None:
 
 
 def bruck_alltoall(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps: those blocks together whose distance has the bit of the step. The data of a message stands in blocks far apart; what is said here is how much."""
+    """ceil(log2 n) steps: those blocks together whose distance has the bit of the step. The data of
+    a message stands in blocks far apart; what is said here is how much."""
     n, r, distance = p.ranks, p.every, 1
     p.copy(r, n * count)
     while distance < n:
@@ -189,10 +196,18 @@ def bruck_alltoall(p: Program, count: int, segment: int = 0) -> None:
 
 
 ALLGATHERS: dict[str, Maker] = {
-    "linear": linear_allgather, "bruck": bruck, "recursive-doubling": recursive_doubling, "ring": ring, "neighbor": neighbor, "pairwise": ring,
-}  # fmt: skip
+    "linear": linear_allgather,
+    "bruck": bruck,
+    "recursive-doubling": recursive_doubling,
+    "ring": ring,
+    "neighbor": neighbor,
+    "pairwise": ring,
+}
 ALLTOALLS: dict[str, Maker] = {
-    "linear": linear_alltoall, "pairwise": pairwise, "bruck": bruck_alltoall, "linear-sync": linear_alltoall,
-}  # fmt: skip
+    "linear": linear_alltoall,
+    "pairwise": pairwise,
+    "bruck": bruck_alltoall,
+    "linear-sync": linear_alltoall,
+}
 GATHERS: dict[str, Maker] = {"linear": linear_gather, "binomial": binomial_gather, "linear-sync": linear_sync_gather}
 SCATTERS: dict[str, Maker] = {"linear": linear_scatter, "binomial": binomial_scatter, "linear-nb": linear_nb_scatter}

@@ -1,4 +1,5 @@
-"""What several collectives are made of: trees of ranks, blocks and segments of a vector, and the walks down and up a tree.
+"""What several collectives are made of: trees of ranks, blocks and segments of a vector, and the
+walks down and up a tree.
 
 Rank 0 is the root of each tree.
 """
@@ -36,7 +37,8 @@ def chain(n: int) -> Tree:
 
 
 def binary(n: int) -> Tree:
-    """Levels of 1, 2, 4, … ranks; odd ranks stand below the root's first child, even ones below its second."""
+    """Levels of 1, 2, 4, … ranks; odd ranks stand below the root's first child, even ones below its
+    second."""
     children: Tree = [[] for _ in range(n)]
     for r in range(n):
         width = 1 << ((r + 1).bit_length() - 1)
@@ -55,7 +57,8 @@ def in_order_binomial(n: int) -> Tree:
 
 
 def knomial_tree(n: int, radix: int = 4) -> Tree:
-    """A rank's parent has its number without the last digit that is not 0, in base ``radix``; the farthest child comes first."""
+    """A rank's parent has its number without the last digit that is not 0, in base ``radix``; the
+    farthest child comes first."""
     out: Tree = []
     for r in range(n):
         span = 1
@@ -101,7 +104,8 @@ def blocks(count: int, parts: int) -> Data:
 
 
 def halve(p: Program, real: np.ndarray, count: int) -> list[tuple[Data, Data, np.ndarray]]:
-    """Recursive halving with doubling distance: (what was sent, what is kept, to whom) of each step."""
+    """Recursive halving with doubling distance: (what was sent, what is kept, to whom) of each
+    step."""
     power = len(real)
     virtual, mask = np.arange(power), 1
     begin, size = np.zeros(power, np.int64), np.full(power, count, np.int64)
@@ -126,7 +130,8 @@ def segments(count: int, octets: int, element: int) -> list[tuple[int, int]]:
 
 
 def bcast_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]], blocking: bool = False) -> None:
-    """Every rank passes each segment to its children as soon as it has it, and the segment before has left; ``blocking``: by MPI_Send, not MPI_Isend."""
+    """Every rank passes each segment to its children as soon as it has it, and the segment before
+    has left; ``blocking``: by MPI_Send, not MPI_Isend."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)
@@ -156,7 +161,8 @@ def linear_bcast(p: Program, count: int, segment: int = 0) -> None:
 
 
 def reduce_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]]) -> None:
-    """Every rank adds each segment of its children to its own, and passes it on; a receive is posted while the one before is reduced."""
+    """Every rank adds each segment of its children to its own, and passes it on; a receive is
+    posted while the one before is reduced."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)

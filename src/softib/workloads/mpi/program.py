@@ -32,11 +32,14 @@ class Data:
 
 
 class Program:
-    """What ``ranks`` ranks do. Each step of a rank waits for the one before it, unless the caller names what it waits for.
+    """What ``ranks`` ranks do. Each step of a rank waits for the one before it, unless the caller
+    names what it waits for.
 
-    ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the call; ``copy_ps``: to copy an octet within a rank; ``version``: of Open MPI, whose rules
-    choose for an algorithm that is made of other collectives. ``moves``: for each operation, what it does
-    to the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive, offset, count)``: for those who execute a schedule symbolically.
+    ``element`` octets an element; ``reduce_ps``: time to reduce an octet, and ``reduce_ns`` for the
+    call; ``copy_ps``: to copy an octet within a rank; ``version``: of Open MPI, whose rules choose
+    for an algorithm that is made of other collectives. ``moves``: for each operation, what it does
+    to the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or ``("add", receive,
+    offset, count)``: for those who execute a schedule symbolically.
     """
 
     def __init__(
@@ -58,9 +61,18 @@ class Program:
         self._needs: list[np.ndarray] = []
 
     def _add(
-        self, kind: Kind, rank: np.ndarray, peer: Any, data: Data, ps: Any = 0, source: Any = -1, needs: Any = None, blocking: bool = False,
-    ) -> np.ndarray:  # fmt: skip
-        """Rows of one operation of each of ``rank``; ``needs``: columns of rows (-1: none), else what the ranks did last."""
+        self,
+        kind: Kind,
+        rank: np.ndarray,
+        peer: Any,
+        data: Data,
+        ps: Any = 0,
+        source: Any = -1,
+        needs: Any = None,
+        blocking: bool = False,
+    ) -> np.ndarray:
+        """Rows of one operation of each of ``rank``; ``needs``: columns of rows (-1: none), else
+        what the ranks did last."""
         n = len(rank)
         rows = self.rows + np.arange(n)
         self.rows += n
@@ -77,7 +89,8 @@ class Program:
     def send(
         self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None, blocking: bool = True
     ) -> np.ndarray:
-        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may use the buffer again; ``blocking``: by MPI_Send, else by MPI_Isend."""
+        """``rank[k]`` sends ``data`` to ``to[k]``, and waits until it may use the buffer again;
+        ``blocking``: by MPI_Send, else by MPI_Isend."""
         rows = self._add(Kind.SEND, rank, to, data, needs=needs, blocking=blocking)
         self._now(rank, rows)
         return rows
@@ -91,7 +104,8 @@ class Program:
     def exchange(
         self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
     ) -> tuple[np.ndarray, np.ndarray]:
-        """MPI_Sendrecv: both at once, and both have ended before the next step; (sends, receives). Open MPI posts the receive, and sends by MPI_Send."""
+        """MPI_Sendrecv: both at once, and both have ended before the next step; (sends, receives).
+        Open MPI posts the receive, and sends by MPI_Send."""
         receives = self._add(Kind.RECV, rank, source, into)
         sends = self._add(Kind.SEND, rank, to, out, blocking=True)
         self.last[rank, 0], self.last[rank, 1] = receives, sends
@@ -105,12 +119,12 @@ class Program:
         return rows
 
     def copy(self, rank: np.ndarray, count: Any) -> None:
-        """``rank[k]`` copies so many elements within its memory."""
+        """``rank[k]`` copies ``count`` elements within its memory."""
         data = Data.of(-1, count, len(rank))
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, data, np.round(data.count * self.element * self.copy_ps), -2))
 
     def compute(self, rank: np.ndarray, ns: float) -> None:
-        """``rank[k]`` computes for so long."""
+        """``rank[k]`` computes for ``ns`` nanoseconds."""
         self._now(rank, self._add(Kind.COMPUTE, rank, -1, Data.of(0, 0, len(rank)), round(ns * 1000), -2))
 
     def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:
@@ -132,13 +146,24 @@ class Program:
         size = np.where(kind == Kind.COMPUTE, 0, count * self.element)[order]
         zero = np.zeros(len(order), np.int64)
         return Schedule(
-            name, self.ranks, rank[order].astype(np.int32), kind[order].astype(np.uint8), peer[order].astype(np.int32), size, zero, ps[order],
-            zero.astype(np.int32), np.searchsorted(owner[by], np.arange(len(order) + 1)).astype(np.int64), needs[by], np.zeros(len(by), bool),
+            name,
+            self.ranks,
+            rank[order].astype(np.int32),
+            kind[order].astype(np.uint8),
+            peer[order].astype(np.int32),
+            size,
+            zero,
+            ps[order],
+            zero.astype(np.int32),
+            np.searchsorted(owner[by], np.arange(len(order) + 1)).astype(np.int64),
+            needs[by],
+            np.zeros(len(by), bool),
             blocking=blocking[order].astype(bool),
-        )  # fmt: skip
+        )
 
     def moves(self) -> list[tuple[int, int, int]]:
-        """Of each operation, in the order of :meth:`schedule`: first element, count, and of a reduction the operation whose data it adds (-1: none)."""
+        """Of each operation, in the order of :meth:`schedule`: first element, count, and of a
+        reduction the operation whose data it adds (-1: none)."""
         rank, _, _, _, offset, count, source, _ = self._all()
         order = np.argsort(rank, kind="stable")
         place = np.empty(len(order) + 2, np.int64)

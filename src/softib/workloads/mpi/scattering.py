@@ -25,7 +25,8 @@ def nonoverlapping(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_halving(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of halves, the farthest first; ranks beyond a power of two give their vector to a neighbour, and get their block last."""
+    """log2 n exchanges of halves, the farthest first; ranks beyond a power of two give their vector
+    to a neighbour, and get their block last."""
     n, power = p.ranks, lower_power(p.ranks)
     extra, b = n - power, blocks(count, n)
     p.copy(p.every, count)
@@ -74,7 +75,8 @@ def linear_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def doubling_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """log2 n exchanges; ranks beyond a power of two report to a partner first, and hear from it last."""
+    """log2 n exchanges; ranks beyond a power of two report to a partner first, and hear from it
+    last."""
     n, power = p.ranks, lower_power(p.ranks)
     high, nothing, virtual, mask = np.arange(power, n), Data.of(0, 0, n), np.arange(power), 1
     if n > power:
@@ -118,8 +120,15 @@ def double_ring_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 REDUCE_SCATTERS: dict[str, Maker] = {
-    "nonoverlapping": nonoverlapping, "recursive-halving": recursive_halving, "ring": ring, "butterfly": recursive_halving,
-}  # fmt: skip
+    "nonoverlapping": nonoverlapping,
+    "recursive-halving": recursive_halving,
+    "ring": ring,
+    "butterfly": recursive_halving,
+}
 BARRIERS: dict[str, Maker] = {
-    "linear": linear_barrier, "double-ring": double_ring_barrier, "recursive-doubling": doubling_barrier, "bruck": bruck_barrier, "tree": tree_barrier,
-}  # fmt: skip
+    "linear": linear_barrier,
+    "double-ring": double_ring_barrier,
+    "recursive-doubling": doubling_barrier,
+    "bruck": bruck_barrier,
+    "tree": tree_barrier,
+}

@@ -1,4 +1,5 @@
-"""NCCL's algorithms as transfers. A rank is GPU ``rank % gpus`` of node ``rank // gpus``; channel c enters and leaves each node by one NIC (a rail)."""
+"""NCCL's algorithms as transfers. A rank is GPU ``rank % gpus`` of node ``rank // gpus``; channel c
+enters and leaves each node by one NIC (a rail)."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ from softib.workloads.nccl.work import Work, work_of
 __all__ = ["P2P_WINDOW", "chunks_of", "plan_of", "ring_order"]
 
 P2P_WINDOW = 8
-"""Sends of a rank under way at once: NCCL's peer-to-peer work runs so many operations side by side (NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""
+"""Sends of a rank under way at once: NCCL's peer-to-peer work runs so many operations side by side
+(NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""
 
 
 def plan_of(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, work: Work | None = None
 ) -> Plan:
-    """The transfers of ``size`` octets on ``nodes`` machines; size as in nccl-tests (all-gather, reduce-scatter and all-to-all: of the whole vector).
+    """The transfers of ``size`` octets on ``nodes`` machines; size as in nccl-tests (all-gather,
+    reduce-scatter and all-to-all: of the whole vector).
 
     Raises :class:`InputError` with fewer than two ranks.
     """
@@ -33,20 +36,26 @@ def plan_of(
         raise InputError(f"{collective} of one GPU; it takes at least two")
     cut = work or work_of(collective, by, size, machine, nodes)
     makers: dict[Algorithm, Callable[[Collective, Work, int, Machine, int], Plan]] = {
-        Algorithm.RING: _ring, Algorithm.TREE: partial(_tree, serial=by.serial), Algorithm.PAT: _pat, Algorithm.P2P: _pairs, Algorithm.COLLNET: collnet, Algorithm.NVLS: nvls,
+        Algorithm.RING: _ring,
+        Algorithm.TREE: partial(_tree, serial=by.serial),
+        Algorithm.PAT: _pat,
+        Algorithm.P2P: _pairs,
+        Algorithm.COLLNET: collnet,
+        Algorithm.NVLS: nvls,
         Algorithm.NVLS_TREE: nvls,
-    }  # fmt: skip
+    }
     return makers[by.algorithm](collective, cut, size, machine, nodes)
 
 
 def chunks_of(work: Work, size: int, parts: int) -> list[int]:
-    """Octets of each chunk (of each of ``parts`` shares of a channel), loop by loop; together with all channels and shares at least ``size``."""
+    """Octets of each chunk (of each of ``parts`` shares of a channel), loop by loop; together with
+    all channels and shares at least ``size``."""
     return [max(octets, 1) for octets, loops in work.chunks for _ in range(loops)]
 
 
 def ring_order(machine: Machine, nodes: int, channel: int) -> np.ndarray:
-    """Ranks in the order of a channel's ring: every node is entered at the GPU of the channel's NIC, and left by the last of its GPUs, which hands to
-    the same NIC."""
+    """Ranks in the order of a channel's ring: every node is entered at the GPU of the channel's
+    NIC, and left by the last of its GPUs, which hands to the same NIC."""
     gpus = machine.gpus
     nic = channel % machine.nics
     start = next((g for g in range(gpus) if machine.nic_of(g) == nic), channel % gpus)
@@ -69,7 +78,8 @@ def _ring(collective: Collective, work: Work, size: int, machine: Machine, nodes
                 at = rows.add(order[:-1], order[1:], octets, channel, loop, False, loop * work.channels + channel)
                 rows.need(at[1:], at[:-1])
                 continue
-            # All-gather: the rank at position p sends its own share first. Reductions: the share that ends at p + 1 … so that p's sum is p's share.
+            # All-gather: the rank at position p sends its own share first. Reductions: the share that ends at
+            # p + 1 … so that p's sum is p's share.
             shifted = 0 if collective == Collective.ALL_GATHER else 1
             share = (position - step - shifted) % n
             adds = (step < n - 1) & (collective != Collective.ALL_GATHER)
@@ -101,7 +111,8 @@ def _tree(collective: Collective, work: Work, size: int, machine: Machine, nodes
 def _up_and_down(
     rows: Rows, heads: np.ndarray, parents: list[int], octets: int, channel: int, loop: int, block: int
 ) -> tuple[list[int], list[int]]:
-    """One chunk up the tree and down again; what arrives at the root, and what leaves it. ``heads[node]``: the chain of a node, its head first."""
+    """One chunk up the tree and down again; what arrives at the root, and what leaves it.
+    ``heads[node]``: the chain of a node, its head first."""
     nodes, gpus = heads.shape
     at_root: tuple[list[int], list[int]] = ([], [])
     waits: list[list[int]] = [[] for _ in range(nodes)]
@@ -123,8 +134,9 @@ def _up_and_down(
 
 
 def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """Parallel aggregated trees: a binomial tree from each rank, all at once; in a step a rank hands all it has for one distance to one peer. All-gather goes
-    from the largest distance to 1, reduce-scatter the other way round."""
+    """Parallel aggregated trees: a binomial tree from each rank, all at once; in a step a rank
+    hands all it has for one distance to one peer. All-gather goes from the largest distance to 1,
+    reduce-scatter the other way round."""
     n = machine.gpus * nodes
     rows = Rows(n)
     gather = collective == Collective.ALL_GATHER

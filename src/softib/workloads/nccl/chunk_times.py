@@ -1,4 +1,5 @@
-"""What each transfer of a collective takes beside the network, chunk by chunk: the same parts of a hop as in :mod:`softib.workloads.nccl.law`, laid on the rows of a plan."""
+"""What each transfer of a collective takes beside the network, chunk by chunk: the same parts of a
+hop as in :mod:`softib.workloads.nccl.law`, laid on the rows of a plan."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ STORED = (Algorithm.RING, Algorithm.TREE)
 def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
     """µs of each transfer inside a node at ``rate`` (GB/s of payload): latency and octets.
 
-    A tree by LL128 or LL hands on lines as they come, so a chunk takes its octets once on its way down a chain: on the hop that leaves the head, whose latency the next one has,
-    for a connection handles one chunk after another.
+    A tree by LL128 or LL hands on lines as they come, so a chunk takes its octets once on its way
+    down a chain: on the hop that leaves the head, whose latency the next one has, for a connection
+    handles one chunk after another.
     """
     by, m = run.by, run.machine
     v = run.values
@@ -57,7 +59,8 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
 
 
 def slice_us(run: Run, plan: Plan) -> np.ndarray:
-    """µs until the first slice of each transfer between nodes is whole, beside what it takes at :func:`sent_gbytes`."""
+    """µs until the first slice of each transfer between nodes is whole, beside what it takes at
+    :func:`sent_gbytes`."""
     by, m, v, work = run.by, run.machine, run.values, run.work
     line = line_us(by, run.size, m, run.nodes, v)
     if by.algorithm not in STORED or m.gpus == 1:
@@ -79,7 +82,8 @@ def slice_us(run: Run, plan: Plan) -> np.ndarray:
 
 
 def sent_gbytes(run: Run) -> float:
-    """GB/s of payload at which a connection's proxy sends: LL and LL128 at the channel's share of the NIC, for their threads have filled the slice before."""
+    """GB/s of payload at which a connection's proxy sends: LL and LL128 at the channel's share of
+    the NIC, for their threads have filled the slice before."""
     by, m = run.by, run.machine
     if by.algorithm in STORED and by.protocol != Protocol.SIMPLE and m.gpus > 1:
         return nic_share(by, m, run.work, run.values)

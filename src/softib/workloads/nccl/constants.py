@@ -1,4 +1,5 @@
-"""Constants of NCCL's tuning model, by release: facts of src/graph/tuning.cc of NCCL 2.8.4 and 2.30.7."""
+"""Constants of NCCL's tuning model, by release: facts of src/graph/tuning.cc of NCCL 2.8.4 and
+2.30.7."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """NCCL_PROTO: LL has a flag beside each 4 octets, LL128 one in each 128, Simple one for each slice."""
+    """NCCL_PROTO: LL has a flag beside each 4 octets, LL128 one in each 128, Simple one for each
+    slice."""
 
     LL, LL128, SIMPLE = "ll", "ll128", "simple"
 
@@ -53,9 +55,14 @@ ALGORITHMS = {
 }
 """What each collective can run by."""
 PROTOCOLS = {
-    Algorithm.TREE: tuple(Protocol), Algorithm.RING: tuple(Protocol), Algorithm.COLLNET: (Protocol.SIMPLE,), Algorithm.NVLS: (Protocol.SIMPLE,),
-    Algorithm.NVLS_TREE: (Protocol.SIMPLE,), Algorithm.PAT: (Protocol.SIMPLE,), Algorithm.P2P: (Protocol.SIMPLE,),
-}  # fmt: skip
+    Algorithm.TREE: tuple(Protocol),
+    Algorithm.RING: tuple(Protocol),
+    Algorithm.COLLNET: (Protocol.SIMPLE,),
+    Algorithm.NVLS: (Protocol.SIMPLE,),
+    Algorithm.NVLS_TREE: (Protocol.SIMPLE,),
+    Algorithm.PAT: (Protocol.SIMPLE,),
+    Algorithm.P2P: (Protocol.SIMPLE,),
+}
 """What each algorithm can run with."""
 
 Three = tuple[float, float, float]
@@ -63,11 +70,16 @@ Three = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Release:
-    """One release. ``base``: µs of LL, LL128, Simple by algorithm; ``nvlink`` and ``net``: µs a hop. ``ll_nvlink``: what an LL hop inside a node takes
-    times this where there are several. ``ll_share``: of a ring's bandwidth that LL gets; ``ll_share_inside``: the same of all-gather, reduce-scatter and
-    broadcast inside a node. ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2, more); ``ll128_bw``: of a channel by GPU, ``ll128_of``: by collective where the release has it so; ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more). ``plateau``: factor on a
-    large ring's latency. ``overhead``: does a ring's hop take at least the network's posting? ``old``: counts channels before they are doubled, with 235 GB/s of an
-    A100 at most and NVLink's faster speed for trees on two nodes (2.8.4), and runs a tree by LL and Simple up, then down, where later ones do both at once."""
+    """One release. ``base``: µs of LL, LL128, Simple by algorithm; ``nvlink`` and ``net``: µs a
+    hop. ``ll_nvlink``: what an LL hop inside a node takes times this where there are several.
+    ``ll_share``: of a ring's bandwidth that LL gets; ``ll_share_inside``: the same of all-gather,
+    reduce-scatter and broadcast inside a node. ``tree_bw``: GB/s of a channel by GPU and nodes (1,
+    2, more); ``ll128_bw``: of a channel by GPU, ``ll128_of``: by collective where the release has
+    it so; ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more). ``plateau``:
+    factor on a large ring's latency. ``overhead``: does a ring's hop take at least the network's
+    posting? ``old``: counts channels before they are doubled, with 235 GB/s of an A100 at most and
+    NVLink's faster speed for trees on two nodes (2.8.4), and runs a tree by LL and Simple up, then
+    down, where later ones do both at once."""
 
     name: str
     base: dict[Algorithm, Three]
@@ -104,37 +116,123 @@ RELEASES = {
             {A.TREE: (4.4, 4.4, 0.0), A.RING: (3.6, 10.0, 8.4)},
             {A.TREE: (0.52, 1.25, 28.0), A.RING: (0.47, 1.9, 3.4)},
             {A.TREE: (5.0, 8.5, 28.0), A.RING: (2.7, 4.0, 9.6)},
-            1.8, 0.25, 1 / 3, ((26.5, 18.5, 10.0), (24.0, 22.5, 16.0)), (16.9, 16.9), _LL_MAX, 1.9, False, True, _LL128_OF,
+            1.8,
+            0.25,
+            1 / 3,
+            ((26.5, 18.5, 10.0), (24.0, 22.5, 16.0)),
+            (16.9, 16.9),
+            _LL_MAX,
+            1.9,
+            False,
+            True,
+            _LL128_OF,
         ),
         Release(
             "2.30",
-            {A.TREE: (6.8, 14.0, 8.4), A.RING: (6.6, 14.0, 8.4), A.COLLNET: _NONE, A.NVLS: _NONE, A.NVLS_TREE: _NONE, A.PAT: (8.0, 8.0, 8.0)},
-            {A.TREE: (0.6, 1.25, 4.0), A.RING: (0.6, 1.9, 3.4), A.COLLNET: (0.0, 0.0, 3.7), A.NVLS: (0.0, 0.0, 25.0), A.NVLS_TREE: (0.0, 0.0, 25.0),
-             A.PAT: (0.0, 0.0, 4.0)},
-            {A.TREE: (5.0, 8.5, 14.0), A.RING: (2.7, 4.0, 14.0), A.COLLNET: (0.0, 0.0, 31.0), A.NVLS: (0.0, 0.0, 18.0), A.NVLS_TREE: (0.0, 0.0, 20.9),
-             A.PAT: (0.0, 0.0, 14.0)},
-            1.0, 0.5, 0.5, ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0)), (20.0, 20.0, 36.7, 40.0), _LL_MAX, 1.4, True, False, MappingProxyType({}),
+            {
+                A.TREE: (6.8, 14.0, 8.4),
+                A.RING: (6.6, 14.0, 8.4),
+                A.COLLNET: _NONE,
+                A.NVLS: _NONE,
+                A.NVLS_TREE: _NONE,
+                A.PAT: (8.0, 8.0, 8.0),
+            },
+            {
+                A.TREE: (0.6, 1.25, 4.0),
+                A.RING: (0.6, 1.9, 3.4),
+                A.COLLNET: (0.0, 0.0, 3.7),
+                A.NVLS: (0.0, 0.0, 25.0),
+                A.NVLS_TREE: (0.0, 0.0, 25.0),
+                A.PAT: (0.0, 0.0, 4.0),
+            },
+            {
+                A.TREE: (5.0, 8.5, 14.0),
+                A.RING: (2.7, 4.0, 14.0),
+                A.COLLNET: (0.0, 0.0, 31.0),
+                A.NVLS: (0.0, 0.0, 18.0),
+                A.NVLS_TREE: (0.0, 0.0, 20.9),
+                A.PAT: (0.0, 0.0, 14.0),
+            },
+            1.0,
+            0.5,
+            0.5,
+            ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (38.7, 41.4, 36.0), (70.0, 42.8, 24.0)),
+            (20.0, 20.0, 36.7, 40.0),
+            _LL_MAX,
+            1.4,
+            True,
+            False,
+            MappingProxyType({}),
         ),
     )
-}  # fmt: skip
+}
 """Releases by name."""
 TREE_CORRECTION = {
     "2.8": (
         (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
         (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9, 0.92, 0.92),
-        (0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9),
+        (
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.8,
+            0.7,
+            0.6,
+            0.6,
+            0.5,
+            0.5,
+            0.5,
+            0.5,
+            0.6,
+            0.7,
+            0.8,
+            0.7,
+            0.7,
+            0.8,
+            0.9,
+            0.9,
+        ),
     ),
     "2.30": (
         (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
         (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1, 1),
-        (0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9),
+        (
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.9,
+            0.8,
+            0.7,
+            0.6,
+            0.6,
+            0.5,
+            0.5,
+            0.5,
+            0.5,
+            0.6,
+            0.7,
+            0.8,
+            0.7,
+            0.7,
+            0.8,
+            0.9,
+            0.9,
+        ),
     ),
-}  # fmt: skip
+}
 """Share of a tree's bandwidth at 64, 128 … octets, of LL, LL128, Simple."""
 
 
 def busbw_factor(collective: Collective, ranks: int) -> float:
-    """Octets on the busiest link over octets of the collective: bus bandwidth over algorithm bandwidth (nccl-tests, PERFORMANCE.md)."""
+    """Octets on the busiest link over octets of the collective: bus bandwidth over algorithm
+    bandwidth (nccl-tests, PERFORMANCE.md)."""
     if collective == Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks
     return 1.0 if collective in (Collective.BROADCAST, Collective.SEND_RECV) else (ranks - 1) / ranks

@@ -1,4 +1,5 @@
-"""A collective as flows: everything that one adapter sends to another is one flow, and the flows together take the law's time on an idle fabric."""
+"""A collective as flows: everything that one adapter sends to another is one flow, and the flows
+together take the law's time on an idle fabric."""
 
 from __future__ import annotations
 
@@ -25,8 +26,10 @@ MOST_OCTETS = 1 << 30
 
 @dataclass(frozen=True)
 class Flows:
-    """All flows begin ``begin_us`` after the collective: launch and latency of all hops. Without flows this is the whole collective. Columns by message: ``src`` and ``dst``, rows of adapters;
-    ``size`` octets; ``connection``, whose messages go one after another; ``rate_gbps``, the static rate."""
+    """All flows begin ``begin_us`` after the collective: launch and latency of all hops. Without
+    flows this is the whole collective. Columns by message: ``src`` and ``dst``, rows of adapters;
+    ``size`` octets; ``connection``, whose messages go one after another; ``rate_gbps``, the static
+    rate."""
 
     begin_us: float
     src: np.ndarray
@@ -85,7 +88,8 @@ def _edges(run: Run, work: Work) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
 
 
 def adapter_of(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:
-    """The adapter that a rank uses: the rail of the channel; sends and receives, and shares of an NVSwitch, that of its own GPU."""
+    """The adapter that a rank uses: the rail of the channel; sends and receives, and shares of an
+    NVSwitch, that of its own GPU."""
     ranks = np.minimum(ranks, run.nodes * run.machine.gpus - 1)
     if run.by.algorithm in (Algorithm.RING, Algorithm.TREE, Algorithm.PAT):
         return np.asarray(run.adapters[ranks // run.machine.gpus, channel % run.machine.nics])

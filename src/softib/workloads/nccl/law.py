@@ -1,7 +1,9 @@
-"""Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and drain), and chunk after chunk at the rate of a channel.
+"""Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and
+drain), and chunk after chunk at the rate of a channel.
 
-NCCL's own model has the same form; what it leaves out are launch and host overhead, the cut into chunks and channels (a small collective uses few
-of them), the share of a NIC that each channel has, and what LL takes to check its flags. The parameters are section ``nccl`` of ``parameters.yaml``.
+NCCL's own model has the same form; what it leaves out are launch and host overhead, the cut into
+chunks and channels (a small collective uses few of them), the share of a NIC that each channel has,
+and what LL takes to check its flags. The parameters are section ``nccl`` of ``parameters.yaml``.
 """
 
 from __future__ import annotations
@@ -45,17 +47,20 @@ SPEEDUP = (1.0, 1.0, 1.8, 2.0)
 LL_AMD = 22.5 / 39.0
 """LL between nodes on processors of AMD over those of Intel (llMaxBws of NCCL, two nodes)."""
 BROADCAST_THREADS = 192 / 640
-"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both
-with all of them."""
+"""Of a channel's threads those that hand results down a tree by LL and LL128, while the others
+reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); the root does both with all of them."""
 SLICES = 2
-"""Of a chunk of a ring by Simple (ALLREDUCE_CHUNKSTEPS over ALLREDUCE_SLICESTEPS, src/include/collectives.h)."""
+"""Of a chunk of a ring by Simple (ALLREDUCE_CHUNKSTEPS over ALLREDUCE_SLICESTEPS,
+src/include/collectives.h)."""
 HEADERS = 4096 / 4178
-"""Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16, ICRC 4, VCRC 2 and 40 of the first packet of a message."""
+"""Payload of a packet over its octets on the wire at a path MTU of 4096: LRH 8, BTH 12, RETH 16,
+ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
 
 @dataclass(frozen=True)
 class Hops:
-    """``launch``: µs before anything moves; ``inside`` and ``across``: µs of latency of a hop by NVLink and by the network."""
+    """``launch``: µs before anything moves; ``inside`` and ``across``: µs of latency of a hop by
+    NVLink and by the network."""
 
     launch: float
     inside: float
@@ -63,7 +68,8 @@ class Hops:
 
 
 def nic_gbytes(m: Machine, v: Section) -> float:
-    """GB/s of payload between GPUs and one NIC in one direction: the link, or what the path through PCIe allows."""
+    """GB/s of payload between GPUs and one NIC in one direction: the link, or what the path through
+    PCIe allows."""
     wire = m.nic_gbps / 8 * HEADERS
     if m.nic_gbytes:
         return min(wire, v[m.nic_gbytes])
@@ -71,12 +77,14 @@ def nic_gbytes(m: Machine, v: Section) -> float:
 
 
 def adapter_gbytes(m: Machine, v: Section) -> float:
-    """GB/s of payload that all channels of one NIC reach together: a share of the link, or what was measured between GPUs."""
+    """GB/s of payload that all channels of one NIC reach together: a share of the link, or what was
+    measured between GPUs."""
     return nic_gbytes(m, v) * (1.0 if m.nic_gbytes else v["nic_share"])
 
 
 def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
-    """Latencies of one hop: NCCL's constants, times how much longer they were measured to take; and what a launch with so many channels takes."""
+    """Latencies of one hop: NCCL's constants, times how much longer they were measured to take; and
+    what a launch with so many channels takes."""
     i = ORDER.index(by.protocol)
     a = Algorithm.RING if by.algorithm == Algorithm.P2P else by.algorithm
     r = RELEASES["2.8"] if a in RELEASES["2.8"].base else RELEASES["2.30"]
@@ -98,7 +106,8 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
 
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
-    """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and between nodes (and its share of a NIC)."""
+    """GB/s of payload of one channel inside a node (what its threads move, its share of NVLink) and
+    between nodes (and its share of a NIC)."""
     if by.algorithm == Algorithm.P2P:  # all channels serve one peer after another
         return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
     threads = threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if split(by) else 1.0)
@@ -130,14 +139,17 @@ def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
 
 
 def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """µs in which ``share`` of a channel's threads fill a slice of ``octets`` for the proxy, beside the latency of a hop, which by LL128 has what they hold at once."""
+    """µs in which ``share`` of a channel's threads fill a slice of ``octets`` for the proxy, beside
+    the latency of a hop, which by LL128 has what they hold at once."""
     held = work.threads * share * LL128_OCTETS if by.protocol == Protocol.LL128 else 0.0
     return max(0.0, octets - held) / (threads_gbytes(by, m, nodes, v) * share * 1e3)
 
 
 def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice when it is whole, so the threads that fill it and the NIC follow each other: with LL and
-    LL128 a chunk is one slice, with Simple a ring's has two. Of a tree that is split these are on the way up the threads that reduce, at the root all, below it those that hand down."""
+    """µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a slice when
+    it is whole, so the threads that fill it and the NIC follow each other: with LL and LL128 a
+    chunk is one slice, with Simple a ring's has two. Of a tree that is split these are on the way
+    up the threads that reduce, at the root all, below it those that hand down."""
     if hops == 0:
         return 0.0
     nic = nic_share(by, m, work, v)
@@ -152,8 +164,8 @@ def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work:
 
 
 def _inside_octets(by: Choice, work: Work, hops: int) -> int:
-    """Octets that go over the ``hops`` inside nodes of one chunk one after another: whole chunks; of a tree by LL128 lines, which go on one by one, by LL what all threads
-    have at once."""
+    """Octets that go over the ``hops`` inside nodes of one chunk one after another: whole chunks;
+    of a tree by LL128 lines, which go on one by one, by LL what all threads have at once."""
     first = work.chunks[0][0]
     if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
         return hops * first
@@ -162,7 +174,8 @@ def _inside_octets(by: Choice, work: Work, hops: int) -> int:
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
-    """Latency of an operation of switches that add up, in which pieces do not wait for each other; 0 for others."""
+    """Latency of an operation of switches that add up, in which pieces do not wait for each other;
+    0 for others."""
     if by.algorithm not in SWITCHED:
         return 0.0
     (inside, across), _, _ = _shape(Collective.ALL_REDUCE, by, m, nodes)
@@ -170,8 +183,9 @@ def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
 
 
 def _switched_gbytes(by: Choice, m: Machine) -> float:
-    """GB/s of a collective that NVLink lets through. NVLS: a GPU gives all its data to the NVSwitch, takes 1/n of the sum, gives that back and takes all
-    of it, at NCCL's efficiency. CollNet: the GPUs hand all but their own part to each other's adapters, and back."""
+    """GB/s of a collective that NVLink lets through. NVLS: a GPU gives all its data to the
+    NVSwitch, takes 1/n of the sum, gives that back and takes all of it, at NCCL's efficiency.
+    CollNet: the GPUs hand all but their own part to each other's adapters, and back."""
     if by.algorithm == Algorithm.COLLNET:
         return m.gpu.nvlink_gbytes * m.gpus / max(2 * (m.gpus - 1), 1)
     return m.gpu.nvlink_gbytes * NVLS_SHARE[m.gpu.index] / (1 + 1 / m.gpus)
@@ -183,14 +197,16 @@ def nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
 
 
 def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """GB/s of payload of a connection between nodes while all connections of the busiest NIC have something to carry: of a tree, that is to two children and from them."""
+    """GB/s of payload of a connection between nodes while all connections of the busiest NIC have
+    something to carry: of a tree, that is to two children and from them."""
     return min(rates_of(by, m, nodes, work, v)[1], nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
 
 
 def predicted_us(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, values: Section | None = None
 ) -> float:
-    """µs of ``size`` octets on ``nodes`` machines; the size is nccl-tests' (all-gather and reduce-scatter: of the whole vector)."""
+    """µs of ``size`` octets on ``nodes`` machines; the size is nccl-tests' (all-gather and
+    reduce-scatter: of the whole vector)."""
     v = section("nccl") if values is None else values
     work = work_of(collective, by, size, machine, nodes)
     hops, (inside, across) = hops_of(by, machine, nodes, v, work.channels), rates_of(by, machine, nodes, work, v)
@@ -210,9 +226,11 @@ def predicted_us(
 def host_us(
     collective: Collective, machine: Machine, nodes: int, values: Section | None = None, channels: int = 1
 ) -> float:
-    """µs of processor time until a process has launched a collective on all GPUs that it drives, one after another (``machine.per_process``): of each GPU, and of each of
-    its channels, into whose queue NCCL writes a row (ncclSaveKernel and getNextOp, src/enqueue.cc of 2.8.4). Where programs launch
-    collective after collective, as nccl-tests does, the GPUs run one while the processor launches the next: each takes the longer of the two."""
+    """µs of processor time until a process has launched a collective on all GPUs that it drives,
+    one after another (``machine.per_process``): of each GPU, and of each of its channels, into
+    whose queue NCCL writes a row (ncclSaveKernel and getNextOp, src/enqueue.cc of 2.8.4). Where
+    programs launch collective after collective, as nccl-tests does, the GPUs run one while the
+    processor launches the next: each takes the longer of the two."""
     v = section("nccl") if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
@@ -245,8 +263,8 @@ def ranks_of(by: Choice, m: Machine, nodes: int) -> int:
 
 
 def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float, float]:
-    """((hops inside nodes, hops between them) of one chunk, chunks on a connection for each chunk of a loop, connections that share a channel's part of
-    the busiest NIC)."""
+    """((hops inside nodes, hops between them) of one chunk, chunks on a connection for each chunk
+    of a loop, connections that share a channel's part of the busiest NIC)."""
     ranks, a = m.gpus * nodes, by.algorithm
     between = 0 if nodes == 1 else nodes - 1
     depth = max(nodes - 1, 0).bit_length()

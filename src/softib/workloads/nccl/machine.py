@@ -10,8 +10,8 @@ from softib.errors import InputError, UnknownName
 __all__ = ["GPUDIRECT", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of"]
 
 GPUDIRECT = ("pix", "phb", "sys", "off")
-"""Between GPU and NIC: the same PCIe switch, the root complex of one processor, the link between processors, no peer-to-peer DMA (NCCL's
-PATH_PIX, PATH_PHB, PATH_SYS; NCCL_NET_GDR_LEVEL)."""
+"""Between GPU and NIC: the same PCIe switch, the root complex of one processor, the link between
+processors, no peer-to-peer DMA (NCCL's PATH_PIX, PATH_PHB, PATH_SYS; NCCL_NET_GDR_LEVEL)."""
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
 """GB/s of a channel that NCCL's search tries, from the fastest on (src/graph/search.cc)."""
 MAX_GPUS = 1024
@@ -19,9 +19,11 @@ MAX_GPUS = 1024
 
 @dataclass(frozen=True)
 class Gpu:
-    """``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell). ``nvlink_gbytes``: GB/s of all NVLinks in one direction, as NCCL counts
-    them (links times SM70_NVLINK_BW …, src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up? ``pcie_gbytes``: GB/s of its 16 lanes
-    of PCIe, as NCCL counts them (12 of the third generation, PCI_WIDTH in src/graph/topo.h, and twice as much of each later one)."""
+    """``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell). ``nvlink_gbytes``: GB/s
+    of all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …,
+    src/graph/topo.h). ``channels``: of a ring inside a node. ``nvls``: can NVSwitch add up?
+    ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL counts them (12 of the third generation,
+    PCI_WIDTH in src/graph/topo.h, and twice as much of each later one)."""
 
     name: str
     index: int
@@ -44,12 +46,16 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the link); ``amd``: the processor's vendor; ``gpudirect``
-    as in :data:`GPUDIRECT`; ``ll128``: does NCCL allow LL128 between nodes (GPU and NIC behind one PCIe switch); ``sharp``: do the switches
-    reduce; ``nic_gbytes``: what GPUs and a NIC exchange, where it was measured (0: from the link and ``gpudirect``); ``launch``: name of the
-    parameter of launch and host overhead; ``per_process``: GPUs that one process drives (nccl-tests' ``-g``); ``same_channels``: do all rings inside a node pass its GPUs in one
-    order, as NCCL's search finds it with NVSwitches, but not with NVLinks between GPUs (sameChannels of a graph)? ``root_complex``: do GPUs and adapters meet in the processor's root complex, and not behind a PCIe switch? NCCL
-    then has no LL128 between nodes, and counts what GPUs send through one of Intel 12/9 times."""
+    """One node. ``gpus`` of model ``gpu``, ``nics`` adapters of ``nic_gbps`` (data rate of the
+    link); ``amd``: the processor's vendor; ``gpudirect`` as in :data:`GPUDIRECT`; ``ll128``: does
+    NCCL allow LL128 between nodes (GPU and NIC behind one PCIe switch); ``sharp``: do the switches
+    reduce; ``nic_gbytes``: what GPUs and a NIC exchange, where it was measured (0: from the link
+    and ``gpudirect``); ``launch``: name of the parameter of launch and host overhead;
+    ``per_process``: GPUs that one process drives (nccl-tests' ``-g``); ``same_channels``: do all
+    rings inside a node pass its GPUs in one order, as NCCL's search finds it with NVSwitches, but
+    not with NVLinks between GPUs (sameChannels of a graph)? ``root_complex``: do GPUs and adapters
+    meet in the processor's root complex, and not behind a PCIe switch? NCCL then has no LL128
+    between nodes, and counts what GPUs send through one of Intel 12/9 times."""
 
     name: str
     gpu: Gpu
@@ -79,7 +85,8 @@ class Machine:
             raise UnknownName("path between GPU and NIC", self.gpudirect, GPUDIRECT)
 
     def but(self, **changes: Any) -> Machine:
-        """The same with other fields; without GPUDirect behind one PCIe switch there is no LL128, as in NCCL."""
+        """The same with other fields; without GPUDirect behind one PCIe switch there is no LL128,
+        as in NCCL."""
         if changes.get("gpudirect", self.gpudirect) != "pix":
             changes.setdefault("ll128", False)
         return replace(self, **changes)
@@ -89,15 +96,18 @@ class Machine:
         return self.but(gpus=gpus, nics=nics, per_process=min(self.per_process, gpus))
 
     def nic_of(self, gpu: int) -> int:
-        """The NIC that GPU number ``gpu`` of the node uses: the nearest, an even share of the GPUs for each."""
+        """The NIC that GPU number ``gpu`` of the node uses: the nearest, an even share of the GPUs
+        for each."""
         return gpu * self.nics // self.gpus if self.gpus >= self.nics else gpu * (self.nics // self.gpus)
 
     def one_order(self, nodes: int) -> bool:
-        """Do all channels pass the GPUs in one order? Between nodes those of each NIC begin at its own GPU."""
+        """Do all channels pass the GPUs in one order? Between nodes those of each NIC begin at its
+        own GPU."""
         return self.nics == 1 if nodes > 1 else self.same_channels
 
     def channels(self, nodes: int) -> int:
-        """Channels of a communicator: rings of the search, doubled as NCCL does (src/graph/connect.cc), at most 32."""
+        """Channels of a communicator: rings of the search, doubled as NCCL does
+        (src/graph/connect.cc), at most 32."""
         return self.gpu.channels if nodes == 1 else min(32, 2 * min(self.nics, 16))
 
     def channel_gbytes(self, nodes: int) -> float:
@@ -132,7 +142,8 @@ MACHINES = {
         Machine("abci-a", GPUS["A100"], 8, 4, 200.0, nic_gbytes="abci_a_nic"),
     )
 }
-"""Machines by name. ``dgx-*``: NVIDIA's data sheets. ``ndv4``: Azure. ``abci-*``: nodes V and A of ABCI 2.0 (ABCI's documents)."""
+"""Machines by name. ``dgx-*``: NVIDIA's data sheets. ``ndv4``: Azure. ``abci-*``: nodes V and A of
+ABCI 2.0 (ABCI's documents)."""
 
 
 def machine_of(name: str) -> Machine:

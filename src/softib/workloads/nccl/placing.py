@@ -1,7 +1,11 @@
-"""A collective on the adapters of a fabric: transfers between nodes as messages, everything else as time of the GPU's connections.
+"""A collective on the adapters of a fabric: transfers between nodes as messages, everything else as
+time of the GPU's connections.
 
-Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network: a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when the sender's proxy has posted it, which is NCCL's
-latency of a hop less what the network itself takes, and goes at most at the channel's rate (the static rate of its queue pair), and where the fabric's links are faster than the machine's adapters at its share of an adapter.
+Each connection of a channel moves one chunk after another (NVLink: a processor of its own; network:
+a queue pair). A hop inside a node takes its latency and its octets; a hop between nodes begins when
+the sender's proxy has posted it, which is NCCL's latency of a hop less what the network itself
+takes, and goes at most at the channel's rate (the static rate of its queue pair), and where the
+fabric's links are faster than the machine's adapters at its share of an adapter.
 """
 
 from __future__ import annotations
@@ -41,8 +45,9 @@ __all__ = ["Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
 
 @dataclass(frozen=True)
 class Run:
-    """What runs: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``: parameters. ``link_gbps``: data rate of the fastest link of an adapter (infinite:
-    unknown). A link that is no faster than the adapter shares it out by itself."""
+    """What runs: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``: parameters.
+    ``link_gbps``: data rate of the fastest link of an adapter (infinite: unknown). A link that is
+    no faster than the adapter shares it out by itself."""
 
     collective: Collective
     by: Choice
@@ -54,7 +59,8 @@ class Run:
 
     @property
     def adapter_gbytes(self) -> float:
-        """GB/s of payload that an adapter of the machine carries for all its connections in one direction."""
+        """GB/s of payload that an adapter of the machine carries for all its connections in one
+        direction."""
         return adapter_gbytes(self.machine, self.values) * payload_of(self.by)
 
     @property
@@ -82,8 +88,9 @@ class Run:
 def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.ndarray:
     """Adapters of each node, int64[nodes, nics], of ``rows`` of the hosts.
 
-    Adapters whose names begin alike (``node-001 mlx5_0``, ``node-001[2]``) are one node's; nodes with fewer of them than others (management hosts) take no part. With
-    ``nics`` so many in a row are a node: raises :class:`InputError` where the rows are no whole nodes.
+    Adapters whose names begin alike (``node-001 mlx5_0``, ``node-001[2]``) are one node's; nodes
+    with fewer of them than others (management hosts) take no part. With ``nics`` so many in a row
+    are a node: raises :class:`InputError` where the rows are no whole nodes.
     """
     if nics is None:
         node = [names[int(r)].split(" ")[0].split("[")[0] for r in rows]
@@ -94,7 +101,8 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
         return np.array([m for m in members.values() if len(m) == each], np.int64)
     if len(rows) < nics or len(rows) % nics:
         raise InputError(
-            f"{counted(len(rows), 'adapter')} {plural(len(rows), 'is', 'are')} no whole nodes of {nics}; choose hosts, or give another number of nics"
+            f"{counted(len(rows), 'adapter')} {plural(len(rows), 'is', 'are')} no whole nodes of {nics}; "
+            f"choose hosts, or give another number of nics"
         )
     return np.asarray(rows.reshape(-1, nics), np.int64)
 
@@ -103,7 +111,8 @@ def part_of(run: Run, detail: str = "auto") -> JobMessages:
     """The messages of ``run``: one flow a connection (``auto``, ``flows``), or every chunk."""
     if detail == "chunks" and _largest(run) > MOST_OCTETS:
         raise InputError(
-            f"nccl-{run.collective}: a rank sends {_largest(run):,} octets to another, which is more than one message; take detail=flows"
+            f"nccl-{run.collective}: a rank sends {_largest(run):,} octets to another, which is more than "
+            f"one message; take detail=flows"
         )
     if _over_trees(run):
         return _tree_part(run)
@@ -118,8 +127,9 @@ def _over_trees(run: Run) -> bool:
 
 
 def _tree_part(run: Run) -> JobMessages:
-    """An all-reduce over the aggregation tree of each rail, each with an even share of the octets. It begins when launch, NVLink and the latency of the whole operation are
-    over (which the law counts with the network's), and a GPU gives its adapter at most what all channels of it move."""
+    """An all-reduce over the aggregation tree of each rail, each with an even share of the octets.
+    It begins when launch, NVLink and the latency of the whole operation are over (which the law
+    counts with the network's), and a GPU gives its adapter at most what all channels of it move."""
     m, v, work = run.machine, run.values, run.work
     _, across = rates_of(run.by, m, run.nodes, work, v)
     rate = min(across * max(1, -(-work.channels // m.nics)), adapter_gbytes(m, v))
@@ -139,17 +149,24 @@ def _tree_part(run: Run) -> JobMessages:
 
 
 def _launched(run: Run, part: JobMessages) -> JobMessages:
-    """``part``, which ends no sooner than a process has launched the collective on all its GPUs (they run the one before meanwhile)."""
+    """``part``, which ends no sooner than a process has launched the collective on all its GPUs
+    (they run the one before meanwhile)."""
     host = host_us(run.collective, run.machine, run.nodes, run.values, run.work.channels)
     if run.machine.per_process == 1:
         return part
     n, first = len(part.src), int(run.adapters[0, 0])
     wide = lambda column, value: np.append(np.broadcast_to(np.asarray(column), n), value)
     return replace(
-        part, src=np.append(part.src, first), dst=np.append(part.dst, first), size=wide(part.size, 1), qp=np.append(part.qp, part.qp.max(initial=0) + 1),
-        start_ps=wide(part.start_ps, 0), opcode=wide(part.opcode, int(Opcode.COMPUTE)), delay_ps=wide(part.delay_ps, round(host * 1e6)),
+        part,
+        src=np.append(part.src, first),
+        dst=np.append(part.dst, first),
+        size=wide(part.size, 1),
+        qp=np.append(part.qp, part.qp.max(initial=0) + 1),
+        start_ps=wide(part.start_ps, 0),
+        opcode=wide(part.opcode, int(Opcode.COMPUTE)),
+        delay_ps=wide(part.delay_ps, round(host * 1e6)),
         rate_gbps=wide(part.rate_gbps, 0.0),
-    )  # fmt: skip
+    )
 
 
 def _largest(run: Run) -> int:
@@ -186,14 +203,24 @@ def chunk_part(run: Run) -> JobMessages:
     waits = np.repeat(np.arange(len(plan)), np.diff(plan.first))
     start = np.where(np.diff(plan.first) == 0, round((hops.launch + switched_us(run.by, m, run.nodes, hops)) * 1e6), 0)
     return JobMessages(
-        src, dst, size, qp, waits, plan.needs, start_ps=start,
-        opcode=np.where(net, int(Opcode.WRITE), int(Opcode.COMPUTE)), delay_ps=delay, rate_gbps=np.where(net, sent / payload * 8, 0.0),
-    )  # fmt: skip
+        src,
+        dst,
+        size,
+        qp,
+        waits,
+        plan.needs,
+        start_ps=start,
+        opcode=np.where(net, int(Opcode.WRITE), int(Opcode.COMPUTE)),
+        delay_ps=delay,
+        rate_gbps=np.where(net, sent / payload * 8, 0.0),
+    )
 
 
 def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, octets: np.ndarray) -> np.ndarray:
-    """GB/s of payload of the connection of each transfer, such that those of an adapter together are no more than it carries where links do not hold them to it: the
-    adapter's, by the octets of its connections; with sends and receives, of which a GPU has a few under way, an even share of these."""
+    """GB/s of payload of the connection of each transfer, such that those of an adapter together
+    are no more than it carries where links do not hold them to it: the adapter's, by the octets of
+    its connections; with sends and receives, of which a GPU has a few under way, an even share of
+    these."""
     m = run.machine
     if run.by.algorithm == Algorithm.P2P:
         at_once = 1  # of send-recv the last GPU of a node sends to the next node
@@ -205,13 +232,15 @@ def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, oct
 
 
 def _of_switches(run: Run, plan: Plan) -> np.ndarray:
-    """A row for each switch that adds up: it stands nowhere, its transfers are times of the GPUs that take part."""
+    """A row for each switch that adds up: it stands nowhere, its transfers are times of the GPUs
+    that take part."""
     return np.full(plan.extra, int(run.adapters[0, 0]))
 
 
 def flow_part(run: Run) -> JobMessages:
-    """One flow for each pair of adapters that exchange data, which carries everything between them. Without connections between nodes (one node, or switches that reduce) a single
-    computation of the law's time."""
+    """One flow for each pair of adapters that exchange data, which carries everything between them.
+    Without connections between nodes (one node, or switches that reduce) a single computation of
+    the law's time."""
     flows = flows_of(run)
     if not len(flows.src):
         first = np.full(1, int(run.adapters[0, 0]))
@@ -220,5 +249,10 @@ def flow_part(run: Run) -> JobMessages:
             first, first, 1, np.zeros(1, np.int64), opcode=np.full(1, int(Opcode.COMPUTE)), delay_ps=delay
         )
     return JobMessages(
-        flows.src, flows.dst, flows.size, flows.connection, start_ps=round(flows.begin_us * 1e6), rate_gbps=flows.rate_gbps
-    )  # fmt: skip
+        flows.src,
+        flows.dst,
+        flows.size,
+        flows.connection,
+        start_ps=round(flows.begin_us * 1e6),
+        rate_gbps=flows.rate_gbps,
+    )

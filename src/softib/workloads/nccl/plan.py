@@ -1,4 +1,5 @@
-"""A collective as transfers between ranks: who hands which blocks of data to whom, when, and whether the receiver adds or stores."""
+"""A collective as transfers between ranks: who hands which blocks of data to whom, when, and
+whether the receiver adds or stores."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ MAX_TRANSFERS = 20_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """``n`` transfers. ``src`` and ``dst`` int64: ranks, from ``ranks`` on nodes of switches that add up (NVSwitches, aggregation trees). ``octets``
-    int64, ``channel`` int64, ``loop`` int64 (which chunk of the channel), ``adds`` bool: does the receiver add (else it stores). Transfer ``i`` hands over
-    ``blocks[block_first[i]:block_first[i + 1]]`` and begins when ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one rank to
-    another go in the order of their rows. ``extra``: switches."""
+    """``n`` transfers. ``src`` and ``dst`` int64: ranks, from ``ranks`` on nodes of switches that
+    add up (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64, ``loop`` int64
+    (which chunk of the channel), ``adds`` bool: does the receiver add (else it stores). Transfer
+    ``i`` hands over ``blocks[block_first[i]:block_first[i + 1]]`` and begins when
+    ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one rank to another
+    go in the order of their rows. ``extra``: switches."""
 
     ranks: int
     extra: int
@@ -80,8 +83,20 @@ class Rows:
         first, needs = _csr(self._needs, self.count)
         block_first, blocks = _csr(self._blocks, self.count)
         whole = lambda c: c.astype(np.int64)
-        return Plan(self.ranks, self.extra, whole(src), whole(dst), whole(octets), whole(channel), whole(loop), adds.astype(bool), first, needs,
-                    block_first, blocks)  # fmt: skip
+        return Plan(
+            self.ranks,
+            self.extra,
+            whole(src),
+            whole(dst),
+            whole(octets),
+            whole(channel),
+            whole(loop),
+            adds.astype(bool),
+            first,
+            needs,
+            block_first,
+            blocks,
+        )
 
 
 def _csr(pairs: list[tuple[np.ndarray, np.ndarray]], n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,5 @@
-"""Algorithms whose switches add up: NVSwitches inside a node (NVLS), aggregation trees between nodes (CollNet over SHARP)."""
+"""Algorithms whose switches add up: NVSwitches inside a node (NVLS), aggregation trees between
+nodes (CollNet over SHARP)."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ from softib.workloads.nccl.work import STEPS, Work
 __all__ = ["collnet", "nvls", "through_tree"]
 
 IN_FLIGHT = STEPS
-"""Chunks of a channel that an NVSwitch has under way: as far as the buffers of 8 steps reach (between nodes by a tree: not bounded here)."""
+"""Chunks of a channel that an NVSwitch has under way: as far as the buffers of 8 steps reach
+(between nodes by a tree: not bounded here)."""
 
 
 def collnet(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """CollNet direct: each GPU hands its part for a NIC to the GPU of that NIC, this one to the aggregation tree of the rail, and back."""
+    """CollNet direct: each GPU hands its part for a NIC to the GPU of that NIC, this one to the
+    aggregation tree of the rail, and back."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=machine.nics)
     first = np.arange(nodes) * gpus
@@ -40,8 +43,9 @@ def collnet(collective: Collective, work: Work, size: int, machine: Machine, nod
 
 
 def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """NVLS: the NVSwitch of a node adds up each GPU's share; between nodes the GPU of the share goes on by the aggregation tree of its rail, or by the
-    double binary tree; the switch hands the result to all. Switches are ``n + node``, aggregation trees ``n + nodes + rail``."""
+    """NVLS: the NVSwitch of a node adds up each GPU's share; between nodes the GPU of the share
+    goes on by the aggregation tree of its rail, or by the double binary tree; the switch hands the
+    result to all. Switches are ``n + node``, aggregation trees ``n + nodes + rail``."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=nodes + machine.nics)
     ranks = np.arange(n)
@@ -99,10 +103,18 @@ def _all_then(
 
 
 def through_tree(
-    rows: Rows, owner: np.ndarray, parents: list[int], ready: list[list[int]], chunk: int, channel: int, loop: int, block: int,
+    rows: Rows,
+    owner: np.ndarray,
+    parents: list[int],
+    ready: list[list[int]],
+    chunk: int,
+    channel: int,
+    loop: int,
+    block: int,
     at_root: tuple[list[int], list[int]] | None = None,
-) -> list[list[int]]:  # fmt: skip
-    """One chunk up a tree of nodes and down; what each node waits for then. ``at_root`` takes what arrives at the root, and what leaves it."""
+) -> list[list[int]]:
+    """One chunk up a tree of nodes and down; what each node waits for then. ``at_root`` takes what
+    arrives at the root, and what leaves it."""
     depth = [0] * len(parents)
     for v in range(len(parents)):
         at = v

@@ -1,4 +1,5 @@
-"""NCCL's double binary tree (src/graph/trees.cc; Sanders, Speck, Träff 2009): each rank is an inner node in one tree and a leaf in the other."""
+"""NCCL's double binary tree (src/graph/trees.cc; Sanders, Speck, Träff 2009): each rank is an inner
+node in one tree and a leaf in the other."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ ROOT = -1
 
 
 def parents_of(n: int) -> list[int]:
-    """Parent of each of ``n`` nodes in the first tree (root 0: :data:`ROOT`): odd ones are leaves, and a node whose lowest bit is 2^k has its parent 2^k
-    away, on the side that exists and has the next bit set."""
+    """Parent of each of ``n`` nodes in the first tree (root 0: :data:`ROOT`): odd ones are leaves,
+    and a node whose lowest bit is 2^k has its parent 2^k away, on the side that exists and has the
+    next bit set."""
     parents = [ROOT] * n
     for v in range(1, n):
         bit = v & -v
@@ -19,7 +21,8 @@ def parents_of(n: int) -> list[int]:
 
 
 def double_tree(n: int) -> tuple[list[int], list[int]]:
-    """Parents in both trees: the second is the first mirrored where ``n`` is even, shifted by one where it is odd."""
+    """Parents in both trees: the second is the first mirrored where ``n`` is even, shifted by one
+    where it is odd."""
     one = parents_of(n)
     two = [ROOT] * n
     for v in range(n):

@@ -1,4 +1,5 @@
-"""NCCL's choice of algorithm and protocol: latency plus size over bandwidth of each, by the constants of a release (src/graph/tuning.cc)."""
+"""NCCL's choice of algorithm and protocol: latency plus size over bandwidth of each, by the
+constants of a release (src/graph/tuning.cc)."""
 
 from __future__ import annotations
 
@@ -27,18 +28,20 @@ OLD_MOST = 235.0
 OLD_SPEEDS = (42.0, 30.0, 24.0, 21.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0)
 """GB/s of a channel that the search of 2.8.4 tries."""
 OLD_LINK = 21 / 20
-"""An NVLink of Volta and Ampere in 2.8.4 over that of later releases (SM70_NVLINK_WIDTH and SM80_NVLINK_WIDTH, src/graph/topo.h: 21 GB/s)."""
+"""An NVLink of Volta and Ampere in 2.8.4 over that of later releases (SM70_NVLINK_WIDTH and
+SM80_NVLINK_WIDTH, src/graph/topo.h: 21 GB/s)."""
 INTEL_OVERHEAD = 12 / 9
 """What GPUs send through a root complex of Intel takes of PCIe (INTEL_P2P_OVERHEAD)."""
 BACKWARD = 1 / 8
-"""Of what GPUs before Ampere take from PCIe that goes the other way (followPath, src/graph/search.cc)."""
+"""Of what GPUs before Ampere take from PCIe that goes the other way (followPath,
+src/graph/search.cc)."""
 NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a collective runs by. ``serial``: a tree whose threads reduce all chunks up, then hand all results down (LL and Simple of 2.8.4); else some do one and
-    some the other."""
+    """What a collective runs by. ``serial``: a tree whose threads reduce all chunks up, then hand
+    all results down (LL and Simple of 2.8.4); else some do one and some the other."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -56,11 +59,20 @@ def steps_of(collective: Collective, ranks: int) -> int:
 
 
 def choose(
-    collective: Collective, size: int, machine: Machine, nodes: int, *, algorithm: str = "", protocol: str = "", release: str = "2.30"
-) -> Choice:  # fmt: skip
-    """What NCCL would take for ``size`` octets on ``nodes`` machines; ``algorithm`` and ``protocol`` force one, as NCCL_ALGO and NCCL_PROTO do.
+    collective: Collective,
+    size: int,
+    machine: Machine,
+    nodes: int,
+    *,
+    algorithm: str = "",
+    protocol: str = "",
+    release: str = "2.30",
+) -> Choice:
+    """What NCCL would take for ``size`` octets on ``nodes`` machines; ``algorithm`` and
+    ``protocol`` force one, as NCCL_ALGO and NCCL_PROTO do.
 
-    Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for what NCCL does not run.
+    Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for what NCCL does
+    not run.
     """
     if release not in RELEASES:
         raise UnknownName("release of NCCL's constants", release, RELEASES)
@@ -173,16 +185,22 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
 
 
 def _old_gbytes(m: Machine, nodes: int) -> tuple[float, float]:
-    """GB/s of all channels of a ring and of a tree as 2.8.4's search has them (src/graph/search.cc). Of several nodes each NIC has a channel, as fast as the NIC and the PCIe of a
-    GPU allow. On two nodes one GPU of a tree sends and receives, and the tree takes the next faster speeds inside a node, up to twice the network's, as NVLink allows."""
+    """GB/s of all channels of a ring and of a tree as 2.8.4's search has them
+    (src/graph/search.cc). Of several nodes each NIC has a channel, as fast as the NIC and the PCIe
+    of a GPU allow. On two nodes one GPU of a tree sends and receives, and the tree takes the next
+    faster speeds inside a node, up to twice the network's, as NVLink allows."""
     nvlink = m.gpu.nvlink_gbytes * (OLD_LINK if m.gpu.index < 2 else 1.0)
     if nodes == 1:
         return nvlink, nvlink
     count, sent = min(m.nics, 16), INTEL_OVERHEAD if m.root_complex and not m.amd else 1.0
     fastest = lambda taken: next(
-        (s for s in OLD_SPEEDS if s * taken <= m.gpu.pcie_gbytes and s <= m.nic_gbps / 8 and (m.gpus == 1 or s * count <= nvlink)),
+        (
+            s
+            for s in OLD_SPEEDS
+            if s * taken <= m.gpu.pcie_gbytes and s <= m.nic_gbps / 8 and (m.gpus == 1 or s * count <= nvlink)
+        ),
         m.nic_gbps / 8,
-    )  # fmt: skip
+    )
     ring = fastest(sent)
     if nodes != 2:
         return count * ring, count * ring

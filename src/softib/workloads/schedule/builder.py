@@ -1,4 +1,5 @@
-"""Making a :class:`~softib.workloads.schedule.schedule.Schedule` operation by operation, or rank by rank in columns."""
+"""Making a :class:`~softib.workloads.schedule.schedule.Schedule` operation by operation, or rank by
+rank in columns."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ COMPUTE = int(Kind.COMPUTE)
 
 
 class Builder:
-    """Operations of ``ranks`` ranks in any order; :meth:`schedule` sorts them by rank and keeps the order within each."""
+    """Operations of ``ranks`` ranks in any order; :meth:`schedule` sorts them by rank and keeps the
+    order within each."""
 
     def __init__(self, ranks: int):
         self.ranks = ranks
@@ -58,7 +60,17 @@ class Builder:
         rows = rows[order]
         named = tuple(self._labels[i] for i in order.tolist()) if any(self._labels) else ()
         return Schedule(
-            name, self.ranks, rows[:, 0].astype(np.int32), rows[:, 1].astype(np.uint8), rows[:, 2].astype(np.int32), rows[:, 3], rows[:, 4],
-            rows[:, 5], rows[:, 6].astype(np.int32), np.searchsorted(owner[by], np.arange(len(rows) + 1)).astype(np.int64),
-            place[needs[by, 1]], needs[by, 2].astype(bool), named,
-        )  # fmt: skip
+            name,
+            self.ranks,
+            rows[:, 0].astype(np.int32),
+            rows[:, 1].astype(np.uint8),
+            rows[:, 2].astype(np.int32),
+            rows[:, 3],
+            rows[:, 4],
+            rows[:, 5],
+            rows[:, 6].astype(np.int32),
+            np.searchsorted(owner[by], np.arange(len(rows) + 1)).astype(np.int64),
+            place[needs[by, 1]],
+            needs[by, 2].astype(bool),
+            named,
+        )

@@ -1,9 +1,12 @@
-"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation as messages and computations of a :class:`~softib.workloads.pattern.JobMessages`.
+"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation as messages and
+computations of a :class:`~softib.workloads.pattern.JobMessages`.
 
-A send takes the processor for the sender's overhead. A message of at most the eager limit leaves then, and the send has ended. A larger one is announced by a small message
-(RTS); when that is there and the receive is posted, the receiver READs the data and says so by another small message (FIN), which ends the send: rendezvous by READ, as UCX and
-Open MPI do. A receive ends when its data is there and the processor has had the receiver's overhead. Ranks of one host share its memory: the sender's processor
-writes such a message, and the receiver sees it a latency later.
+A send takes the processor for the sender's overhead. A message of at most the eager limit leaves
+then, and the send has ended. A larger one is announced by a small message (RTS); when that is there
+and the receive is posted, the receiver READs the data and says so by another small message (FIN),
+which ends the send: rendezvous by READ, as UCX and Open MPI do. A receive ends when its data is
+there and the processor has had the receiver's overhead. Ranks of one host share its memory: the
+sender's processor writes such a message, and the receiver sees it a latency later.
 """
 
 from __future__ import annotations
@@ -17,68 +20,23 @@ from softib.plural import counted
 from softib.sim.messages import MAX_MESSAGE, Opcode
 from softib.workloads.pattern import JobMessages
 from softib.workloads.schedule.order import posting_order
+from softib.workloads.schedule.overheads import Overheads
 from softib.workloads.schedule.schedule import PROCESSORS, Kind, Schedule, matched
 
-__all__ = ["Overheads", "part_of", "place"]
+__all__ = ["part_of", "place"]
 
 RTS_OCTETS, FIN_OCTETS = 64, 16
 """An announcement (addresses, a remote key), and the word that the data was read."""
 
 
-@dataclass(frozen=True)
-class Overheads:
-    """What a library's messages cost beside the adapter.
-
-    **The processor**: ``send_ns`` and ``receive_ns`` for each message. An eager one costs ``copy_ps`` for each octet that either end copies into or out of registered
-    buffers, fragment by fragment (``fragment`` octets): the sender its first fragment before it posts it, the others while it is on its way (``copies_rest``: that
-    takes its time, too); the receiver the first, and of the others what their arrival does not hide, ``rest_ps`` an octet. ``bounce_ns``, either end, where a message is
-    larger than ``bounce_above`` and not inline. A send that is not blocking (:class:`Schedule`) and larger than ``zcopy_above`` costs its sender ``zcopy_ns`` and no copy.
-
-    **Time that holds no processor**: ``latency_ns`` until a program sees what came; above ``bounce_above`` ``fetch_ns`` more (the adapter reads the data), above ``scatter_above``
-    ``scatter_ns`` (the data is not in the completion), and of several fragments ``behind_ns`` (an adapter takes the request of an idle queue pair as it is posted, and fetches
-    those behind it).
-
-    **Rendezvous**: a blocking send larger than ``blocking_limit`` (and ``eager_limit``), any other larger than ``eager_limit``. It takes ``rendezvous_wait_ns`` until it is read, and ``rendezvous_ns`` of the
-    receiver's processor. One larger than ``stripe_above`` takes all rails.
-
-    **Ranks of one host**: the sender's processor writes ``memory_ps`` an octet, with ``memory_line_ns`` above ``memory_line_above`` octets (a second cache line of a slot of the queue that both share) and
-    ``memory_bounce_ns`` above ``memory_bounce_above`` (no place in a slot); ``memory_ns`` later the receiver sees it."""
-
-    name: str = "verbs"
-    send_ns: float = 0.0
-    receive_ns: float = 0.0
-    eager_limit: int = 1 << 40
-    copy_ps: float = 0.0
-    memory_ns: float = 300.0
-    memory_ps: float = 100.0
-    fragment: int = 1 << 40
-    rest_ps: float = 0.0
-    rendezvous_ns: float = 0.0
-    stripe_above: int = 1 << 40
-    latency_ns: float = 0.0
-    bounce_ns: float = 0.0
-    bounce_above: int = 1 << 40
-    memory_bounce_ns: float = 0.0
-    memory_bounce_above: int = 1 << 40
-    memory_line_ns: float = 0.0
-    memory_line_above: int = 1 << 40
-    blocking_limit: int = 0
-    zcopy_above: int = 1 << 40
-    zcopy_ns: float = 0.0
-    copies_rest: bool = False
-    fetch_ns: float = 0.0
-    behind_ns: float = 0.0
-    scatter_above: int = 1 << 40
-    scatter_ns: float = 0.0
-    rendezvous_wait_ns: float = 0.0
-
-
 def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
-    """Host of each rank (int64[ranks], of ``rows``): ``each`` on one, in order. Raises :class:`InputError` where there are more ranks than that."""
+    """Host of each rank (int64[ranks], of ``rows``): ``each`` on one, in order. Raises
+    :class:`InputError` where there are more ranks than that."""
     if s.ranks > len(rows) * each:
         more = f"; give more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
         raise InputError(
-            f"{s.name} has {counted(s.ranks, 'rank')}; {counted(len(rows), 'host')} with {each} each take {len(rows) * each:,}{more}"
+            f"{s.name} has {counted(s.ranks, 'rank')}; {counted(len(rows), 'host')} with {each} each take "
+            f"{len(rows) * each:,}{more}"
         )
     return np.asarray(rows[np.arange(s.ranks) // each], np.int64)
 
@@ -86,10 +44,12 @@ def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
 def part_of(
     s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None
 ) -> tuple[JobMessages, np.ndarray]:
-    """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose completion ends it (int64[n]).
+    """The messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose
+    completion ends it (int64[n]).
 
-    ``rails`` (int64[ranks, rails]): rows of the ports that a rank may send by, its own first; without them, ``host``. Raises :class:`InputError` as
-    :meth:`Schedule.check` and :func:`~softib.workloads.schedule.schedule.matched` do.
+    ``rails`` (int64[ranks, rails]): rows of the ports that a rank may send by, its own first;
+    without them, ``host``. Raises :class:`InputError` as :meth:`Schedule.check` and
+    :func:`~softib.workloads.schedule.schedule.matched` do.
     """
     s.check()
     if (large := s.size > MAX_MESSAGE).any():
@@ -127,7 +87,9 @@ def part_of(
 
 @dataclass(frozen=True)
 class _Sends:
-    """How each operation's message goes (bool[n] each; ``piece``, int64[n]: the octets of a rail). ``copied``: its sender copies it into registered buffers; ``rest``: and goes on to do so after the first."""
+    """How each operation's message goes (bool[n] each; ``piece``, int64[n]: the octets of a rail).
+    ``copied``: its sender copies it into registered buffers; ``rest``: and goes on to do so after
+    the first."""
 
     every: np.ndarray
     local: np.ndarray
@@ -141,7 +103,8 @@ class _Sends:
 
 
 def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
-    """Sends to the same host, by rendezvous (``deferred``), at once (``eager``), and those of the deferred that take all ``rails``."""
+    """Sends to the same host, by rendezvous (``deferred``), at once (``eager``), and those of the
+    deferred that take all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     blocking = np.zeros(len(s), bool) if s.blocking is None else s.blocking
@@ -156,9 +119,11 @@ def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Se
 
 
 def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np.ndarray], int]:
-    """Rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and how many rows there are in all.
+    """Rows of messages, RTS, FIN and further stripes (int64[n] each, -1 = none), and how many rows
+    there are in all.
 
-    Every operation has one computation; sends then have their message (deferred ones READs, one a rail), deferred ones RTS and FIN.
+    Every operation has one computation; sends then have their message (deferred ones READs, one a
+    rail), deferred ones RTS and FIN.
     """
     stripes = [sends.striped] * (sends.rails - 1)
     row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, sends.rest, *stripes], n)
@@ -171,7 +136,8 @@ def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of the rows, int64[rows] each: ports, octets, operation, delay in ps. All are computations of no time at first."""
+    """Columns of the rows, int64[rows] each: ports, octets, operation, delay in ps. All are
+    computations of no time at first."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -182,9 +148,12 @@ class _Columns:
     @classmethod
     def of(cls, rows: int) -> _Columns:
         return cls(
-            np.empty(rows, np.int64), np.empty(rows, np.int64), np.ones(rows, np.int64),
-            np.full(rows, int(Opcode.COMPUTE), np.int64), np.zeros(rows, np.int64),
-        )  # fmt: skip
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int64),
+            np.ones(rows, np.int64),
+            np.full(rows, int(Opcode.COMPUTE), np.int64),
+            np.zeros(rows, np.int64),
+        )
 
 
 def _write_messages(
@@ -228,10 +197,15 @@ def _write_local(
 
 
 def _write_handshakes(
-    c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray,
+    c: _Columns,
+    s: Schedule,
+    cost: Overheads,
+    sends: _Sends,
+    ports: np.ndarray,
     packets: tuple[tuple[np.ndarray, np.ndarray, int], ...],
-) -> None:  # fmt: skip
-    """Announcements of deferred sends and their ends: ``packets`` are (rows, rank that gets it, octets)."""
+) -> None:
+    """Announcements of deferred sends and their ends: ``packets`` are (rows, rank that gets it,
+    octets)."""
     j = np.flatnonzero(sends.deferred)
     for rows, to, octets in packets:
         at = rows[j]
@@ -256,7 +230,8 @@ def _write_stripes(
 def _order(
     s: Schedule, row_of: list[np.ndarray], qp: np.ndarray, opcode: np.ndarray, owners: np.ndarray, needed: np.ndarray
 ) -> np.ndarray:
-    """Place of each row so that no message stands behind one of its queue pair that waits for it. Raises :class:`InputError` with the operation where there is none."""
+    """Place of each row so that no message stands behind one of its queue pair that waits for it.
+    Raises :class:`InputError` with the operation where there is none."""
     order, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
     if circle >= 0:
         operation = np.arange(len(qp))
@@ -270,7 +245,8 @@ def _order(
 
 
 def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
-    """Rows behind the ``n`` first for each mask in turn (-1 where it is not set), and how many rows there are."""
+    """Rows behind the ``n`` first for each mask in turn (-1 where it is not set), and how many rows
+    there are."""
     out = []
     for mask in masks:
         row = np.full(len(mask), -1, np.int64)
@@ -310,8 +286,9 @@ def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _
 def _queue_pairs(
     s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray
 ) -> np.ndarray:
-    """One for each pair of ranks, rail and direction of posting, and for announcements and their ends, which wait for nothing else; processors; one for each
-    message in memory, for these are only seen later."""
+    """One for each pair of ranks, rail and direction of posting, and for announcements and their
+    ends, which wait for nothing else; processors; one for each message in memory, for these are
+    only seen later."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)

@@ -1,4 +1,5 @@
-"""In which order the messages of a queue pair are posted, so that none waits behind one that waits for it."""
+"""In which order the messages of a queue pair are posted, so that none waits behind one that waits
+for it."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ __all__ = ["posting_order"]
 
 
 def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, int]:
-    """(place of each row, -1), or (…, a row that waits for itself). ``waits[k]`` waits for ``needs[k]``; rows of one ``qp`` that are no computations go in the order of their places.
+    """(place of each row, -1), or (…, a row that waits for itself). ``waits[k]`` waits for
+    ``needs[k]``; rows of one ``qp`` that are no computations go in the order of their places.
 
-    Rows stay where they are unless some would wait for ever behind others of their queue pair. A program posts when what it waits for has happened, so then they stand in an order in
-    which nothing stands before what it waits for.
+    Rows stay where they are unless some would wait for ever behind others of their queue pair. A
+    program posts when what it waits for has happened, so then they stand in an order in which
+    nothing stands before what it waits for.
     """
     n = len(qp)
     rows = np.flatnonzero(~computes)
@@ -31,7 +34,8 @@ def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs
 
 
 def _ready(n: int, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows in the order in which all that they wait for stands before them, what each waits for in the end)."""
+    """(rows in the order in which all that they wait for stands before them, what each waits for in
+    the end)."""
     from softib.sim.static_kernels import step_of
 
     first, waiting, _ = inverted(waits, needs, n)

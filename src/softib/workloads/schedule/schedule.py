@@ -1,5 +1,6 @@
-"""Programs of ranks: sends, receives and computations with what each waits for, as columns; what GOAL and Chakra traces and collectives
-become, and what becomes :class:`~softib.sim.messages.Messages`."""
+"""Programs of ranks: sends, receives and computations with what each waits for, as columns; what
+GOAL and Chakra traces and collectives become, and what becomes
+:class:`~softib.sim.messages.Messages`."""
 
 from __future__ import annotations
 
@@ -34,13 +35,17 @@ class Kind(IntEnum):
 class Schedule:
     """``n`` operations of ``ranks`` ranks, sorted by rank, in the order of each rank's program.
 
-    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`); ``size`` int64
-    octets (a computation: 0); ``tag`` int64; ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the
-    operation keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where ``on_start`` (bool, beside ``needs``) is
-    set, when that one has begun. ``labels`` say where operations stand, for messages to people (none, or empty: the number in its rank does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
-    completions of a queue pair say, not when it was handed over. ``processors``: that all ranks share (0: each has its own), rank r on processor r modulo this.
-    ``blocking`` (bool[n], or nothing: none is): sends of a program that does nothing else until the buffer is free (MPI_Send, not MPI_Isend): some libraries carry
-    these in another way.
+    ``rank`` int32; ``kind`` uint8 (:class:`Kind`); ``peer`` int32 (the other rank; a computation:
+    -1; a receive: or :data:`ANY`); ``size`` int64 octets (a computation: 0); ``tag`` int64;
+    ``compute_ps`` int64 (of a computation); ``processor`` int32 of the rank that the operation
+    keeps busy. Operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have
+    ended; where ``on_start`` (bool, beside ``needs``) is set, when that one has begun. ``labels``
+    say where operations stand, for messages to people (none, or empty: the number in its rank
+    does). ``acknowledged``: a send has ended when its sender knows that it arrived, as the
+    completions of a queue pair say, not when it was handed over. ``processors``: that all ranks
+    share (0: each has its own), rank r on processor r modulo this. ``blocking`` (bool[n], or
+    nothing: none is): sends of a program that does nothing else until the buffer is free (MPI_Send,
+    not MPI_Isend): some libraries carry these in another way.
     """
 
     name: str
@@ -70,31 +75,40 @@ class Schedule:
         return f"rank {int(self.rank[i])}, {label or f'operation {number + 1}'}"
 
     def check(self) -> None:
-        """Raise :class:`InputError` as :meth:`check_values`, and for operations that wait for each other in a circle."""
+        """Raise :class:`InputError` as :meth:`check_values`, and for operations that wait for each
+        other in a circle."""
         self.check_values()
         circle = _in_a_circle(self)
         if circle >= 0:
             raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, by way of what it requires")
 
     def check_values(self) -> None:
-        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not there, a rank that sends to itself, a negative size or time."""
+        """Raise :class:`InputError`, one line with rank and operation, for a peer that is not
+        there, a rank that sends to itself, a negative size or time."""
         sends = self.kind != Kind.COMPUTE
         receives = self.kind == Kind.RECV
         anybody = receives & (self.peer == ANY)
         rules = (
-            (sends & ~anybody & ((self.peer < 0) | (self.peer >= self.ranks)), f"names a rank that is not there; there are {self.ranks:,}"),
+            (
+                sends & ~anybody & ((self.peer < 0) | (self.peer >= self.ranks)),
+                f"names a rank that is not there; there are {self.ranks:,}",
+            ),
             (sends & (self.peer == self.rank), "sends to itself, or receives from itself"),
             (self.size < 0, "has a negative size"),
             (self.compute_ps < 0, "computes for a negative time"),
             (self.size > MOST_OCTETS, f"has more than {MOST_OCTETS:,} octets"),
-            (self._too_long(), f"computes, with what its rank computes before it, longer than {MOST_PS / 86400e12:.0f} days"),
-        )  # fmt: skip
+            (
+                self._too_long(),
+                f"computes, with what its rank computes before it, longer than {MOST_PS / 86400e12:.0f} days",
+            ),
+        )
         for wrong, what in rules:
             if wrong.any():
                 raise InputError(f"{self.name}: {self.where(int(np.argmax(wrong)))}: {what}")
 
     def _too_long(self) -> np.ndarray:
-        """Operations at whose end their rank has computed longer than :data:`MOST_PS`, one operation after another."""
+        """Operations at whose end their rank has computed longer than :data:`MOST_PS`, one
+        operation after another."""
         if self.compute_ps.sum(dtype=np.float64) <= MOST_PS:
             return np.zeros(1, bool)
         total = np.cumsum(self.compute_ps, dtype=np.float64)
@@ -102,7 +116,8 @@ class Schedule:
         return total - before > MOST_PS
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """(operations that wait, operations whose end they wait for): what waits for a begin waits for what that one waits for."""
+        """(operations that wait, operations whose end they wait for): what waits for a begin waits
+        for what that one waits for."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         needs, start = self.needs, self.on_start
         while start.any():
@@ -115,8 +130,10 @@ class Schedule:
         return owner, needs
 
     def processor_rows(self) -> np.ndarray:
-        """The processor of each operation (int64[n]): rank times :data:`PROCESSORS`, and its number there. Where ranks share ``processors``, that of another rank: all on which a rank computes
-        are the first such of the lowest rank that shares them. What only sends and receives, as an adapter that answers, keeps its own."""
+        """The processor of each operation (int64[n]): rank times :data:`PROCESSORS`, and its number
+        there. Where ranks share ``processors``, that of another rank: all on which a rank computes
+        are the first such of the lowest rank that shares them. What only sends and receives, as an
+        adapter that answers, keeps its own."""
         rows = self.rank.astype(np.int64) * PROCESSORS + self.processor
         if not 0 < self.processors < self.ranks:
             return rows
@@ -146,10 +163,12 @@ def _in_a_circle(s: Schedule) -> int:
 
 
 def matched(s: Schedule) -> np.ndarray:
-    """The receive of each send (int64[n], -1 for what is no send), by source, destination and tag, in the order of both programs (MPI-4, 3.5).
+    """The receive of each send (int64[n], -1 for what is no send), by source, destination and tag,
+    in the order of both programs (MPI-4, 3.5).
 
-    A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and fits: which message comes first is not known before a run. Raises
-    :class:`InputError` for a send or receive that nobody answers, and for sizes that do not fit.
+    A receive from :data:`ANY` takes, after all others found theirs, the first send that is left and
+    fits: which message comes first is not known before a run. Raises :class:`InputError` for a send
+    or receive without its counterpart, and for sizes that do not fit.
     """
     return np.where(s.kind == Kind.SEND, meetings(s), -1)
 
@@ -179,7 +198,8 @@ def meetings(s: Schedule) -> np.ndarray:
     if short.any():
         i = int(np.argmax(short))
         raise InputError(
-            f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[found[i]]):,} ({s.where(int(found[i]))})"
+            f"{s.name}: {s.where(i)}: {int(s.size[i]):,} bytes for a receive of {int(s.size[found[i]]):,} "
+            f"({s.where(int(found[i]))})"
         )
     return found
 

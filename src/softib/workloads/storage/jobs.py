@@ -1,4 +1,5 @@
-"""Jobs of storage: clients that read from or write to targets, and checkpoints of all ranks. Their fields are their options."""
+"""Jobs of storage: clients that read from or write to targets, and checkpoints of all ranks. Their
+fields are their options."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ MIB = 1 << 20
 
 
 class OfStorage(Job):
-    """What clients and targets of storage take. Options that are None follow ``parameters.yaml``, section ``storage``."""
+    """What clients and targets of storage take. Options that are None follow ``parameters.yaml``,
+    section ``storage``."""
 
     size: Volume = Field(64 * MIB, description="bytes that each client moves")
     targets: list[HostName] | HostName | None = Field(
         None,
-        description="hosts that store: names, patterns, ranges; default the last host. Clients are all other hosts of the job",
+        description="hosts that store: names, patterns, ranges; default the last host. Clients are all "
+        "other hosts of the job",
     )
     block: Size = Field(MIB, description="bytes of a request")
     stripe: Size = Field(MIB, description="bytes on one target before the next; requests are cut where a stripe ends")
@@ -41,7 +44,8 @@ class OfStorage(Job):
     target_time: Time | None = Field(None, description="of a target's processor for a request")
     target_iops: Number | None = Field(
         None,
-        description="requests a second that the processors of a target serve, of all its clients and jobs; default no limit",
+        description="requests a second that the processors of a target serve, of all its clients and jobs; "
+        "default no limit",
     )
 
     @property
@@ -51,7 +55,8 @@ class OfStorage(Job):
 
 
 class Storage(OfStorage):
-    """clients read from or write to targets (N:1, N:M by stripes), a request as NVMe over Fabrics makes one"""
+    """clients read from or write to targets (N:1, N:M by stripes), a request as NVMe over Fabrics
+    makes one"""
 
     pattern: Literal["storage"] = "storage"
     operation: Literal["read", "write"] = Field("read", description="what clients do")

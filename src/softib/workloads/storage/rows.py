@@ -1,4 +1,5 @@
-"""Rows of a :class:`~softib.workloads.pattern.JobMessages` that are made kind by kind and then brought into the order of their queue pairs; barriers."""
+"""Rows of a :class:`~softib.workloads.pattern.JobMessages` that are made kind by kind and then
+brought into the order of their queue pairs; barriers."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ OF_HOST = {"device": 1, "processor": 2}
 
 
 class Rows:
-    """Messages and computations, added as columns. Rows of a later *phase* stand behind all of those before it, within a phase by their ``order``:
-    a queue pair sends in that order."""
+    """Messages and computations, added as columns. Rows of a later *phase* stand behind all of
+    those before it, within a phase by their ``order``: a queue pair sends in that order."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[np.ndarray]] = {
@@ -37,9 +38,17 @@ class Rows:
         self._phase = self._next_phase
 
     def add(
-        self, order: Any, src: np.ndarray, dst: np.ndarray, line: tuple[str, Any], size: Any, opcode: Any, delay_ps: Any = 0
-    ) -> np.ndarray:  # fmt: skip
-        """Rows from ``src`` to ``dst`` on the queue pair (of computations: the processor) ``line``, a kind and numbers of 40 bits. Returns their numbers."""
+        self,
+        order: Any,
+        src: np.ndarray,
+        dst: np.ndarray,
+        line: tuple[str, Any],
+        size: Any,
+        opcode: Any,
+        delay_ps: Any = 0,
+    ) -> np.ndarray:
+        """Rows from ``src`` to ``dst`` on the queue pair (of computations: the processor) ``line``,
+        a kind and numbers of 40 bits. Returns their numbers."""
         n, (kind, number) = len(src), line
         qp = (self._kinds.setdefault(kind, len(self._kinds)) << ID_BITS) + np.asarray(number, np.int64)
         given = {
@@ -82,15 +91,23 @@ class Rows:
         qp = np.unique(sorted_columns["qp"], return_inverse=True)[1]
         shared = np.array([OF_HOST.get(kind, 0) for kind in self._kinds], np.int64)
         return JobMessages(
-            sorted_columns["src"], sorted_columns["dst"], sorted_columns["size"], qp, place[waits], place[needs],
-            opcode=sorted_columns["opcode"], delay_ps=sorted_columns["delay"],
-            requests=place[np.concatenate(self._requests)], serves=shared[sorted_columns["qp"] >> ID_BITS],
-        )  # fmt: skip
+            sorted_columns["src"],
+            sorted_columns["dst"],
+            sorted_columns["size"],
+            qp,
+            place[waits],
+            place[needs],
+            opcode=sorted_columns["opcode"],
+            delay_ps=sorted_columns["delay"],
+            requests=place[np.concatenate(self._requests)],
+            serves=shared[sorted_columns["qp"] >> ID_BITS],
+        )
 
 
 def barrier(rows: Rows, hosts: np.ndarray, entered: np.ndarray) -> np.ndarray:
-    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k each host tells the one 2^k further on, when it has heard of all rounds
-    before. ``entered``: the row that brings each host to it; returns the row by which each leaves it."""
+    """A dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k each host tells the one
+    2^k further on, when it has heard of all rounds before. ``entered``: the row that brings each
+    host to it; returns the row by which each leaves it."""
     n, here = len(hosts), np.arange(len(hosts))
     heard: list[np.ndarray] = []
     rows.begin_phase()

@@ -1,12 +1,16 @@
 """Storage as messages: requests of clients to targets, and checkpoints.
 
-A request of ``nvme-of`` is what NVMe over Fabrics does over RDMA (NVM Express, RDMA Transport Specification 1.0, sections 2 and 3): the client SENDs a
-command capsule; for a read the target's devices bring the data, which the target WRITEs into the client's memory; for a write the target READs it from there
-(a small one travels with the command); the target SENDs a response capsule. ``rdma`` is the data alone, WRITEs and READs of the client.
+A request of ``nvme-of`` is what NVMe over Fabrics does over RDMA (NVM Express, RDMA Transport
+Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the target's
+devices bring the data, which the target WRITEs into the client's memory; for a write the target
+READs it from there (a small one travels with the command); the target SENDs a response capsule.
+``rdma`` is the data alone, WRITEs and READs of the client.
 
-Devices of a target serve requests one after another at their common rate, whichever client or job they are of; the time of a request beside its octets passes for several
-at once. Its processors may have a rate, too: so many requests a second (``target_iops``). READs of a target and
-its responses are queue pairs of their own here: a real one posts both to one queue pair in the order in which they get ready.
+Devices of a target serve requests one after another at their common rate, whichever client or job
+they are of; the time of a request beside its octets passes for several at once. Its processors may
+have a rate, too: so many requests a second (``target_iops``). READs of a target and its responses
+are queue pairs of their own here: a real one posts both to one queue pair in the order in which
+they get ready.
 """
 
 from __future__ import annotations
@@ -29,15 +33,16 @@ if TYPE_CHECKING:
 __all__ = ["checkpoint", "storage"]
 
 COMMAND, RESPONSE = 64, 16
-"""Octets of a command and a response capsule: a submission and a completion queue entry (NVM Express Base Specification 2.0, 3.3.3)."""
+"""Octets of a command and a response capsule: a submission and a completion queue entry (NVM
+Express Base Specification 2.0, 3.3.3)."""
 STAGES = 8
 """Rows of one request at most, for their order."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """ps of a request: of devices (``device_ps`` beside ``ps_per_byte``), of the processors of client and target; ``served_ps`` between two requests that the target's
-    processors serve."""
+    """ps of a request: of devices (``device_ps`` beside ``ps_per_byte``), of the processors of
+    client and target; ``served_ps`` between two requests that the target's processors serve."""
 
     device_ps: int
     ps_per_byte: float
@@ -49,7 +54,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Shares:
-    """Who moves what: rows of ``clients`` and ``targets``; the n-th of ``octets`` is each client's n-th request, to target ``(client + step) mod targets``."""
+    """Who moves what: rows of ``clients`` and ``targets``; the n-th of ``octets`` is each client's
+    n-th request, to target ``(client + step) mod targets``."""
 
     clients: np.ndarray
     targets: np.ndarray
@@ -59,8 +65,9 @@ class Shares:
 
 @dataclass(frozen=True)
 class Requests:
-    """Columns of requests, the first ones of all clients before the second: ``order``, host of client (``src``) and target (``dst``), ``octets``, number
-    of the ``pair`` and of the ``target``."""
+    """Columns of requests, the first ones of all clients before the second: ``order``, host of
+    client (``src``) and target (``dst``), ``octets``, number of the ``pair`` and of the ``target``.
+    """
 
     order: np.ndarray
     src: np.ndarray
@@ -71,7 +78,8 @@ class Requests:
 
 
 def storage(job: Storage, at: Place) -> list[JobMessages]:
-    """The messages of clients that read or write. Raises :class:`InputError` where no client is left or an option does not fit."""
+    """The messages of clients that read or write. Raises :class:`InputError` where no client is
+    left or an option does not fit."""
     shares, rows = _shares(job, at, job.bursts), Rows()
     begun = rows.compute(shares.clients, np.arange(len(shares.clients)), 0)
     for number in range(job.bursts):
@@ -108,11 +116,14 @@ def _shares(job: OfStorage, at: Place, times: int) -> Shares:
         )
     if not len(clients):
         raise InputError(
-            f"{pattern}: all {counted(len(at.rows), 'host')} {plural(len(at.rows), 'is', 'are')} targets; leave one that is a client"
+            f"{pattern}: all {counted(len(at.rows), 'host')} {plural(len(at.rows), 'is', 'are')} targets; "
+            f"leave one that is a client"
         )
     wide = job.stripe_count or len(targets)
     if wide > len(targets):
-        raise InputError(f"{pattern}: stripe-count {wide} on {counted(len(targets), 'target')}; give at most so many")
+        raise InputError(
+            f"{pattern}: stripe-count {wide} on {counted(len(targets), 'target')}; use at most {len(targets)}"
+        )
     each = -(-job.size // job.block) + -(-job.size // job.stripe)
     check_count(
         each * len(clients) * times * 4,
@@ -161,8 +172,8 @@ def _cost(job: OfStorage, read: bool) -> Cost:
 
 
 def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarray) -> dict[str, np.ndarray]:
-    """The requests of one burst; the first ones wait for ``begun`` (a row by client). Returns the row that ends the last request (``row``) of
-    each ``client`` to each of its targets."""
+    """The requests of one burst; the first ones wait for ``begun`` (a row by client). Returns the
+    row that ends the last request (``row``) of each ``client`` to each of its targets."""
     rows.begin_phase()
     cost, n, each = _cost(job, read), len(s.clients), len(s.octets)
     number, client = np.divmod(np.arange(each * n), n)
@@ -192,7 +203,8 @@ def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarr
 
 
 def _served(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
-    """The rows after which the target's processors have taken the requests that ``ask`` brings; these themselves where they have no rate."""
+    """The rows after which the target's processors have taken the requests that ``ask`` brings;
+    these themselves where they have no rate."""
     if not cost.served_ps:
         return ask
     taken = rows.add(r.order, r.dst, r.dst, ("processor", r.target), 1, Opcode.COMPUTE, cost.served_ps)
@@ -212,7 +224,8 @@ def _read(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 
 def _write(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
-    """Data (where the command did not bring it), devices, response; returns the rows of the responses."""
+    """Data (where the command did not bring it), devices, response; returns the rows of the
+    responses."""
     here, fetched = ask.copy(), r.octets > cost.in_capsule
     if fetched.any():
         order, src, dst, octets, pair = (column[fetched] for column in (r.order, r.src, r.dst, r.octets, r.pair))
@@ -225,7 +238,8 @@ def _write(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 
 def _device(rows: Rows, cost: Cost, r: Requests, here: np.ndarray) -> np.ndarray:
-    """The rows after which the devices have moved the octets of requests that ``here`` brings; these themselves where that takes no time."""
+    """The rows after which the devices have moved the octets of requests that ``here`` brings;
+    these themselves where that takes no time."""
     if not cost.ps_per_byte:
         return here
     moved = rows.add(

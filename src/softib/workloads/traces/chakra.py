@@ -1,7 +1,8 @@
 """Chakra execution traces (MLCommons): a file of nodes for each rank, protobuf (``.et``) or JSON.
 
-A file is a GlobalMetadata message and the Node messages of one rank, each behind its length. Source: ``schema/protobuf/et_def.proto`` of MLCommons Chakra (field
-numbers below), and the attributes that its converter writes and ASTRA-sim's workload layer reads.
+A file is a GlobalMetadata message and the Node messages of one rank, each behind its length.
+Source: ``schema/protobuf/et_def.proto`` of MLCommons Chakra (field numbers below), and the
+attributes that its converter writes and ASTRA-sim's workload layer reads.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ class NodeType(IntEnum):
 
 @dataclass
 class Node:
-    """One operation. ``micros``: recorded duration in microseconds. ``attributes``: those that are numbers, truths or text. ``data_deps`` and ``ctrl_deps``: numbers of nodes that
-    end before it begins."""
+    """One operation. ``micros``: recorded duration in microseconds. ``attributes``: those that are
+    numbers, truths or text. ``data_deps`` and ``ctrl_deps``: numbers of nodes that end before it
+    begins."""
 
     number: int = 0
     name: str = ""
@@ -59,14 +61,28 @@ def _fixed(value: Value) -> int:
 
 
 VALUES: dict[int, Callable[[Any], Any]] = {
-    3: double_of, 5: float_of, 7: signed, 9: signed, 11: int, 13: int, 15: _zigzag, 17: _zigzag, 19: _fixed, 21: _fixed, 23: _fixed, 25: _fixed,
-    27: bool, 29: lambda v: bytes(v).decode("utf-8", "replace"),
-}  # fmt: skip
-"""et_def.proto, AttributeProto: the fields that hold one value; lists and octets are not looked at."""
+    3: double_of,
+    5: float_of,
+    7: signed,
+    9: signed,
+    11: int,
+    13: int,
+    15: _zigzag,
+    17: _zigzag,
+    19: _fixed,
+    21: _fixed,
+    23: _fixed,
+    25: _fixed,
+    27: bool,
+    29: lambda v: bytes(v).decode("utf-8", "replace"),
+}
+"""et_def.proto, AttributeProto: the fields that hold one value; lists and octets are not looked at.
+"""
 
 
 def rank_files(path: Path) -> list[Path]:
-    """The files of all ranks, in order: all ``name.RANK.et`` beside ``path``, which is one of them, or ``name`` alone. A file without a number is its own rank 0.
+    """The files of all ranks, in order: all ``name.RANK.et`` beside ``path``, which is one of them,
+    or ``name`` alone. A file without a number is its own rank 0.
 
     Raises :class:`InputError` where a rank between is missing.
     """
@@ -91,7 +107,8 @@ def rank_files(path: Path) -> list[Path]:
 
 
 def read_nodes(path: Path, data: bytes, rank: int) -> list[Node]:
-    """The nodes of one rank, in the order of the file. Raises :class:`InputError` with file, rank and node."""
+    """The nodes of one rank, in the order of the file. Raises :class:`InputError` with file, rank
+    and node."""
     if path.suffix == ".json":
         from softib.workloads.traces.chakra_json import nodes_of
 
@@ -120,7 +137,8 @@ def _nodes(path: Path, data: bytes, rank: int) -> list[Node]:
 
 
 def node_of(message: Any) -> Node:
-    """The node of a protobuf message of Chakra's class Node, whatever library made it. Raises :class:`InputError`."""
+    """The node of a protobuf message of Chakra's class Node, whatever library made it. Raises
+    :class:`InputError`."""
     try:
         return _node(message.SerializeToString())
     except (AttributeError, ValueError, TypeError):

@@ -1,4 +1,5 @@
-"""The JSON forms of Chakra: that of its feeder (``workload_graph``), and execution traces of PyTorch before they are converted (``nodes``)."""
+"""The JSON forms of Chakra: that of its feeder (``workload_graph``), and execution traces of
+PyTorch before they are converted (``nodes``)."""
 
 from __future__ import annotations
 
@@ -14,19 +15,32 @@ from softib.workloads.traces.plain_collectives import COLLECTIVES
 __all__ = ["nodes_of"]
 
 RECORDED = "record_param_comms"
-"""PyTorch's node of a collective: (tensors, sequence number, group, rank, name, splits in, splits out, ranks), ParamCommsUtils.hpp."""
+"""PyTorch's node of a collective: (tensors, sequence number, group, rank, name, splits in, splits
+out, ranks), ParamCommsUtils.hpp."""
 NAMES = {
-    "allreduce": "all-reduce", "all_reduce": "all-reduce", "reduce": "reduce", "all_gather": "all-gather", "allgather": "all-gather", "_allgather_base": "all-gather",
-    "gather": "gather", "scatter": "scatter", "broadcast": "broadcast", "all_to_all": "all-to-all", "all_to_allv": "all-to-all", "reduce_scatter": "reduce-scatter",
-    "_reduce_scatter_base": "reduce-scatter", "barrier": "barrier",
-}  # fmt: skip
+    "allreduce": "all-reduce",
+    "all_reduce": "all-reduce",
+    "reduce": "reduce",
+    "all_gather": "all-gather",
+    "allgather": "all-gather",
+    "_allgather_base": "all-gather",
+    "gather": "gather",
+    "scatter": "scatter",
+    "broadcast": "broadcast",
+    "all_to_all": "all-to-all",
+    "all_to_allv": "all-to-all",
+    "reduce_scatter": "reduce-scatter",
+    "_reduce_scatter_base": "reduce-scatter",
+    "barrier": "barrier",
+}
 """PyTorch's names of collectives."""
 GROUP, COLLECTIVE = 2, 4
 """Places in the inputs of :data:`RECORDED`."""
 
 
 def nodes_of(path: Path, data: bytes) -> list[Node]:
-    """The nodes in ``data``. Raises :class:`InputError` with the file, and with the node that is at fault."""
+    """The nodes in ``data``. Raises :class:`InputError` with the file, and with the node that is at
+    fault."""
     try:
         held = load_json(data)
     except ValueError as error:
@@ -41,7 +55,7 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
             found.append(make(row))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise InputError(
-                f"{path}: node {k + 1} of the file is none of Chakra's ({type(error).__name__}: {error})"
+                f"{path}: node {k + 1} of the file is not a node of Chakra ({type(error).__name__}: {error})"
             ) from None
     return found
 
@@ -60,8 +74,9 @@ def _feeder(row: dict[str, Any]) -> Node:
 
 
 def _pytorch(row: dict[str, Any]) -> Node:
-    """A node of PyTorch's observer. It names who called it, not what it waits for: what calls has begun before what it calls, so nobody waits for its caller's end, and all else goes
-    in the order of the file (``in_order``). It has no durations."""
+    """A node of PyTorch's observer. It names who called it, not what it waits for: what calls has
+    begun before what it calls, so no node waits for the end of its caller, and all else goes in the order
+    of the file (``in_order``). It has no durations."""
     node = Node(int(row["id"]), str(row["name"]), NodeType.COMP, attributes={"is_cpu_op": True, "in_order": True})
     if node.name == RECORDED:
         values = row["inputs"]["values"]
@@ -78,7 +93,8 @@ def _pytorch(row: dict[str, Any]) -> Node:
 
 
 def _octets(held: Any) -> int:
-    """Octets of all tensors in ``held``: each is (tensor, storage, offset, elements, octets of one, device)."""
+    """Octets of all tensors in ``held``: each is (tensor, storage, offset, elements, octets of one,
+    device)."""
     if not isinstance(held, list):
         return 0
     if len(held) == 6 and isinstance(held[5], str):

@@ -1,7 +1,10 @@
-"""Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their recorded time, sends and receives are messages, collectives are expanded.
+"""Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their
+recorded time, sends and receives are messages, collectives are expanded.
 
-A node begins when all nodes that it names in its data and control dependencies have ended. Control dependencies on nodes that are not in the file are left out, and all of a rank's where
-they would close a circle: converters before Chakra 1.0.2 keep callers there, which end after what they call. A rank has three processors: the CPU, the computing stream of its GPU, and that of its communication.
+A node begins when all nodes that it names in its data and control dependencies have ended. Control
+dependencies on nodes that are not in the file are left out, and all of a rank's where they would
+close a circle: converters before Chakra 1.0.2 keep callers there, which end after what they call. A
+rank has three processors: the CPU, the computing stream of its GPU, and that of its communication.
 """
 
 from __future__ import annotations
@@ -26,13 +29,14 @@ CPU, GPU, STREAM = range(3)
 PS_PER_US = 1_000_000
 LARGEST = 1 << 62
 COLLECTIVE_TAGS = 1 << 40
-"""Tags of collectives begin here, 2^16 for each: none of a trace's own is as large."""
+"""Tags of collectives begin here, 2^16 for each; the tags of a trace are smaller."""
 STEPS = 1 << 16
 MOST_OPERATIONS = 20_000_000
 
 
 def read_chakra(path: Path, ranks: int) -> Schedule:
-    """The schedule of the traces of which ``path`` is one. One file alone is the program of each of ``ranks`` ranks. Raises :class:`InputError`."""
+    """The schedule of the traces of which ``path`` is one. One file alone is the program of each of
+    ``ranks`` ranks. Raises :class:`InputError`."""
     files = rank_files(path)
     traces = []
     for rank, file in enumerate(files):
@@ -61,7 +65,8 @@ class _Group:
 
 
 def schedule_of(name: str, traces: Sequence[list[Node]], by: Expand = expand) -> Schedule:
-    """What the nodes of each rank are, with collectives as ``by`` expands them. Raises :class:`InputError` with rank and node."""
+    """What the nodes of each rank are, with collectives as ``by`` expands them. Raises
+    :class:`InputError` with rank and node."""
     build = Builder(len(traces))
     groups: dict[str, _Group] = {}
     controlled: dict[int, bool] = {}
@@ -89,7 +94,7 @@ class _Rank:
         rows: dict[int, tuple[int, int]] = {}
         for node in nodes:
             if node.number in rows:
-                raise self.wrong(node, "its number stands twice")
+                raise self.wrong(node, "its number occurs twice")
             rows[node.number] = self._node(node)
         before = -1
         for node in nodes:
@@ -118,7 +123,7 @@ class _Rank:
             self._call(node, begin, end)
             return begin, end
         if not NodeType.METADATA <= node.type <= NodeType.COMM_COLL:
-            raise self.wrong(node, f"type {node.type} is none of Chakra's (1 to 7)")
+            raise self.wrong(node, f"type {node.type} is not a type of Chakra (1 to 7)")
         if not 0 <= node.micros < LARGEST // PS_PER_US:
             raise self.wrong(node, f"a duration of {node.micros:g} us")
         where = CPU if node.get("is_cpu_op", False) else STREAM if node.type == NodeType.COMM_COLL else GPU
@@ -138,7 +143,9 @@ class _Rank:
     def _number(self, node: Node, key: str, default: int, needed: bool) -> int:
         value = node.get(key, None if needed else default)
         if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < LARGEST:
-            raise self.wrong(node, f"its {key} is missing" if value is None else f"{key} {value!r} is no such number")
+            raise self.wrong(
+                node, f"its {key} is missing" if value is None else f"{key} {value!r} is not such a number"
+            )
         return value
 
     def _call(self, node: Node, begin: int, end: int) -> None:
@@ -170,14 +177,16 @@ def _in_a_circle(nodes: list[Node]) -> bool:
 
 
 def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand) -> int:
-    """The calls of one group, k-th with k-th of all its ranks (those that ever name it); the next free tag."""
+    """The calls of one group, k-th with k-th of all its ranks (those that ever name it); the next
+    free tag."""
     ranks = sorted(group.calls)
     many = {rank: len(calls) for rank, calls in group.calls.items()}
     most, least = max(many, key=lambda r: (many[r], -r)), min(many, key=lambda r: (many[r], r))
     if many[most] != many[least]:
         call = group.calls[most][many[least]]
         raise InputError(
-            f"{name}: rank {most}, node {call.node.number}: it waits for ever: rank {least} has {many[least]:,} collectives of this group, not {many[most]:,}"
+            f"{name}: rank {most}, node {call.node.number}: it waits for ever: rank {least} has "
+            f"{many[least]:,} collectives of this group, not {many[most]:,}"
         )
     made: dict[tuple[str, int, int], Operations] = {}
     for together in zip(*(group.calls[r] for r in ranks), strict=True):
@@ -186,7 +195,8 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand)
             for key in ("comm_type", "comm_size"):
                 if call.node.get(key) != first.node.get(key):
                     raise InputError(
-                        f"{name}: rank {call.rank}, node {call.node.number}: {key} {call.node.get(key)} where rank {first.rank} has {first.node.get(key)}"
+                        f"{name}: rank {call.rank}, node {call.node.number}: {key} {call.node.get(key)} "
+                        f"where rank {first.rank} has {first.node.get(key)}"
                     )
         key_ = (
             COLLECTIVES[first.node.get("comm_type")],

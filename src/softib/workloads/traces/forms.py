@@ -36,8 +36,9 @@ CHAKRA = (".et", ".json")
 
 
 def read_trace(path: Path, ranks: int = 2) -> Schedule:
-    """The schedule of the file ``path``; a Chakra trace of one rank alone becomes that of ``ranks`` ranks. Raises :class:`InputError` for a file that cannot be read, one
-    line with what would be right."""
+    """The schedule of the file ``path``; a Chakra trace of one rank alone becomes that of ``ranks``
+    ranks. Raises :class:`InputError` for a file that cannot be read, one line with what would be
+    right."""
     if path.suffix in CHAKRA or (not path.exists() and path.with_name(path.name + ".0.et").exists()):
         from softib.workloads.traces.chakra_schedule import read_chakra
 
@@ -51,7 +52,8 @@ def read_trace(path: Path, ranks: int = 2) -> Schedule:
 
 
 def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None) -> Schedule:
-    """The program that ``job`` names, or ``nodes`` of each rank, for ``hosts`` hosts, on the processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
+    """The program that ``job`` names, or ``nodes`` of each rank, for ``hosts`` hosts, on the
+    processors that it says. Raises :class:`InputError` as :func:`read_trace` does."""
     ranks = job.ranks or hosts * job.ranks_per_host
     if nodes is None:
         found = read_trace(Path(job.file), ranks)
@@ -61,13 +63,15 @@ def program_of(job: Trace, hosts: int, nodes: Sequence[list[Node]] | None = None
         found = schedule_of(job.file, list(nodes) * ranks if len(nodes) == 1 else nodes)
     if job.ranks not in (0, None, found.ranks):
         raise InputError(
-            f"{job.file}: it has {counted(found.ranks, 'rank')}, not {job.ranks:,}; ranks is for one Chakra trace that is the program of all"
+            f"{job.file}: it has {counted(found.ranks, 'rank')}, not {job.ranks:,}; ranks is for one Chakra trace "
+            f"that is the program of all"
         )
     return replace(found, processors=job.processors or 0)
 
 
 def refuse(path: Path, data: bytes) -> None:
-    """Raise :class:`InputError`, one line, where ``data``, the beginning of the file ``path``, is of a form that is known and not read."""
+    """Raise :class:`InputError`, one line, where ``data``, the beginning of the file ``path``, is
+    of a form that is known and not read."""
     for begin, what in REFUSED:
         if data.startswith(begin):
             raise InputError(f"{path} is {what}, which is not read; convert it to GOAL (schedgen does)")

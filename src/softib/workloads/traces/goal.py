@@ -1,7 +1,8 @@
-"""GOAL schedules (Group Operation Assembly Language), text and binary, as LogGOPSim and its kin read and write them.
+"""GOAL schedules (Group Operation Assembly Language), text and binary, as LogGOPSim's tools
+read and write them.
 
-Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); the binary form by LogGOPSim's and LogGOPSim2's files. Computing times are
-nanoseconds.
+Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); the binary
+form by LogGOPSim's and LogGOPSim2's files. Computing times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _COMMENT = re.compile(rb"/\*.*?\*/", re.S)
 
 
 def read_goal(path: Path, data: bytes) -> Schedule:
-    """The schedule in ``data``, the content of ``path``, text or binary. Raises :class:`InputError` with file, line, and what would be right."""
+    """The schedule in ``data``, the content of ``path``, text or binary. Raises :class:`InputError`
+    with file, line, and what would be right."""
     if is_binary(data):
         text = portals_text(path, data)
         if text is None:
@@ -106,7 +108,8 @@ class _Text:
             self._label(label, row)
         else:
             raise self.wrong(
-                f"{text!r} is no operation; write such as 'l1: send 8b to 1 tag 0', 'l2: calc 100', 'l2 requires l1'"
+                f"{text!r} is not an operation; use for example 'l1: send 8b to 1 tag 0', 'l2: calc 100', "
+                f"'l2 requires l1'"
             )
 
     def _open(self, text: str) -> None:
@@ -117,7 +120,7 @@ class _Text:
         if self.rank >= self.ranks:
             raise self.wrong(f"rank {self.rank} of {self.ranks}: ranks are 0 to {self.ranks - 1}")
         if self.rank in self.seen:
-            raise self.wrong(f"rank {self.rank} stands twice")
+            raise self.wrong(f"rank {self.rank} occurs twice")
         self.seen.add(self.rank)
 
     def _close(self) -> None:
@@ -152,12 +155,13 @@ class _Text:
     def _label(self, label: str, row: int) -> None:
         if label:
             if label in self.labels:
-                raise self.wrong(f"{label} stands twice in rank {self.rank}")
+                raise self.wrong(f"{label} occurs twice in rank {self.rank}")
             self.labels[label] = row
 
 
 def write_goal(s: Schedule, notes: Mapping[int, str] | None = None) -> str:
-    """``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are rounded to nanoseconds. ``notes``: comments before operations."""
+    """``s`` as text that :func:`read_goal` (and LogGOPSim's txt2bin) reads; times are rounded to
+    nanoseconds. ``notes``: comments before operations."""
     lines = [*([ACKNOWLEDGED] if s.acknowledged else []), f"num_ranks {s.ranks}", ""]
     begins = np.searchsorted(s.rank, np.arange(s.ranks + 1)).tolist()
     one = len(np.unique(s.processor)) < 2
@@ -182,7 +186,8 @@ def _lines(s: Schedule, begin: int, end: int, notes: Mapping[int, str], one_proc
         if kind == compute:
             yield f"l{i}: calc {took}{cpu}"
         else:
-            yield f"l{i}: {'send' if kind == send else 'recv'} {size}b {'to' if kind == send else 'from'} {peer} tag {tag}{cpu}"
+            verb, to = ("send", "to") if kind == send else ("recv", "from")
+            yield f"l{i}: {verb} {size}b {to} {peer} tag {tag}{cpu}"
         for _ in range(count[i - 1]):
             start, before = next(on)
             yield f"l{i} {'irequires' if start else 'requires'} l{before}"

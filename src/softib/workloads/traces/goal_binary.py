@@ -1,7 +1,8 @@
 """GOAL schedules in binary: what LogGOPSim's and LogGOPSim2's ``txt2bin`` write.
 
-A file is a number (4223), ranks, a table of begins and ends, and for each rank its operations, the first of them that wait for nothing, and lists of who waits for
-each. LogGOPSim2's operations are longer: theirs have counters of Portals (17 octets, its first files) and handlers (65 octets).
+A file is a number (4223), ranks, a table of begins and ends, and for each rank its operations, the
+first of them that wait for nothing, and lists of who waits for each. LogGOPSim2's operations are
+longer: theirs have counters of Portals (17 octets, its first files) and handlers (65 octets).
 """
 
 from __future__ import annotations
@@ -20,15 +21,27 @@ MAGIC = 4223
 HEADER = np.dtype([("magic", "<u8"), ("ranks", "<u4"), ("cpus", "u1"), ("nics", "u1")])
 AFTER_MAGIC = 8
 """Begins and ends in the table count from here."""
-_COMMON = [("waits", "<u4"), ("type", "u1"), ("peer", "<u4"), ("size", "<u8"), ("tag", "<u4"), ("cpu", "u1"), ("nic", "u1"),
-           ("followers", "<u4"), ("at", "<u4"), ("starters", "<u4"), ("starters_at", "<u4")]  # fmt: skip
+_COMMON = [
+    ("waits", "<u4"),
+    ("type", "u1"),
+    ("peer", "<u4"),
+    ("size", "<u8"),
+    ("tag", "<u4"),
+    ("cpu", "u1"),
+    ("nic", "u1"),
+    ("followers", "<u4"),
+    ("at", "<u4"),
+    ("starters", "<u4"),
+    ("starters_at", "<u4"),
+]
 SHORT = np.dtype(_COMMON)
 LONG = np.dtype([*_COMMON, ("portals", "V65")])
 """An operation of LogGOPSim, and one of LogGOPSim2."""
 PORTALS = np.dtype(
     [*_COMMON, ("options", "<u4"), ("unknown", "u1"), ("reaches", "<u4"), ("when", "<u4"), ("ct", "<u4")]
 )
-"""An operation of LogGOPSim2's first files; what a type does not use keeps the value of the operation before."""
+"""An operation of LogGOPSim2's first files; what a type does not use keeps the value of the
+operation before."""
 PUT, APPEND, TEST, TRIGGERED_PUT = 4, 6, 7, 8
 KINDS = {1: Kind.SEND, 2: Kind.RECV, 3: Kind.COMPUTE}
 PS_PER_NS = 1000
@@ -40,7 +53,8 @@ def is_binary(data: bytes) -> bool:
 
 
 def read_binary(path: Path, data: bytes) -> Schedule:
-    """The schedule in ``data``. Raises :class:`InputError` where it ends early, or its parts do not fit together."""
+    """The schedule in ``data``. Raises :class:`InputError` where it ends early, or its parts do not
+    fit together."""
     ranks, table = _table(path, data)
     columns: list[np.ndarray] = []
     follows: list[np.ndarray] = []
@@ -57,7 +71,8 @@ def read_binary(path: Path, data: bytes) -> Schedule:
 
 
 def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Who waits for each operation, in their order: first those that wait for its end, then those that wait for its begin (bool)."""
+    """Who waits for each operation, in their order: first those that wait for its end, then those
+    that wait for its begin (bool)."""
     ends, starters = ops["followers"].astype(np.int64), ops["starters"].astype(np.int64)
     begin = np.cumsum(ends) - ends
     if len(lists) and lists.max() >= len(ops):
@@ -89,7 +104,7 @@ def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
 
 
 def _octets(path: Path, rank: int, table: np.ndarray, data: bytes) -> memoryview:
-    """What stands in the file for ``rank``."""
+    """What the file has for ``rank``."""
     begin, end = (int(v) for v in table[rank])
     if not HEADER.itemsize + 16 * len(table) <= begin <= end <= len(data):
         raise InputError(f"{path}: rank {rank} lies at {begin:,} to {end:,} of {len(data):,} octets")
@@ -111,10 +126,14 @@ def portals_text(path: Path, data: bytes) -> bytes | None:
 
 def _lines(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> list[str]:
     forms = {
-        1: "send {size}b to {peer} tag {tag}", 2: "recv {size}b from {peer} tag {tag}", 3: "calc {size}", PUT: "put {size}b to {peer} ct {ct} tag {tag}",
-        APPEND: "append {size}b to priority_list allowed {peer} ct {ct} tag {tag}", TEST: "test {when} for {reaches}",
+        1: "send {size}b to {peer} tag {tag}",
+        2: "recv {size}b from {peer} tag {tag}",
+        3: "calc {size}",
+        PUT: "put {size}b to {peer} ct {ct} tag {tag}",
+        APPEND: "append {size}b to priority_list allowed {peer} ct {ct} tag {tag}",
+        TEST: "test {when} for {reaches}",
         TRIGGERED_PUT: "tput {size}b to {peer} when {when} reaches {reaches} ct {ct} tag {tag}",
-    }  # fmt: skip
+    }
     lines, waits = [], []
     for i, op in enumerate(ops):
         if int(op["type"]) not in forms:
@@ -126,7 +145,8 @@ def _lines(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> list[st
 
 
 def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarray]:
-    """(operations, lists of who waits) of one rank: of the two lengths of an operation that which fits."""
+    """(operations, lists of who waits) of one rank: of the two lengths of an operation that which
+    fits."""
     if len(data) < 8:
         raise InputError(f"{path}: rank {rank} ends early")
     for kind in (SHORT, LONG):
@@ -135,7 +155,8 @@ def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarr
             return found
     count = int(np.frombuffer(data, "<u4", 1)[0])
     raise InputError(
-        f"{path}: rank {rank}: {counted(count, 'operation')} {plural(count, 'does', 'do')} not fill {len(data):,} octets in any known form"
+        f"{path}: rank {rank}: {counted(count, 'operation')} {plural(count, 'does', 'do')} not fill "
+        f"{len(data):,} octets in any known form"
     )
 
 
@@ -165,7 +186,8 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
     if odd.any():
         i = int(np.argmax(odd))
         raise InputError(
-            f"{path}: rank {rank[i]} has an operation of type {types[i]}: operations of Portals are read from text alone"
+            f"{path}: rank {rank[i]} has an operation of type {types[i]}: operations of Portals are read "
+            f"from text alone"
         )
     kind = np.array([KINDS.get(k, 0) for k in range(4)], np.uint8)[types]
     computes = kind == Kind.COMPUTE
@@ -179,10 +201,19 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
     turned(follows, np.arange(len(follows)), first, at)
     needs = np.repeat(np.arange(n), np.diff(begins))[at]
     return Schedule(
-        path.stem, ranks, rank, kind, np.where(computes, -1, join("peer").astype(np.int64)).astype(np.int32), np.where(computes, 0, size),
-        _tags(join("tag"), kind), np.where(computes, size * PS_PER_NS, 0), join("cpu").astype(np.int32),
-        first[:-1], needs, starts[at],
-    )  # fmt: skip
+        path.stem,
+        ranks,
+        rank,
+        kind,
+        np.where(computes, -1, join("peer").astype(np.int64)).astype(np.int32),
+        np.where(computes, 0, size),
+        _tags(join("tag"), kind),
+        np.where(computes, size * PS_PER_NS, 0),
+        join("cpu").astype(np.int32),
+        first[:-1],
+        needs,
+        starts[at],
+    )
 
 
 def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
@@ -191,7 +222,8 @@ def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
 
 
 def write_binary(s: Schedule) -> bytes:
-    """``s`` as LogGOPSim's ``txt2bin`` writes it; times are rounded to nanoseconds. Raises :class:`InputError` for tags, sizes and processors that have no room there."""
+    """``s`` as LogGOPSim's ``txt2bin`` writes it; times are rounded to nanoseconds. Raises
+    :class:`InputError` for tags, sizes and processors that have no room there."""
     if len(s) and (int(s.tag.max()) >= 0xFFFFFFFF or int(s.processor.max()) > 255):
         raise InputError(
             f"{s.name}: tags over {0xFFFFFFFE:,} and processors over 255 have no room in a binary schedule; write text"

@@ -1,4 +1,5 @@
-"""GOAL text as columns by one pass over its octets (:mod:`softib.workloads.traces.goal_text_kernels`)."""
+"""GOAL text as columns by one pass over its octets
+(:mod:`softib.workloads.traces.goal_text_kernels`)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class _Labels(Sequence[str]):
 
 
 def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
-    """The schedule in ``data`` (without ``/* */``); None where a line is wrong or unusual, which the reader of lines then says or reads."""
+    """The schedule in ``data`` (without ``/* */``); None where a line is wrong or unusual, which
+    the reader of lines then says or reads."""
     head = _RANKS.match(data)
     if head is None or not 1 <= int(head[1]) <= MOST_RANKS:
         return None
@@ -49,9 +51,14 @@ def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
     ops = _room(room)
     keys = room
     labels = kernels.Labels(
-        row=np.empty(room + keys, np.int64), stamp=np.zeros(room + keys, np.int32), key_at=np.empty(keys, np.int64), key_len=np.empty(keys, np.int32),
-        key_rank=np.empty(keys, np.int32), chain=np.zeros(1 << (2 * keys - 1).bit_length(), np.int32), ids=np.zeros(1, np.int64),
-    )  # fmt: skip
+        row=np.empty(room + keys, np.int64),
+        stamp=np.zeros(room + keys, np.int32),
+        key_at=np.empty(keys, np.int64),
+        key_len=np.empty(keys, np.int32),
+        key_rank=np.empty(keys, np.int32),
+        chain=np.zeros(1 << (2 * keys - 1).bit_length(), np.int32),
+        ids=np.zeros(1, np.int64),
+    )
     where = np.zeros(4, np.int64)
     if not kernels.read_text(octets, head.end(), ops, labels, np.zeros(int(head[1]), bool), _keywords(), where):
         return None
@@ -63,9 +70,19 @@ def _room(n: int) -> Any:
     """Columns for ``n`` lines; pages that are not written take no memory."""
     wide, narrow = (lambda: np.empty(n, np.int64)), (lambda: np.empty(n, np.int32))
     return kernels.Ops(
-        rank=narrow(), kind=np.empty(n, np.uint8), peer=narrow(), size=wide(), tag=wide(), ns=wide(), cpu=narrow(), label_at=wide(), label_len=narrow(),
-        who=wide(), on=wide(), start=np.empty(n, bool),
-    )  # fmt: skip
+        rank=narrow(),
+        kind=np.empty(n, np.uint8),
+        peer=narrow(),
+        size=wide(),
+        tag=wide(),
+        ns=wide(),
+        cpu=narrow(),
+        label_at=wide(),
+        label_len=narrow(),
+        who=wide(),
+        on=wide(),
+        start=np.empty(n, bool),
+    )
 
 
 def _keywords() -> np.ndarray:

@@ -1,8 +1,9 @@
-# mypy: ignore-errors
-"""Reading GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the grammar and every word to people.
+"""Reading GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the
+grammar and every word to people.
 
-The kernel reads what schedgen, LogGOPSim's tools and softib write. It stops at the first line that is anything else, wrong or merely unusual; the reader of lines then
-reads the whole file, and says what is wrong.
+The kernel reads what schedgen, LogGOPSim's tools and softib write. It stops at the first line that
+is anything else, wrong or merely unusual; the reader of lines then reads the whole file, and says
+what is wrong.
 """
 
 import numpy as np
@@ -10,11 +11,14 @@ import numpy as np
 from softib.jit import kernel, table
 
 Ops = table("Ops", "rank kind peer size tag ns cpu label_at label_len who on start")
-"""Columns of operations (``label_at`` and ``label_len`` octets of the text), and of requirements: rows that wait, rows that they wait for, whether for the begin. Room for as many as
-there are lines."""
+"""Columns of operations (``label_at`` and ``label_len`` octets of the text), and of requirements:
+rows that wait, rows that they wait for, whether for the begin. Room for as many as there are lines.
+"""
 Labels = table("Labels", "row stamp key_at key_len key_rank chain ids")
-"""Names of one rank: by number ``row`` (its operation, -1: not yet) and ``stamp`` (the rank, by order in the file, that wrote it). Names ``l1``, ``l2`` … have their
-own numbers; others are found by hash: ``key_*`` and ``chain`` (0: nothing) are an open table. ``ids``: how many numbers the table of hashes has given."""
+"""Names of one rank: by number ``row`` (its operation, -1: not yet) and ``stamp`` (the rank, by
+order in the file, that wrote it). Names ``l1``, ``l2`` … have their own numbers; others are found
+by hash: ``key_*`` and ``chain`` (0: nothing) are an open table. ``ids``: how many numbers the table
+of hashes has given."""
 
 SEND, RECV, COMPUTE = 0, 1, 2
 """``schedule.Kind``."""
@@ -45,7 +49,8 @@ def word_end(data, at):
 
 @kernel
 def number_end(data, at):
-    """Behind the digits from ``at`` on; ``at`` where there are none or more than 15 (nanoseconds become picoseconds)."""
+    """Behind the digits from ``at`` on; ``at`` where there are none or more than 15 (nanoseconds
+    become picoseconds)."""
     end = at
     while 48 <= data[end] <= 57:
         end += 1
@@ -107,7 +112,8 @@ def is_word(data, at, end, word):
 
 @kernel
 def close_rank(ops, labels, first, needs, stamp):
-    """Names of the requirements from ``first`` on become operations; False where a name stands for none."""
+    """Names of the requirements from ``first`` on become operations; False where a name stands for
+    none."""
     for i in range(first, needs):
         who, on = ops.who[i], ops.on[i]
         if labels.stamp[who] != stamp or labels.stamp[on] != stamp:
@@ -118,7 +124,8 @@ def close_rank(ops, labels, first, needs, stamp):
 
 @kernel
 def operands(data, at, keywords, value):
-    """What stands behind ``send``, ``recv`` or ``calc`` (``value[KIND]``), into ``value``; the octet behind it, -1 where it is unusual."""
+    """What stands behind ``send``, ``recv`` or ``calc`` (``value[KIND]``), into ``value``; the
+    octet behind it, -1 where it is unusual."""
     computes = value[KIND] == COMPUTE
     end = number_end(data, at)
     if end == at or (computes and end - at > 15):
@@ -169,7 +176,8 @@ def operands(data, at, keywords, value):
 
 @kernel
 def requirement(data, name, name_end, at, ops, labels, keywords, where):
-    """``NAME requires NAME`` or ``irequires``: the octet behind it; -1 where it is unusual, -2 where it is none. ``where``: as :func:`read_text`'s ``out``."""
+    """``NAME requires NAME`` or ``irequires``: the octet behind it; -1 where it is unusual, -2
+    where it is none. ``where``: as :func:`read_text`'s ``out``."""
     end = word_end(data, at)
     waits = is_word(data, at, end, keywords[REQUIRES])
     if not waits and not is_word(data, at, end, keywords[IREQUIRES]):
@@ -191,7 +199,8 @@ def requirement(data, name, name_end, at, ops, labels, keywords, where):
 
 @kernel
 def operation(data, at, rank, ops, labels, keywords, where, value):
-    """A line within a rank: an operation or a requirement; the octet behind it, -1 where it is unusual."""
+    """A line within a rank: an operation or a requirement; the octet behind it, -1 where it is
+    unusual."""
     name, name_end = at, word_end(data, at)
     if name_end == name:
         return -1
@@ -257,7 +266,8 @@ def opened(data, at, seen, keywords, where):
 
 @kernel
 def line_end(data, at):
-    """Behind the newline after spaces and a comment from ``at`` on; -1 where something else stands there."""
+    """Behind the newline after spaces and a comment from ``at`` on; -1 where something else stands
+    there."""
     at = blank(data, at)
     if data[at] == SLASH and data[at + 1] == SLASH:
         while data[at] != NL:
@@ -269,8 +279,9 @@ def line_end(data, at):
 
 @kernel
 def read_text(data, at, ops, labels, seen, keywords, where):
-    """Operations and requirements from octet ``at`` on (``data`` ends with a newline); ``where``: how many of both there are (OPERATIONS, NEEDS), and
-    how many ranks were opened (STAMP). True where all was read."""
+    """Operations and requirements from octet ``at`` on (``data`` ends with a newline); ``where``:
+    how many of both there are (OPERATIONS, NEEDS), and how many ranks were opened (STAMP). True
+    where all was read."""
     value = np.zeros(5, np.int64)
     first = 0
     where[RANK] = -1

@@ -1,7 +1,10 @@
-"""Collectives as sends and receives by the plain algorithms of textbooks: what a trace that names a collective becomes when no library's own choice is known.
+"""Collectives as sends and receives by the plain algorithms of textbooks: what a trace that names a
+collective becomes when no library's own choice is known.
 
-All-reduce, all-gather and reduce-scatter by rings, all-to-all by pairwise exchange, broadcast and reduce by binomial trees, gather and scatter straight from and to the
-root, barrier by dissemination (Chan et al., "Collective communication: theory, practice, and experience", 2007; Thakur et al. 2005; Hensgen et al. 1988).
+All-reduce, all-gather and reduce-scatter by rings, all-to-all by pairwise exchange, broadcast and
+reduce by binomial trees, gather and scatter straight from and to the root, barrier by dissemination
+(Chan et al., "Collective communication: theory, practice, and experience", 2007; Thakur et al.
+2005; Hensgen et al. 1988).
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ BARRIER_OCTETS = 1
 
 @dataclass(frozen=True)
 class Operations:
-    """Sends and receives of ``n`` ranks, sorted by rank and step: ``rank``, ``kind`` (:class:`~softib.workloads.schedule.schedule.Kind`), ``peer``, ``size`` octets, and ``step``, which
-    is the tag too. What a rank does in a step begins when all that it did in its step before has ended."""
+    """Sends and receives of ``n`` ranks, sorted by rank and step: ``rank``, ``kind``
+    (:class:`~softib.workloads.schedule.schedule.Kind`), ``peer``, ``size`` octets, and ``step``,
+    which is the tag too. What a rank does in a step begins when all that it did in its step before
+    has ended."""
 
     rank: np.ndarray
     kind: np.ndarray
@@ -36,8 +41,9 @@ Expand = Callable[..., Operations]
 
 
 def expand(collective: str, ranks: int, size: int, root: int = 0) -> Operations:
-    """``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: octets that a rank puts in, as Chakra's and NCCL's calls count them (all-gather: its own part;
-    all-to-all and scatter: all parts together). Raises :class:`InputError` for a collective that is not known."""
+    """``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: octets that a rank
+    puts in, as Chakra's and NCCL's calls count them (all-gather: its own part; all-to-all and
+    scatter: all parts together). Raises :class:`InputError` for a collective that is not known."""
     if collective not in _MAKERS:
         raise InputError(f"{collective} is no collective known here; there are {', '.join(_MAKERS)}")
     return _sorted(*_MAKERS[collective](ranks, size, root % ranks)) if ranks > 1 else _sorted(*[np.zeros(0)] * 4)
@@ -120,8 +126,16 @@ def _barrier(n: int, _: int, __: int) -> Sends:
 
 
 _MAKERS: dict[str, Callable[[int, int, int], Sends]] = {
-    "all-reduce": _all_reduce, "reduce": _reduce, "all-gather": _all_gather, "gather": _gather, "scatter": _scatter, "broadcast": _tree,
-    "all-to-all": _all_to_all, "reduce-scatter": _reduce_scatter, "reduce-scatter-block": _reduce_scatter, "barrier": _barrier,
-}  # fmt: skip
+    "all-reduce": _all_reduce,
+    "reduce": _reduce,
+    "all-gather": _all_gather,
+    "gather": _gather,
+    "scatter": _scatter,
+    "broadcast": _tree,
+    "all-to-all": _all_to_all,
+    "reduce-scatter": _reduce_scatter,
+    "reduce-scatter-block": _reduce_scatter,
+    "barrier": _barrier,
+}
 COLLECTIVES = tuple(_MAKERS)
 """Their names, in the order of Chakra's CollectiveCommType."""

@@ -1,7 +1,9 @@
-"""Operations of Portals 4 in a GOAL text: put, append, triggered put, and tests of counters (LogGOPSim2's extension).
+"""Operations of Portals 4 in a GOAL text: put, append, triggered put, and tests of counters
+(LogGOPSim2's extension).
 
-An append is a receive that others need not wait for; a counter counts what arrived for its appends, and the puts of its own rank that completed. Who waits for a counter waits for
-everything that counts on it.
+An append is a receive that others need not wait for; a counter counts what arrived for its appends,
+and the puts of its own rank that completed. Who waits for a counter waits for everything that
+counts on it.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ _ARGS = r"(?:\s+(?:arg[1-4]|hh|ph|ch|mem)\s+\d+)*"
 _LABEL = r"(?:(?P<label>\w+)\s*:\s*)?"
 _WHEN = r"(?:\s+when\s+(?P<when>\d{1,18})\s+reaches\s+(?P<value>\d{1,18}))?"
 _PUT = re.compile(
-    rf"{_LABEL}t?put\s+(?P<size>\d{{1,18}})b\s+to\s+(?P<peer>\d{{1,18}}){_ARGS}{_WHEN}(?:\s+ct\s+(?P<ct>\d{{1,18}}))?\s+tag\s+(?P<tag>\d{{1,18}})\s*;?"
+    rf"{_LABEL}t?put\s+(?P<size>\d{{1,18}})b\s+to\s+(?P<peer>\d{{1,18}}){_ARGS}{_WHEN}"
+    rf"(?:\s+ct\s+(?P<ct>\d{{1,18}}))?\s+tag\s+(?P<tag>\d{{1,18}})\s*;?"
 )
 _APPEND = re.compile(
-    rf"{_LABEL}t?append\s+(?P<size>\d{{1,18}})b\s+to\s+(?:priority|overflow)_list{_ARGS}\s+allowed\s+(?P<peer>\d{{1,18}}){_WHEN}(?:\s+ct\s+(?P<ct>\d{{1,18}}))?"
+    rf"{_LABEL}t?append\s+(?P<size>\d{{1,18}})b\s+to\s+(?:priority|overflow)_list{_ARGS}"
+    rf"\s+allowed\s+(?P<peer>\d{{1,18}}){_WHEN}(?:\s+ct\s+(?P<ct>\d{{1,18}}))?"
     r"(?:\s+use_once)?\s+tag\s+(?P<tag>\d{1,18})\s*;?"
 )
 _TEST = re.compile(rf"{_LABEL}test\s+(?P<when>\d{{1,18}})\s+for\s+(?P<value>\d{{1,18}})\s*;?")
@@ -70,7 +74,8 @@ class Counters:
             self._awaits.append((rank, int(hit["when"]), int(hit["value"]), waits))
 
     def close(self, build: Builder, path: Path) -> None:
-        """Make everybody wait for what counts. Raises :class:`InputError` where a counter never gets there, or where it is not known what comes first."""
+        """Make everybody wait for what counts. Raises :class:`InputError` where a counter never
+        gets there, or where it is not known what comes first."""
         for rank, counter, value, row in self._awaits:
             counted = [c for c in self._counts.get((rank, counter), []) if c != row]
             if len(counted) < value:
@@ -79,7 +84,8 @@ class Counters:
                 )
             if len(counted) > value:
                 raise InputError(
-                    f"{path}: rank {rank} waits for {value} of {len(counted)} on counter {counter}: which come first is not known before a run"
+                    f"{path}: rank {rank} waits for {value} of {len(counted)} on counter {counter}: which "
+                    f"come first is not known before a run"
                 )
             for c in counted:
                 build.need(row, c)

@@ -1,7 +1,10 @@
-"""The wire format of Protocol Buffers: fields of a message, and messages that follow each other in a file.
+"""The wire format of Protocol Buffers: fields of a message, and messages that follow each other in
+a file.
 
-A reader of forty lines stands here instead of the ``protobuf`` package: Chakra's files need five kinds of fields, no generated code that must fit the version of a
-runtime, and no dependency. Source: "Encoding" in the Protocol Buffers documentation (varints, tags, wire types 0, 1, 2 and 5; groups, types 3 and 4, are deprecated).
+A reader of forty lines stands here instead of the ``protobuf`` package: Chakra's files need five
+kinds of fields, no generated code that must fit the version of a runtime, and no dependency.
+Source: "Encoding" in the Protocol Buffers documentation (varints, tags, wire types 0, 1, 2 and 5;
+groups, types 3 and 4, are deprecated).
 """
 
 from __future__ import annotations
@@ -83,12 +86,12 @@ def signed(value: int) -> int:
 def double_of(value: Value) -> float:
     """A field of type double. Raises ValueError for other octets."""
     if isinstance(value, int) or len(value) != 8:
-        raise ValueError("has a double that is none")
+        raise ValueError("has a double of the wrong length")
     return float(struct.unpack("<d", value)[0])
 
 
 def float_of(value: Value) -> float:
     """A field of type float. Raises ValueError for other octets."""
     if isinstance(value, int) or len(value) != 4:
-        raise ValueError("has a float that is none")
+        raise ValueError("has a float of the wrong length")
     return float(struct.unpack("<f", value)[0])

@@ -1,11 +1,15 @@
-"""What a program was seen to post and to poll, as a :class:`~softib.workloads.schedule.schedule.Schedule`.
+"""What a program was seen to post and to poll, as a
+:class:`~softib.workloads.schedule.schedule.Schedule`.
 
-Each message is a send and a receive; a READ or an atomic is a request of 0 octets and the answer, sent by the adapter of the other rank. A thread computes between its calls what its
-CPU time says. What it posts waits for what it polled before: receives of messages, answers to its READs, and its own sends, which have ended when they are acknowledged.
-A WRITE leaves no completion at its destination; what that rank posts later waits for it, since only memory could have told it.
+Each message is a send and a receive; a READ or an atomic is a request of 0 octets and the answer,
+sent by the adapter of the other rank. A thread computes between its calls what its CPU time says.
+What it posts waits for what it polled before: receives of messages, answers to its READs, and its
+own sends, which have ended when they are acknowledged. A WRITE leaves no completion at its
+destination; what that rank posts later waits for it, since only memory could have told it.
 
-Events of all threads are read by time, since threads of one rank poll the same completion queue (UCX's datagrams: the program's thread and the asynchronous one): the n-th
-receive of a queue pair completes with its n-th message, whichever thread polls it.
+Events of all threads are read by time, since threads of one rank poll the same completion queue
+(UCX's datagrams: the program's thread and the asynchronous one): the n-th receive of a queue pair
+completes with its n-th message, whichever thread polls it.
 """
 
 from __future__ import annotations
@@ -30,8 +34,9 @@ POST, RECEIVED, SENT, BEGIN, END = (int(e) for e in (Event.POST, Event.RECEIVED,
 
 @dataclass(frozen=True)
 class Recorded:
-    """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not recorded or to multicast groups, ``local`` ones of a rank to itself.
-    ``notes``: by operation, what its rank begins or ends before it: collectives of a library, one a line."""
+    """The schedule, and what is not in it: ``unknown`` messages to QPs of programs that were not
+    recorded or to multicast groups, ``local`` ones of a rank to itself. ``notes``: by operation,
+    what its rank begins or ends before it: collectives of a library, one a line."""
 
     schedule: Schedule
     messages: int
@@ -41,7 +46,8 @@ class Recorded:
 
 
 def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tuple[str, ...] = ()) -> Recorded:
-    """The program of ``threads``. ``collectives``: names behind the numbers of BEGIN and END. Raises :class:`InputError` where nothing was recorded."""
+    """The program of ``threads``. ``collectives``: names behind the numbers of BEGIN and END.
+    Raises :class:`InputError` where nothing was recorded."""
     ranks = _ranks(threads)
     if not ranks:
         raise InputError(f"{name}: nothing was recorded: no program made a queue pair")
@@ -84,7 +90,8 @@ def _note(collectives: tuple[str, ...], word: str, number: int, octets: int) -> 
 
 
 def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
-    """Rank of each process: what the launcher says where that is one for each, else by the time of its first queue pair."""
+    """Rank of each process: what the launcher says where that is one for each, else by the time of
+    its first queue pair."""
     rank_of: dict[int, int | None] = {}
     for t in threads:
         rank_of.setdefault(t.pid, t.rank)
@@ -106,7 +113,8 @@ def _arrival(build: Builder, m: Message, adapter: int) -> None:
 
 
 class _Reader:
-    """Makes the operations of one thread. ``after``: rows for whose end the next operation waits; ``noted``: notes that stand before it."""
+    """Makes the operations of one thread. ``after``: rows for whose end the next operation waits;
+    ``noted``: notes that stand before it."""
 
     def __init__(self, build: Builder, posts: Posts, rank: int, processor: int):
         self.build, self.posts, self.rank, self.processor = build, posts, rank, processor
@@ -131,7 +139,8 @@ class _Reader:
             self.noted.append(("begin" if kind == BEGIN else "end", qpn, octets))
 
     def end(self) -> None:
-        """The thread has no more: something must stand behind its last note, and behind what it waited for."""
+        """The thread has no more: something must stand behind its last note, and behind what it
+        waited for."""
         if len(self.after) > 1 or self.noted:
             self._calculate(0)
 
@@ -175,7 +184,8 @@ class _Reader:
         self.after += [m.arrives for m in last.values()]
 
     def _sent(self, ns: int, qpn: int, count: int) -> None:
-        """Requests of ``qpn`` up to the ``count``-th are complete: the last of them says so for all (IBA 9.7.5)."""
+        """Requests of ``qpn`` up to the ``count``-th are complete: the last of them says so for all
+        (IBA 9.7.5)."""
         key = (qpn, self.posts.maker(qpn, ns)[2])
         queue = self.posts.queues.get((self.rank, *key), [])
         for m in reversed(queue[self.complete.get(key, 0) : count]):

@@ -1,4 +1,5 @@
-"""What threads of recorded programs posted, joined: which message each request is, to whom, and which receive completes with it."""
+"""What threads of recorded programs posted, joined: which message each request is, to whom, and
+which receive completes with it."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ GRH_OCTETS = 40
 
 @dataclass(slots=True)
 class Message:
-    """A posted request that moves data from rank ``source`` (of a READ: asks rank ``target``); ``row``, ``arrives`` and ``answer`` are rows of its operations once they are
-    made: the send, the receive at the target, and the receive of what a READ or an atomic brings."""
+    """A posted request that moves data from rank ``source`` (of a READ: asks rank ``target``);
+    ``row``, ``arrives`` and ``answer`` are rows of its operations once they are made: the send, the
+    receive at the target, and the receive of what a READ or an atomic brings."""
 
     ns: int
     source: int
@@ -46,7 +48,8 @@ class Message:
 def by_time(
     threads: list[RecordedThread], columns: tuple[str, ...], only: Event | None = None
 ) -> Iterator[tuple[int, ...]]:
-    """(thread, ``columns``) of all events of ``threads`` (or those of type ``only``) by time; events of one moment by thread, those of a thread in their order."""
+    """(thread, ``columns``) of all events of ``threads`` (or those of type ``only``) by time;
+    events of one moment by thread, those of a thread in their order."""
     at = [np.arange(len(t.ns)) if only is None else np.flatnonzero(t.type == only) for t in threads]
     ns = np.concatenate([t.ns[i] for t, i in zip(threads, at, strict=True)])
     order = np.argsort(ns, kind="stable")
@@ -58,8 +61,10 @@ def by_time(
 class Posts:
     """All requests of ``threads`` (``ranks``: rank of each process).
 
-    ``every``: messages in the order in which they were posted; :meth:`next` gives all requests in that order, None for those that move nothing between ranks;
-    ``queues``: the same by rank, QPN, and how many QPs had the number before. ``written``: by rank, WRITEs without immediate data to it.
+    ``every``: messages in the order in which they were posted; :meth:`next` gives all requests in
+    that order, None for those that move nothing between ranks; ``queues``: the same by rank, QPN,
+    and how many QPs had the number before. ``written``: by rank, WRITEs without immediate data to
+    it.
     """
 
     def __init__(self, threads: list[RecordedThread], ranks: dict[int, int]):
@@ -86,15 +91,17 @@ class Posts:
     def _queue_pairs(self, threads: list[RecordedThread], ranks: dict[int, int]) -> None:
         found = sorted(
             (int(t.ns[i]), int(t.qpn[i]), ranks[t.pid], int(t.opcode[i]))
-            for t in threads for i in np.flatnonzero(t.type == Event.QP)
-        )  # fmt: skip
+            for t in threads
+            for i in np.flatnonzero(t.type == Event.QP)
+        )
         for ns, qpn, rank, kind in found:
             times, makers = self._makers.setdefault(qpn, ([], []))
             times.append(ns)
             makers.append((rank, kind, len(makers)))
 
     def maker(self, qpn: int, ns: int) -> tuple[int, int, int]:
-        """(rank, type, how many had the number before) of the QP with ``qpn`` at ``ns``; rank -1: none. Numbers are given again."""
+        """(rank, type, how many had the number before) of the QP with ``qpn`` at ``ns``; rank -1:
+        none. Numbers are given again."""
         times, makers = self._makers.get(qpn, NOBODY)
         k = bisect_right(times, ns) - 1
         return makers[k] if k >= 0 else NO_QP
@@ -117,7 +124,8 @@ class Posts:
         return m
 
     def received(self, ns: int, qpn: int, peer: int, octets: int) -> Message | None:
-        """The message that the next receive of ``qpn`` completed with: asked by time. Datagrams may have been dropped before it: those of other lengths are passed over."""
+        """The message that the next receive of ``qpn`` completed with: asked by time. Datagrams may
+        have been dropped before it: those of other lengths are passed over."""
         _, kind, age = self.maker(qpn, ns)
         datagram = kind == DATAGRAMS
         key = (qpn, age, peer if datagram else 0)

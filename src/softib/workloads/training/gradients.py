@@ -1,9 +1,13 @@
-"""What replicas exchange: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020) weights, by the collectives that NCCL chooses, as flows on the fabric.
+"""What replicas exchange: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020) weights,
+by the collectives that NCCL chooses, as flows on the fabric.
 
-Stage 0 all-reduces each bucket of the last backward pass. Stages 1 to 3 reduce-scatter it, 2 and 3 after every micro-batch, for no rank keeps whole gradients; 1 and 2 all-gather the new
-weights at the end (together as many octets as an all-reduce: section 7.2 there), 3 all-gathers them before each pass, forward and backward, while the pass before runs.
+Stage 0 all-reduces each bucket of the last backward pass. Stages 1 to 3 reduce-scatter it, 2 and 3
+after every micro-batch, for no rank keeps whole gradients; 1 and 2 all-gather the new weights at
+the end (together as many octets as an all-reduce: section 7.2 there), 3 all-gathers them before
+each pass, forward and backward, while the pass before runs.
 
-A replica runs one collective after another: that of what all replicas share, then that of its experts. With ``overlap`` the weights of stage 3 have a stream of their own.
+A replica runs one collective after another: that of what all replicas share, then that of its
+experts. With ``overlap`` the weights of stage 3 have a stream of their own.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class Exchange:
 
 
 def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Passes) -> None:
-    """All exchanges of a step. ``made``: rows [data] of the buckets of backward passes, by stage; ``done``: first and last row of each pass (stage, backward, micro-batch)."""
+    """All exchanges of a step. ``made``: rows [data] of the buckets of backward passes, by stage;
+    ``done``: first and last row of each pass (stage, backward, micro-batch)."""
     lay = step.layout
     shared, experts = lay.gradients(step.model)
     kinds = [
@@ -60,14 +65,16 @@ def exchange(step: Step, rows: Columns, made: list[list[np.ndarray]], done: Pass
 
 
 def _sum_up(step: Step, one: Exchange, made: list[np.ndarray], bucket: int) -> None:
-    """Sum up a bucket of gradients: when it is made, without ``overlap`` when all of its backward pass are."""
+    """Sum up a bucket of gradients: when it is made, without ``overlap`` when all of its backward
+    pass are."""
     ready = made[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
     collective = Collective.REDUCE_SCATTER if step.zero else Collective.ALL_REDUCE
     one.add(collective, step.gradient_octets, step.buckets, ready, "gradients")
 
 
 def _sharded(step: Step, one: Exchange, made: list[np.ndarray], done: Passes) -> None:
-    """Stage 3: each pass waits for its weights, which come while the pass before runs (``overlap``), else behind it."""
+    """Stage 3: each pass waits for its weights, which come while the pass before runs
+    (``overlap``), else behind it."""
     stage = one.at[0]
     passes = [(backward, k) for k in range(step.layout.micro_batches) for backward in (False, True)]
     behind, stream = (2, "weights") if step.overlap else (1, "gradients")

@@ -1,4 +1,5 @@
-"""Communicators of data-parallel groups: the GPUs and adapters of each, and its collectives as flows on the fabric."""
+"""Communicators of data-parallel groups: the GPUs and adapters of each, and its collectives as
+flows on the fabric."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ __all__ = ["Group", "Groups"]
 
 @dataclass(frozen=True)
 class Group:
-    """One communicator. ``positions`` int64[members]: its replicas; ``machine``: its part of a node; ``adapters`` int64[nodes, nics]; ``sharing``: groups that use the
-    busiest of these adapters."""
+    """One communicator. ``positions`` int64[members]: its replicas; ``machine``: its part of a
+    node; ``adapters`` int64[nodes, nics]; ``sharing``: groups that use the busiest of these
+    adapters."""
 
     positions: np.ndarray
     machine: Machine
@@ -58,16 +60,28 @@ class Groups:
             local = -(-self.members // len(nodes))
             adapters = np.array([self.step.adapters[n, part[:width]] for n, part in zip(nodes, nics, strict=True)])
             group = Group(
-                np.arange(g % apart, lay.data, apart), machine.part(local, width), adapters, int(users[adapter[ranks]].max())
-            )  # fmt: skip
+                np.arange(g % apart, lay.data, apart),
+                machine.part(local, width),
+                adapters,
+                int(users[adapter[ranks]].max()),
+            )
             found.setdefault(divmod(g // apart, lay.tensor), []).append(group)
         return found
 
     def add(
-        self, rows: Columns, collective: Collective, octets: float, at: tuple[int, int], stream: str, needs: np.ndarray, ended: np.ndarray
-    ) -> None:  # fmt: skip
-        """A collective of ``octets`` on each group of (stage, rank of the tensor group) ``at``. ``needs`` int64[data]: the row that each replica waits for (-1: none). ``ended`` int64[data]: the row with
-        which each replica's collective before on ``stream`` ended (-1: none); set to that of this one."""
+        self,
+        rows: Columns,
+        collective: Collective,
+        octets: float,
+        at: tuple[int, int],
+        stream: str,
+        needs: np.ndarray,
+        ended: np.ndarray,
+    ) -> None:
+        """A collective of ``octets`` on each group of (stage, rank of the tensor group) ``at``.
+        ``needs`` int64[data]: the row that each replica waits for (-1: none). ``ended``
+        int64[data]: the row with which each replica's collective before on ``stream`` ended (-1:
+        none); set to that of this one."""
         for g, group in enumerate(self.groups[at]):
             flows, lines = self._of(rows, group, (*at, g, collective, max(round(octets), 1), stream))
             first = group.adapters[:1, 0]

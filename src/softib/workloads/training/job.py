@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.errors import InputError
-from softib.plural import counted
 from softib.workloads.hosts import rows_of
 from softib.workloads.nccl.job import machine_of_job
 from softib.workloads.nccl.placing import nodes_of
@@ -23,20 +22,33 @@ if TYPE_CHECKING:
 __all__ = ["figures_of", "nodes_of_job", "notes_of", "part_of_job", "step_of"]
 
 MOST_BUCKETS = 8
-"""Buckets of gradients that go while the backward pass runs, unless a job says how many: fewer where they would be smaller than the library's. Without overlap there is one, as
-Megatron-LM has it."""
+"""Buckets of gradients that go while the backward pass runs, unless a job says how many: fewer
+where they would be smaller than the library's. Without overlap there is one, as Megatron-LM has it.
+"""
 MEGATRON_BUCKET, MEGATRON_EACH = 40_000_000, 1_000_000
-"""Gradients of a bucket of Megatron-LM: so many, or so many for each replica, whichever is more (``bucket_size`` of its DistributedDataParallelConfig)."""
+"""Gradients of a bucket of Megatron-LM: so many, or so many for each replica, whichever is more
+(``bucket_size`` of its DistributedDataParallelConfig)."""
 DDP_BUCKET = 25 << 20
 """Octets of a bucket of PyTorch's DistributedDataParallel (``bucket_cap_mb``)."""
 OF_TRANSFORMERS = {
-    "layers", "hidden", "sequence", "vocabulary", "experts", "top_k", "expert", "tensor", "pipeline", "recompute", "sequence_parallel",
-}  # fmt: skip
+    "layers",
+    "hidden",
+    "sequence",
+    "vocabulary",
+    "experts",
+    "top_k",
+    "expert",
+    "tensor",
+    "pipeline",
+    "recompute",
+    "sequence_parallel",
+}
 """Options of a job that say nothing of other models."""
 
 
 def model_of(job: TrainingStep) -> Transformer | Network:
-    """The model of ``job``. Raises :class:`InputError` where it is described by parameters and as a transformer."""
+    """The model of ``job``. Raises :class:`InputError` where it is described by parameters and as a
+    transformer."""
     if job.parameters is None and job.operations is None:
         return Transformer(job.layers, job.hidden, job.sequence, job.vocabulary, job.experts, job.top_k, job.recompute)
     if job.parameters is None or job.operations is None:
@@ -48,7 +60,8 @@ def model_of(job: TrainingStep) -> Transformer | Network:
 
 
 def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step:
-    """What ``job`` runs on the adapters ``rows``: all their GPUs. Raises :class:`InputError` for what does not divide."""
+    """What ``job`` runs on the adapters ``rows``: all their GPUs. Raises :class:`InputError` for
+    what does not divide."""
     adapters = nodes_of(names, rows, job.nics)
     machine = machine_of_job(job, adapters.shape[1])
     model = model_of(job)
@@ -60,9 +73,20 @@ def step_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> Step
     buckets = min(MOST_BUCKETS, max(1, round(layout.gradients(model)[0] / least))) if job.overlap else 1
     achieved = job.tflops * 1e12 * job.achieved
     return Step(
-        model, layout, at_once, achieved, machine, adapters, section("nccl"), job.buckets or buckets, job.overlap, job.zero, job.sequence_parallel,
-        job.gradient_bytes, job.release,
-    )  # fmt: skip
+        model,
+        layout,
+        at_once,
+        achieved,
+        machine,
+        adapters,
+        section("nccl"),
+        job.buckets or buckets,
+        job.overlap,
+        job.zero,
+        job.sequence_parallel,
+        job.gradient_bytes,
+        job.release,
+    )
 
 
 def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> JobMessages:
@@ -71,28 +95,39 @@ def part_of_job(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> 
 
 
 def figures_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray, took_us: float) -> dict[str, Any]:
-    """Time of a step, tokens a second, share of the GPUs' achieved rate that is left beside communication and bubbles, GPU-hours."""
+    """Time of a step, tokens a second, share of the GPUs' achieved rate that is left beside
+    communication and bubbles, GPU-hours."""
     step = step_of(job, names, rows)
     lay = step.layout
     ideal = step.model.flops(job.batch) / lay.gpus / step.flops * 1e6
     seconds = took_us / 1e6
     tokens = job.batch * (job.sequence if job.parameters is None else 1)
     return {
-        "gpus": lay.gpus, "data": lay.data, "tensor": lay.tensor, "pipeline": lay.pipeline, "expert": lay.expert, "parameters": step.model.parameters,
-        "step_us": took_us, "compute_us": ideal, "efficiency": ideal / took_us if took_us > 0 else 0.0,
-        "tokens_per_s": tokens / seconds if seconds > 0 else 0.0, "gpu_hours_per_step": lay.gpus * seconds / 3600,
+        "gpus": lay.gpus,
+        "data": lay.data,
+        "tensor": lay.tensor,
+        "pipeline": lay.pipeline,
+        "expert": lay.expert,
+        "parameters": step.model.parameters,
+        "step_us": took_us,
+        "compute_us": ideal,
+        "efficiency": ideal / took_us if took_us > 0 else 0.0,
+        "tokens_per_s": tokens / seconds if seconds > 0 else 0.0,
+        "gpu_hours_per_step": lay.gpus * seconds / 3600,
         "gpu_hours_per_billion_tokens": lay.gpus * seconds / 3600 * 1e9 / tokens,
-    }  # fmt: skip
+    }
 
 
 def notes_of(job: TrainingStep, names: tuple[str, ...], rows: np.ndarray) -> list[str]:
-    """What the step takes for granted: collectives of tensor and expert groups that go from node to node are no messages on the fabric."""
+    """What the step takes for granted: collectives of tensor and expert groups that go from node to
+    node are no messages on the fabric."""
     step = step_of(job, names, rows)
     lay, machine = step.layout, step.machine
     groups = (("tensor", lay.tensor, 1, "all-reduces"), ("expert", lay.expert, lay.tensor, "all-to-alls"))
     rate = f"adapters of {machine.nic_gbps:g} Gb/s"
     return [
-        f"{counted(kind, 'group')} of {size} GPUs do not fit into a node of {machine.gpus}: their {what} are time, by {rate}, not messages on this fabric"
+        f"{kind} groups of {size} GPUs do not fit into a node of {machine.gpus}: their {what} are time, by "
+        f"{rate}, not messages on this fabric"
         for kind, size, apart, what in groups
         if size > 1 and size * apart > machine.gpus
     ]

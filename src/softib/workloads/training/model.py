@@ -1,8 +1,10 @@
 """What a step of a transformer computes and communicates: the formulae.
 
-Parameters, operations and collectives of dense layers: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
-Megatron-LM", SC 2021, equations 2 and 3 and section 3.2 (96 B s l h² with activations computed again, of which a quarter is that). Experts: Lepikhin et
-al., GShard, ICLR 2021: an MLP of 8 h² parameters each, ``top_k`` of them for a token, two all-to-alls forth and two back.
+Parameters, operations and collectives of dense layers: Narayanan et al., "Efficient Large-Scale
+Language Model Training on GPU Clusters Using Megatron-LM", SC 2021, equations 2 and 3 and section
+3.2 (96 B s l h² with activations computed again, of which a quarter is that). Experts: Lepikhin et
+al., GShard, ICLR 2021: an MLP of 8 h² parameters each, ``top_k`` of them for a token, two
+all-to-alls forth and two back.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ ELEMENT = 2
 
 @dataclass(frozen=True)
 class Transformer:
-    """``layers`` of ``hidden``, sequences of ``sequence`` tokens, ``vocabulary``; ``experts`` of each layer (0: dense), ``top_k`` of them a token;
-    ``recompute``: are activations computed again in the backward pass?"""
+    """``layers`` of ``hidden``, sequences of ``sequence`` tokens, ``vocabulary``; ``experts`` of
+    each layer (0: dense), ``top_k`` of them a token; ``recompute``: are activations computed again
+    in the backward pass?"""
 
     layers: int
     hidden: int
@@ -32,14 +35,16 @@ class Transformer:
 
     @property
     def parameters(self) -> float:
-        """Weights: 12 l h² (1 + 13 / 12h + (V + s) / 12 l h); with experts 8 h² of each layer stand once for each."""
+        """Weights: 12 l h² (1 + 13 / 12h + (V + s) / 12 l h); with experts 8 h² of each layer stand
+        once for each."""
         h, layers = self.hidden, self.layers
         dense = 12 * layers * h**2 * (1 + 13 / (12 * h) + (self.vocabulary + self.sequence) / (12 * layers * h))
         return dense + max(self.experts - 1, 0) * 8 * layers * h**2
 
     def flops(self, sequences: int) -> float:
-        """Operations of forward and backward pass on so many sequences: 72 B s l h² (1 + s / 6h + V / 12 l h), a third more where activations are computed
-        again; an expert's MLP is 16 of the 24 s h² of a forward layer."""
+        """Operations of forward and backward pass on so many sequences: 72 B s l h² (1 + s / 6h + V
+        / 12 l h), a third more where activations are computed again; an expert's MLP is 16 of the
+        24 s h² of a forward layer."""
         h, s, layers = self.hidden, self.sequence, self.layers
         repeats = 4 / 3 if self.recompute else 1.0
         layer = 24 * s * h**2 * (1 + s / (6 * h)) + (16 * s * h**2 * (self.top_k - 1) if self.experts else 0)
@@ -53,7 +58,8 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Network:
-    """A model that is no transformer, such as a CNN: ``parameters``, and ``operations`` of the forward and backward pass on one sample. Each GPU has all of it."""
+    """A model that is no transformer, such as a CNN: ``parameters``, and ``operations`` of the
+    forward and backward pass on one sample. Each GPU has all of it."""
 
     parameters: float
     operations: float
@@ -71,8 +77,8 @@ class Network:
 
 @dataclass(frozen=True)
 class Layout:
-    """How ranks share the work: rank = tensor + tensor_size × (data + data_size × pipeline), as Megatron-LM orders them; expert-parallel groups are
-    neighbours of a data-parallel group."""
+    """How ranks share the work: rank = tensor + tensor_size × (data + data_size × pipeline), as
+    Megatron-LM orders them; expert-parallel groups are neighbours of a data-parallel group."""
 
     tensor: int
     pipeline: int
@@ -97,7 +103,8 @@ class Layout:
         data = gpus // (tensor * pipeline)
         if batch % (data * micro_batch):
             raise InputError(
-                f"a batch of {batch:,} is not whole: {data:,} replicas with micro-batches of {micro_batch} take multiples of {data * micro_batch:,}"
+                f"a batch of {batch:,} is not whole: {data:,} replicas with micro-batches of {micro_batch} "
+                f"take multiples of {data * micro_batch:,}"
             )
         if model.experts and model.top_k > model.experts:
             raise InputError(
@@ -117,7 +124,8 @@ class Layout:
         return self.tensor * self.pipeline * self.data
 
     def gradients(self, model: Transformer | Network) -> tuple[float, float]:
-        """Gradients of one rank: (those that all replicas sum up, those of experts, which ``data / expert`` ranks have)."""
+        """Gradients of one rank: (those that all replicas sum up, those of experts, which ``data /
+        expert`` ranks have)."""
         here = self.tensor * self.pipeline
         experts = model.experts * 8 * model.layers * model.hidden**2 if model.experts else 0
         return (model.parameters - experts) / here, experts / here / self.expert

@@ -1,7 +1,9 @@
-"""A training step as messages: stages compute micro-batches (one forward, one backward), hand activations on, and sum up gradients.
+"""A training step as messages: stages compute micro-batches (one forward, one backward), hand
+activations on, and sum up gradients.
 
-Tensor and expert parallel stand on the path of each micro-batch, so their collectives are time of the stage, by NCCL's law on an unloaded
-network. Activations between stages and the collectives of the data-parallel groups are messages on the fabric. Gradients go in ``buckets``, each as soon as
+Tensor and expert parallel stand on the path of each micro-batch, so their collectives are time of
+the stage, by NCCL's law on an unloaded network. Activations between stages and the collectives of
+the data-parallel groups are messages on the fabric. Gradients go in ``buckets``, each as soon as
 the backward pass of the last micro-batch has made it.
 """
 
@@ -28,13 +30,16 @@ __all__ = ["Columns", "Step", "order_of", "part_of"]
 
 @dataclass(frozen=True)
 class Step:
-    """What runs. ``flops``: of one GPU a second that it achieves; ``overlap``: do gradients go while the backward pass runs; ``adapters``
-    int64[nodes, nics]; ``gradient_octets``: of one gradient; ``release``: of NCCL; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor group shares what lies between its layers, too."""
+    """What runs. ``flops``: of one GPU a second that it achieves; ``overlap``: do gradients go
+    while the backward pass runs; ``adapters`` int64[nodes, nics]; ``gradient_octets``: of one
+    gradient; ``release``: of NCCL; ``zero``: ZeRO's stage, 0 to 3; ``sequence_parallel``: a tensor
+    group shares what lies between its layers, too."""
 
     def __post_init__(self) -> None:
         if self.zero >= 2 and self.layout.pipeline > 1:
             raise InputError(
-                f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is nothing that libraries run: take zero 1, or pipeline 1"
+                f"ZeRO stage {self.zero} with {self.layout.pipeline} stages of a pipeline is nothing that "
+                f"libraries run: take zero 1, or pipeline 1"
             )
 
     model: Transformer | Network
@@ -63,7 +68,8 @@ class Step:
 
     @property
     def forward_us(self) -> float:
-        """µs of one micro-batch in one stage, forward, with two all-reduces of a layer and two all-to-alls of its experts."""
+        """µs of one micro-batch in one stage, forward, with two all-reduces of a layer and two
+        all-to-alls of its experts."""
         lay, m = self.layout, self.model
         repeats = 4.0 if m.recompute else 3.0
         compute = m.flops(self.micro_batch) / repeats / (lay.tensor * lay.pipeline) / self.flops * 1e6
@@ -92,8 +98,8 @@ class Step:
 
 
 def order_of(stage: int, stages: int, micro_batches: int) -> list[tuple[bool, int]]:
-    """``(backward, micro-batch)`` in the order of a stage: as many forward first as there are stages behind it, then one forward, one backward (1F1B, Narayanan
-    et al. 2021, figure 4)."""
+    """``(backward, micro-batch)`` in the order of a stage: as many forward first as there are
+    stages behind it, then one forward, one backward (1F1B, Narayanan et al. 2021, figure 4)."""
     ahead = min(stages - 1 - stage, micro_batches)
     done = [(False, k) for k in range(ahead)]
     for k in range(micro_batches - ahead):
@@ -113,9 +119,15 @@ class Columns:
         self.count = 0
 
     def add(
-        self, src: np.ndarray, dst: np.ndarray, size: float | np.ndarray, qp: np.ndarray, delay_us: float, computes: bool,
+        self,
+        src: np.ndarray,
+        dst: np.ndarray,
+        size: float | np.ndarray,
+        qp: np.ndarray,
+        delay_us: float,
+        computes: bool,
         rate_gbps: float | np.ndarray = 0.0,
-    ) -> np.ndarray:  # fmt: skip
+    ) -> np.ndarray:
         """Rows of one kind."""
         n = len(src)
         fill = lambda value: np.full(n, value, np.int64)
@@ -144,7 +156,8 @@ def part_of(step: Step) -> JobMessages:
     nodes = len(step.adapters)
     if lay.gpus > nodes * machine.gpus:
         raise InputError(
-            f"{counted(lay.gpus, 'rank')} on {counted(nodes, 'node')} with {machine.gpus} GPUs each: there are {nodes * machine.gpus:,}"
+            f"{counted(lay.gpus, 'rank')} on {counted(nodes, 'node')} with {machine.gpus} GPUs each: there "
+            f"are {nodes * machine.gpus:,}"
         )
     nic = np.array([machine.nic_of(g) for g in range(machine.gpus)])
     rank = np.arange(lay.gpus)
@@ -155,16 +168,24 @@ def part_of(step: Step) -> JobMessages:
     none = np.zeros(0, np.int64)
     waits, needs = (np.concatenate(c) if c else none for c in (rows.waits, rows.needs))
     return JobMessages(
-        src, dst, size, np.unique(qp, return_inverse=True)[1], waits, needs, opcode=opcode, delay_ps=delay,
+        src,
+        dst,
+        size,
+        np.unique(qp, return_inverse=True)[1],
+        waits,
+        needs,
+        opcode=opcode,
+        delay_ps=delay,
         rate_gbps=np.concatenate(rows.rates),
-    )  # fmt: skip
+    )
 
 
 def _pipeline(
     step: Step, rows: Columns, host: np.ndarray
 ) -> tuple[list[list[np.ndarray]], dict[tuple[int, bool, int], np.ndarray]]:
-    """Computations of all stages and replicas, and activations between stages; returns the rows [data] of each bucket of the backward passes that are summed up, by stage, and the
-    first and last rows [2, data] of each pass (stage, backward, micro-batch)."""
+    """Computations of all stages and replicas, and activations between stages; returns the rows
+    [data] of each bucket of the backward passes that are summed up, by stage, and the first and
+    last rows [2, data] of each pass (stage, backward, micro-batch)."""
     lay = step.layout
     stages, replicas, micro = lay.pipeline, lay.data, lay.micro_batches
     octets = (

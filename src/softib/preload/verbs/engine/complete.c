@@ -106,14 +106,14 @@ static void write_completion(struct softib_cq *cq, struct softib_cqe *to, const 
  */
 static bool next_place_exists(struct ve_engine *e, struct softib_cq *cq)
 {
-    uint32_t place = cq->producer & (cq->size - 1), places = cq->there / (uint32_t)sizeof(struct softib_cqe), size = cq->size;
+    uint32_t place = cq->producer & (cq->size - 1), entries = cq->there / (uint32_t)sizeof(struct softib_cqe), size = cq->size;
 
-    if (places >= size || places - place > AHEAD ||
+    if (entries >= size || entries - place > AHEAD ||
         vm_extend_ring(&e->w, cq->ring, size * sizeof(struct softib_cqe), &cq->there, (place + 2 + AHEAD) * sizeof(struct softib_cqe)))
         return true;
     if (__atomic_load_n(&cq->consumer, __ATOMIC_ACQUIRE) != cq->producer)
-        return places - place > 1;
-    while (size > places)
+        return entries - place > 1;
+    while (size > entries)
         size /= 2;
     __atomic_store_n(&cq->size, size, __ATOMIC_RELEASE); /* an owner that looks by the old size sees an old completion */
     return true;

@@ -1,0 +1,315 @@
+"""Links that are down, or slower or narrower than they could be or than their peers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.diags.cables.device_speeds import supported
+from softib.diags.finding import Finding, Severity
+from softib.diags.registry import Context, check_function, code, finding
+from softib.diags.rules import mode
+from softib.diags.view import FabricView, speed_text
+from softib.iba.constants import PortState
+from softib.iba.rates import data_gbps
+from softib.plural import counted, plural
+
+LINK_NOT_ACTIVE = code(
+    "link-not-active", Severity.ERROR, "a cabled link is not in state ACTIVE",
+    "DOWN: cable, transceiver, power; INIT or ARMED: the subnet manager has not configured it")  # fmt: skip
+LINKS_NOT_ACTIVE = code(
+    "fabric-not-active", Severity.ERROR, "most links are not in state ACTIVE",
+    "start a subnet manager")  # fmt: skip
+LINK_SLOW = code(
+    "link-slow", Severity.WARNING, "a link runs at a lower speed than both ends support",
+    "reseat or replace the cable; check that the speed is enabled at both ends (ibportstate)")  # fmt: skip
+LINK_NARROW = code(
+    "link-narrow", Severity.WARNING, "a link runs on fewer lanes than both ends support",
+    "reseat or replace the cable: a lane did not train")  # fmt: skip
+LINK_SLOWER_THAN_PEERS = code(
+    "link-slower-than-peers", Severity.WARNING, "a link carries less than the other links of its kind",
+    "compare cable, transceiver and firmware with those of its peers")  # fmt: skip
+LINKS_BELOW_GENERATION = code(
+    "links-below-generation", Severity.INFO, "many links of a kind run below what their parts were built for, or below the rest",
+    "expected where cables, splitters or card variants are slower; else check the enabled speeds")  # fmt: skip
+MIXED_LINK_SPEEDS = code(
+    "mixed-link-speeds", Severity.WARNING, "many links between two tiers of switches are slower than the rest, which their parts could match",
+    "compare cables and enabled speeds of both groups: routes count links, not their speed, so the slow ones limit")  # fmt: skip
+
+MANY = 8
+PEER_SHARE = 0.75
+"""Share of a kind that must agree before the rest counts as deviating."""
+MIN_PEERS = 4
+COMMON = 0.1
+"""Share of a group from which a rate is one of its common ones: a mixed class has several."""
+RARE, RARE_LINKS = 0.05, 2
+"""Share of a group, and number of links, up to which a rate is an exception; more links at one rate are a class of their own."""
+FRACTION_OF_FAULT = 0.25
+"""Share of what both ends can do at which no variant of a part or cable is made to run."""
+AT_A_SWITCH = 4
+"""From so many slow links of one rate at one switch on, one finding for all of them."""
+
+
+@check_function
+def not_active(c: Context) -> Iterator[Finding]:
+    """Links whose ports are not ACTIVE, where the source records states."""
+    view, f = c.view, c.view.fabric
+    if "states" not in view.records or not len(view.cable):
+        return
+    state = f.port_state
+    bad = np.flatnonzero((state[view.port_a] != PortState.ACTIVE) | (state[view.port_b] != PortState.ACTIVE))
+    if len(bad) > max(MANY, len(view.cable) // 2):
+        ports = np.stack([view.port_a[bad], view.port_b[bad]], axis=1).ravel()
+        yield finding(LINKS_NOT_ACTIVE, map(view.location, ports.tolist()), f"{len(bad)} of {counted(len(view.cable), 'link')} {plural(len(view.cable), 'is', 'are')} not active",
+                      {"links": len(bad), "of": len(view.cable)})  # fmt: skip
+        return
+    for row in bad.tolist():
+        a, b = int(view.port_a[row]), int(view.port_b[row])
+        names = sorted({PortState(int(state[p])).name for p in (a, b) if state[p] != PortState.ACTIVE})
+        yield finding(LINK_NOT_ACTIVE, [view.location(a), view.location(b)],
+                      f"{view.link_name(a, b)}: {' / '.join(names)}, not ACTIVE", {"states": names})  # fmt: skip
+
+
+@check_function
+def slow(c: Context) -> Iterator[Finding]:
+    """Links below what both ends can do, and below their peers; whole classes that run low are one finding."""
+    view = c.view
+    if "speeds" not in view.records or not len(view.cable):
+        return
+    a, b = view.port_a, view.port_b
+    speed = np.minimum(view.speed[a], view.speed[b]).astype(np.int64)
+    external = ~view.is_sharp[view.node_a] & ~view.is_sharp[view.node_b] & (speed > 0)
+    rows = np.flatnonzero(external)
+    if not len(rows):
+        return
+    lanes = np.minimum(view.lanes[a], view.lanes[b])
+    (speed_a, lanes_a), (speed_b, lanes_b) = supported(view, a), supported(view, b)
+    can, wide = np.minimum(speed_a, speed_b), np.minimum(lanes_a, lanes_b)
+    links = _Links(view, rows, speed, lanes, can, wide, "capabilities" in view.records)
+    kind, on, classes = _kinds(c)
+    groups = [_Peers(links, g[rows]) for g in classes]
+    here, of_class = groups[0], groups[1]
+    here.odd &= ~_scattered(here, of_class)
+    choice = _agreeing_class(of_class, _Peers(links, on[rows]))
+    for k in np.unique(kind[rows]).tolist():
+        yield from _judge(links, np.flatnonzero(kind[rows] == k), groups, choice)
+
+
+@dataclass(frozen=True)
+class _Links:
+    """Columns over ``view.cable``: what each link runs at and what both of its ends can do (0 = not known).
+
+    ``rows`` are the links that are judged; ``sure``: the source states capabilities, else the parts tell them.
+    """
+
+    view: FabricView
+    rows: np.ndarray
+    speed: np.ndarray
+    lanes: np.ndarray
+    can: np.ndarray
+    wide: np.ndarray
+    sure: bool
+
+    @property
+    def gbps(self) -> np.ndarray:
+        """Data rate of each judged link."""
+        return self.view.link_gbps[self.rows]
+
+
+class _Peers:
+    """The judged links in groups of peers: what most of each link's group run at, and which links are exceptions."""
+
+    def __init__(self, links: _Links, group: np.ndarray):
+        gbps = links.gbps
+        at = np.unique(group, return_inverse=True)[1].reshape(-1)
+        rates, rate = np.unique(gbps, return_inverse=True)
+        cell, inverse, count = np.unique(at * len(rates) + rate.reshape(-1), return_inverse=True, return_counts=True)
+        of, size = cell // len(rates), np.bincount(at)
+        by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent rate of each group
+        usual = np.zeros(len(size), np.int64)
+        usual[of[by_count]] = by_count
+        floor = np.full(len(size), np.inf)
+        common = count >= np.maximum(MIN_PEERS, COMMON * size[of])
+        np.minimum.at(floor, of[common], rates[cell[common] % len(rates)])
+        floor[np.isinf(floor)] = 0.0  # no rate is common: nothing to compare with
+        self.inverse = inverse.reshape(-1)
+        self.size, self.same_rate = size[at], count[self.inverse]
+        self.usual_gbps, self.usual_count = rates[cell[usual] % len(rates)][at], count[usual][at]
+        rare = self.same_rate <= np.maximum(RARE_LINKS, RARE * self.size)
+        self.slower = gbps < self.usual_gbps
+        self.majority = (self.usual_count >= PEER_SHARE * self.size) & (self.size >= MIN_PEERS)
+        self.odd = rare & ((self.slower & self.majority) | (gbps < floor[at]))
+        """An exception: slower than most of its group, or (a group of several rates) than every common one."""
+
+
+def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
+    """bool[links]: links slower than most on their switch, where so many of the class run at that rate beside faster ones that
+    servers of both rates stand side by side there: then the switch's other hosts are no measure."""
+    slower = np.bincount(of_class.inverse, here.slower)[of_class.inverse]
+    return np.asarray(slower >= np.maximum(MIN_PEERS, COMMON * of_class.size))
+
+
+def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
+    """bool[links]: two or more links of a class, all at one rate, on a switch whose hosts all have that rate: servers of another make, where
+    nothing states what parts are."""
+    agree = of_class.same_rate == of_class.size
+    return np.asarray(agree & (of_class.size > 1) & (on_switch.same_rate == on_switch.size))
+
+
+def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """(kind of each link of ``view.cable``: parts and tiers of both ends; the switch of a host's link; groups of peers within kinds, the
+    closest first).
+
+    The closest peers of a host's link are those of hosts of its class on the same switch; then its class everywhere; then
+    the kind. A class are hosts whose names differ in numbers only, by adapter (``mlx5_4`` may be the storage rail), of one
+    part and number of ports.
+    """
+    view, f = c.view, c.view.fabric
+    part = c.structure.rank.astype(np.int64) + 2
+    part = part * (1 << 16) + f.device_id
+    part = np.unique(part, return_inverse=True)[1].reshape(-1)
+    named = np.unique(np.stack([part, host_classes(c), f.node_nports]), axis=1, return_inverse=True)[1].reshape(-1)
+    kind, by_class = (_pairs_of(of, view) for of in (part, named))
+    switch = np.where(view.is_switch[view.node_a], view.node_a, view.node_b)
+    to_host = view.is_host[view.node_a] | view.is_host[view.node_b]
+    on_switch = by_class * len(view.names) + np.where(to_host, switch, 0)
+    switch = np.where(to_host, switch, -1 - np.arange(len(switch)))  # a link between switches has none
+    return kind, switch, [on_switch, by_class, kind]
+
+
+def _pairs_of(of: np.ndarray, view: FabricView) -> np.ndarray:
+    """One number for the unordered pair of ``of`` at both ends of each cable."""
+    x, y = of[view.node_a], of[view.node_b]
+    return np.asarray(np.minimum(x, y) * (of.max(initial=0) + 1) + np.maximum(x, y))
+
+
+def host_classes(c: Context) -> np.ndarray:
+    """int64[nodes]: a number for hosts of one class of names and one adapter of it; 0 for switches and the rest."""
+    view, class_of = c.view, c.pattern.labels.class_of
+    known: dict[tuple[int, str], int] = {}
+    out = np.zeros(len(view.names), np.int64)
+    hosts, adapters = np.flatnonzero(view.is_host), view.adapters
+    none = ("", "")
+    for node, made in zip(hosts.tolist(), class_of[hosts].tolist(), strict=True):
+        out[node] = known.setdefault((made, adapters.get(node, none)[1]), len(known) + 1)
+    return out
+
+
+def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarray) -> Iterator[Finding]:
+    """Findings about the links ``at`` (of ``links.rows``) of one kind; ``choice``: see :func:`_agreeing_class`."""
+    rows = links.rows[at]
+    speed, lanes, can, wide = links.speed[rows], links.lanes[rows], links.can[rows], links.wide[rows]
+    known = (can > 0) & (wide > 0)
+    below = known & ((speed < can) | (lanes < wide))
+    deficient = known & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
+    here, kind = groups[0], groups[-1]
+    # All hosts of a leaf at one rate: a choice too.
+    alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
+    alike |= choice[at] & ~known
+    odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
+    crowd = np.zeros(len(at), bool)
+    if links.sure:  # many links at one rate below their ends are a choice (cables, splitters), not so many faults
+        crowd = below & ~odd & (alike | (kind.same_rate[at] > np.maximum(MANY, RARE * kind.size[at])))
+        single = below & ~crowd
+    else:
+        single = odd
+        crowd = ~odd & kind.slower[at] & kind.majority[at]
+        if len(at) >= MIN_PEERS:  # the same parts run faster elsewhere in the tier
+            crowd |= ~odd & below & (links.gbps[at] < links.gbps[at].max())
+        if kind.majority[at[0]] and known.all():
+            usual = links.gbps[at] == kind.usual_gbps[at]
+            crowd |= usual & below
+        single |= deficient & ~crowd
+    rate = speed * 16 + lanes
+    for several in _at_one_switch(links, rows, rate, np.flatnonzero(single)):
+        findings = [
+            _single(links, int(rows[i]), next((g for g in groups if g.odd[at[i]]), kind), int(at[i])) for i in several
+        ]
+        yield findings[0] if len(findings) == 1 else _of_a_switch(links, rows, several, findings)
+    for one in np.unique(rate[crowd]).tolist():
+        chosen = crowd & (rate == one)
+        yield _crowd(links, at, chosen, Severity.WARNING if deficient[chosen].all() else None)
+
+
+def _at_one_switch(links: _Links, rows: np.ndarray, rate: np.ndarray, single: np.ndarray) -> Iterator[list[int]]:
+    """The links ``single`` (places in ``rows``) in parts that are one finding each: those of a switch with many at one rate, else
+    each alone."""
+    view, left = links.view, single
+    while len(left):
+        ends = [(view.node_a[rows[left]], rate[left]), (view.node_b[rows[left]], rate[left])]
+        node, of = (np.concatenate(x) for x in zip(*ends, strict=True))
+        key = np.where(view.is_switch[node], node.astype(np.int64) * 4096 + of, -1)
+        most, count = mode(key[key >= 0])
+        if count < AT_A_SWITCH:
+            break
+        here = (key[: len(left)] == most) | (key[len(left) :] == most)
+        yield left[here].tolist()
+        left = left[~here]
+    yield from ([i] for i in left.tolist())
+
+
+def _of_a_switch(links: _Links, rows: np.ndarray, several: list[int], findings: list[Finding]) -> Finding:
+    """Links of one switch that are slow alike, as one finding."""
+    view, mine = links.view, rows[several]
+    ends = np.concatenate([view.node_a[mine], view.node_b[mine]])
+    switch = mode(ends[view.is_switch[ends]])[0]
+    kind = np.concatenate([view.node_a[rows], view.node_b[rows]])
+    of = int((kind == switch).sum())
+    where = [place for f in findings for place in f.where]
+    first = findings[0]
+    _, _, rest = first.message.partition(": runs at ")
+    return finding(first.code, where, f"{view.display_names[switch]}: {len(findings)} of its {counted(of, 'link')} of a kind, {view.link_name(int(view.port_a[mine[0]]), int(view.port_b[mine[0]]))} "
+                   f"the first, run at {rest}", {**first.evidence, "links": len(findings), "of": of})  # fmt: skip
+
+
+def _crowd(links: _Links, at: np.ndarray, chosen: np.ndarray, severity: Severity | None) -> Finding:
+    """Many links of a kind that run low alike."""
+    view, first = links.view, int(links.rows[at[chosen][0]])
+    a, b = int(view.port_a[first]), int(view.port_b[first])
+    count, of = int(chosen.sum()), len(at)
+    now = speed_text(int(links.speed[first]), int(links.lanes[first]))
+    can = links.can[first] > 0
+    parts = f"their parts are {speed_text(int(links.can[first]), int(links.wide[first]))}" if can else ""
+    faster = int((links.gbps[at] > links.gbps[at[chosen][0]]).sum())
+    others = f"{faster} of their kind run faster" if faster else ""
+    mixed = faster and can and view.is_switch[view.node_a[first]] and view.is_switch[view.node_b[first]]
+    mine = links.rows[at[chosen]]
+    ports = np.stack([view.port_a[mine], view.port_b[mine]], axis=1).ravel()
+    return finding(
+        MIXED_LINK_SPEEDS if mixed else LINKS_BELOW_GENERATION, map(view.location, ports.tolist()),
+        f"{counted(count, 'link')}{plural(count, '', ' such as')} {view.link_name(a, b)} {plural(count, 'runs', 'run')} at {now}, {' and '.join(t for t in (parts, others) if t)}",
+        {"links": count, "of": of, "faster": faster, "speed": speed_text(int(links.speed[first])),
+         "lanes": int(links.lanes[first]), "can": speed_text(int(links.can[first])) if can else None},
+        severity=severity,
+    )  # fmt: skip
+
+
+def _single(links: _Links, row: int, peers: _Peers, at: int) -> Finding:
+    view, speed, lanes = links.view, int(links.speed[row]), int(links.lanes[row])
+    a, b = int(view.port_a[row]), int(view.port_b[row])
+    now = speed_text(speed, lanes)
+    evidence: dict[str, Any] = {"speed": speed_text(speed), "lanes": lanes}
+    usual = _at_rate(links, peers, at) if peers.slower[at] else ""
+    if usual:
+        evidence |= {"peers": usual, "peers_there": int(peers.usual_count[at]), "peers_in_all": int(peers.size[at])}
+    where = [view.location(a), view.location(b)]
+    if not links.sure:
+        most = f"{peers.usual_count[at]} of its {peers.size[at]} peers at {usual}" if usual else "its peers faster"
+        if usual or not links.can[row]:
+            return finding(LINK_SLOWER_THAN_PEERS, where, f"{view.link_name(a, b)}: runs at {now}, {most}", evidence)
+    can, wide = int(links.can[row]), int(links.wide[row])
+    evidence |= {"can": speed_text(can), "can_lanes": wide}
+    best = speed_text(can, wide)
+    narrow = speed >= can
+    return finding(LINK_NARROW if narrow else LINK_SLOW, where,
+                   f"{view.link_name(a, b)}: runs at {now}, both ends can do {best if not narrow else f'{wide}x'}",
+                   evidence)  # fmt: skip
+
+
+def _at_rate(links: _Links, peers: _Peers, at: int) -> str:
+    """The rate that most peers of link ``at`` run at, as text."""
+    row = int(links.rows[np.flatnonzero(links.gbps == peers.usual_gbps[at])[0]])
+    return speed_text(int(links.speed[row]), int(links.lanes[row]))

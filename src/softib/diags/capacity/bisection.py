@@ -1,0 +1,219 @@
+"""Bisection bandwidth: what half of the hosts can send to the other half, at worst.
+
+The bisection is a minimum cut into equal halves (Dally and Towles, *Principles and practices of interconnection networks*,
+chapter 3.3); the bisection bandwidth is the capacity across it, here in one direction. *Full* is what the hosts of the
+weaker half can send: 100 % is a fabric that no halves of its hosts can overload.
+
+Finding it is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to :data:`~softib.diags.capacity.cuts.EXACT` switches every cut is
+looked at. Beyond, cuts that the structure proposes (below each tier of a tree, across each dimension of a grid, between
+groups) and one along the Fiedler vector are each made narrower switch by switch; the narrowest is taken. It is a real cut,
+so it bounds the bisection from above; the tests compare it with every cut of small graphs and with published formulas.
+
+*Parts* answer another question: which hosts can, together, not send all that they could to the rest. Those below one
+switch, one part of a tree below a tier, or one group of a dragonfly are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.diags.capacity.cuts import EXACT, Cut, SwitchCuts
+from softib.diags.capacity.spectral import fiedler
+from softib.diags.view import FabricView, components
+
+if TYPE_CHECKING:
+    from softib.diags.structure.grids import Shape
+
+__all__ = ["Bisection", "Part", "bisect"]
+
+
+RANDOM_STARTS = 12
+"""Halves to start from, in addition to the spectral one, where no structure proposes any."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Hosts behind few cables: ``hosts`` of ``of`` lie there, ``gbps`` (None: speeds not known) lead out of it,
+    ``percent`` of what the hosts there, or those of the rest where these can send less, can send."""
+
+    name: str
+    hosts: int
+    of: int
+    gbps: float | None
+    percent: float
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """``gbps`` across the bisection (None: the source records no speeds), ``percent`` of full (None: no hosts).
+
+    ``how`` says how it was found, ``exact`` whether no narrower one exists. ``host_port`` int64[hosts] are the ports of
+    the hosts and ``side`` bool[hosts] their halves. ``part`` is the narrowest part, None where every part can send all;
+    ``partitions`` are all that were looked at, each int64[nodes]: the part of each switch.
+    """
+
+    gbps: float | None
+    full_gbps: float | None
+    percent: float | None
+    how: str
+    exact: bool = False
+    host_port: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
+    side: np.ndarray = field(default_factory=lambda: np.zeros(0, bool), compare=False)
+    part: Part | None = None
+    partitions: tuple[np.ndarray, ...] = field(default=(), compare=False)
+
+
+def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
+    """Bisection of a recognised fabric; ``rank`` int[nodes] by tier, 1 = leaves."""
+    graph = SwitchCuts(view)
+    hosts = len(graph.host_gbps)
+    if hosts < 2 or not graph.host_gbps.any():
+        return Bisection(None, None, None, "fewer than two hosts on switches", exact=True)
+    speeds_known = "speeds" in view.records
+    if graph.n <= EXACT:
+        cut, exact, how = graph.narrowest_of_all(), True, f"exact: narrowest of all {1 << max(graph.n - 1, 0):,} cuts"
+    else:
+        cut, exact, how = _searched(graph, rank[graph.node], shape)
+    across = min(cut.gbps, cut.full)
+    families = _families(graph, rank[graph.node], shape)
+    return Bisection(
+        round(across, 3) if speeds_known else None, round(cut.full, 3) if speeds_known else None, round(100 * min(1.0, cut.share), 2), how,
+        exact, graph.host_port, cut.side, _narrowest_part(graph, view, families, speeds_known),
+        tuple(_by_node(graph, part, len(view.names)) for _, part in families),
+    )  # fmt: skip
+
+
+def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, bool, str]:
+    """The narrowest of the proposed cuts, each made narrower; whether it is exact, and how it was found."""
+    best: Cut | None = None
+    name, tried = "", 0
+    for label, side in _proposals(graph, rank, shape):
+        tried += 1
+        for found in (graph.cut(side), graph.cut(graph.narrowed(side))):
+            if best is None or (found.share, found.gbps) < (best.share - 1e-12, best.gbps - 1e-9):
+                best, name = found, label
+    assert best is not None
+    # No cut is narrower than one that nothing crosses.
+    exact = best.gbps == 0
+    return best, exact, f"narrowest of {tried} improved cuts, {name}" + ("" if exact else "; an upper bound")
+
+
+def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:
+    """(name, bool[switches]) of the cuts to start from."""
+    orders: list[tuple[str, np.ndarray]] = []
+    index = np.arange(graph.n)
+    part = components(graph.n, graph.a, graph.b)
+    size = np.bincount(part, graph.hosts, graph.n)[part]
+    if shape.dims:
+        x = shape.coordinates[graph.node]
+        for k in range(len(shape.dims)):
+            others = [x[:, j] for j in range(x.shape[1]) if j != k]
+            orders.append((f"across dimension {k}", np.lexsort((*others, x[:, k]))))
+    if shape.groups:
+        orders.append(("between groups", np.lexsort((index, shape.group[graph.node]))))
+    top = int(rank.max(initial=0))
+    if shape.kind == "fat-tree" and top >= 2:
+        orders += _tree_orders(graph, rank, top)
+    if not orders or shape.kind == "fat-tree":
+        vector, converged = _spectral(graph, part, size)
+        label = "along the Fiedler vector" if converged else "along the Fiedler vector, not converged"
+        orders.append((label, np.lexsort((vector, part, -size))))
+    if len(orders) == 1:
+        rng = np.random.default_rng(0)
+        orders += [("from a random half", rng.permutation(graph.n)) for _ in range(RANDOM_STARTS)]
+    found = [(label, graph.prefix(order)) for label, order in orders]
+    if shape.kind == "fat-tree":
+        found += [(f"{label}, below tier {t + 1}", _lowered(graph, rank, side, t))
+                  for label, side in list(found) for t in range(1, top)]  # fmt: skip
+    return found
+
+
+def _tree_orders(graph: SwitchCuts, rank: np.ndarray, top: int) -> list[tuple[str, np.ndarray]]:
+    """Leaves pod by pod, and leaves by what leads up from them."""
+    index = np.arange(graph.n)
+    pods = [_below(graph, rank, t) for t in range(2, top + 1)]
+    up = np.zeros(graph.n)
+    for end, peer in ((graph.a, graph.b), (graph.b, graph.a)):
+        up += np.bincount(end, np.where(rank[peer] > rank[end], graph.gbps, 0.0), graph.n)
+    down = np.bincount(graph.host_switch, graph.host_gbps, graph.n)
+    ratio = np.divide(up, down, out=np.full(graph.n, np.inf), where=down > 0)
+    found = [("between switches in their order", index),
+             ("between leaves with few and with many uplinks", np.lexsort((index, ratio)))]  # fmt: skip
+    if top > 2:
+        found.insert(0, ("between parts of the tree", np.lexsort((index, *pods))))
+    return found
+
+
+def _below(graph: SwitchCuts, rank: np.ndarray, tier: int) -> np.ndarray:
+    """Parts that remain without the switches of ``tier`` and above: smallest switch of each part (int64[switches])."""
+    kept = (rank[graph.a] < tier) & (rank[graph.b] < tier)
+    return components(graph.n, graph.a[kept], graph.b[kept])
+
+
+def _lowered(graph: SwitchCuts, rank: np.ndarray, side: np.ndarray, tier: int) -> np.ndarray:
+    """``side`` for the switches up to ``tier``; the others all on the second side: a cut of the links above ``tier``."""
+    found = side & (rank == 1)
+    for t in range(2, tier + 1):
+        pull = np.zeros(graph.n)
+        for end, peer in ((graph.a, graph.b), (graph.b, graph.a)):
+            sure = (rank[end] == t) & (rank[peer] == t - 1)
+            pull += np.bincount(end, np.where(sure, np.where(found[peer], graph.gbps, -graph.gbps), 0.0), graph.n)
+        found |= (rank == t) & (pull > 0)
+    return found
+
+
+def _spectral(graph: SwitchCuts, part: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Fiedler vector of the connected part with most hosts (float64[switches], 0 elsewhere), and whether it converged."""
+    vector = np.zeros(graph.n)
+    largest = np.flatnonzero(part == part[int(size.argmax())])
+    row = np.full(graph.n, -1)
+    row[largest] = np.arange(len(largest))
+    inside = row[graph.a] >= 0
+    found, _, converged = fiedler(len(largest), row[graph.a[inside]], row[graph.b[inside]], graph.gbps[inside])
+    vector[largest] = found
+    return vector, converged
+
+
+def _families(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:
+    """(what its parts are, int64[switches]) of the partitions to look at: switches, parts of a tree, groups."""
+    index = np.arange(graph.n)
+    found: list[tuple[str, np.ndarray]] = [("", index)]
+    if shape.kind in ("fat-tree", "dragonfly+"):
+        found += [(f"below tier {t}, with ", _below(graph, rank, t)) for t in range(3, int(rank.max(initial=0)) + 1)]
+    if shape.groups:
+        group = shape.group[graph.node].astype(np.int64)
+        found.append(("group of ", np.where(group >= 0, group, group.max(initial=0) + 1 + index)))
+    return found
+
+
+def _by_node(graph: SwitchCuts, part: np.ndarray, nodes: int) -> np.ndarray:
+    out = np.full(nodes, -1)
+    out[graph.node] = part
+    return out
+
+
+def _narrowest_part(
+    graph: SwitchCuts, view: FabricView, families: list[tuple[str, np.ndarray]], speeds_known: bool
+) -> Part | None:
+    """The part with the least capacity out of it, compared with what it could send, None where that is all of it."""
+    total, best = float(graph.host_gbps.sum()), (1.0 - 1e-9, 0.0, 0, "")
+    for name, part in families:
+        n = int(part.max(initial=0)) + 1
+        hosts_gbps = np.bincount(part[graph.host_switch], graph.host_gbps, n)
+        crossing = part[graph.a] != part[graph.b]
+        out = sum(np.bincount(part[end[crossing]], graph.gbps[crossing], n) for end in (graph.a, graph.b))
+        most = np.minimum(hosts_gbps, total - hosts_gbps)
+        share = np.divide(out, most, out=np.ones(n), where=most > 0)
+        worst = int(share.argmin())
+        if share[worst] < best[0] - 1e-9:
+            count = int((part[graph.host_switch] == worst).sum())
+            switch = view.display_names[int(graph.node[int(np.flatnonzero(part == worst)[0])])]
+            best = (float(share[worst]), float(np.broadcast_to(out, n)[worst]), count, f"{name}{switch}")
+    if not best[3]:
+        return None
+    return Part(
+        best[3], best[2], len(graph.host_gbps), round(best[1], 3) if speeds_known else None, round(100 * best[0], 2)
+    )

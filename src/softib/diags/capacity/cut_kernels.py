@@ -1,0 +1,99 @@
+# mypy: ignore-errors
+"""Kernel of :mod:`softib.diags.capacity.cuts`: passes of Fiduccia and Mattheyses that make a cut narrower, one switch at a time."""
+
+from softib.jit import kernel, table
+
+Switches = table("Switches", "first peer weight hosts dues")
+"""CSR list of neighbours with the capacity between the two, hosts by switch, and the cost of hosts too many on a side."""
+Scratch = table("Scratch", "gain locked moved")
+"""By switch: capacity that leaves the cut when it moves; whether it moved in this pass; which moved, in order."""
+
+
+@kernel
+def off_balance(low, high, count):
+    """Hosts that have to change their side when ``count`` of them lie on the first."""
+    if count > high:
+        return count - high
+    if count < low:
+        return low - count
+    return 0
+
+
+@kernel
+def set_gains(t, side, gain):
+    """Capacity that leaves the cut when a switch changes its side, by switch. Returns the capacity of the cut, doubled."""
+    first, peer, weight = t.first, t.peer, t.weight
+    cut = 0.0
+    for v in range(len(side)):
+        g = 0.0
+        for e in range(first[v], first[v + 1]):
+            if side[peer[e]] == side[v]:
+                g -= weight[e]
+            else:
+                g += weight[e]
+                cut += weight[e]
+        gain[v] = g
+    return cut
+
+
+@kernel
+def move(t, v, side, gain):
+    """Switch ``v`` changes its side; gains of its neighbours follow."""
+    first, peer, weight = t.first, t.peer, t.weight
+    side[v] = 1 - side[v]
+    gain[v] = -gain[v]
+    for e in range(first[v], first[v + 1]):
+        if side[peer[e]] == side[v]:
+            gain[peer[e]] -= 2 * weight[e]
+        else:
+            gain[peer[e]] += 2 * weight[e]
+
+
+@kernel(steps=lambda t, low, high, patience, passes, side, scratch: 4 * min(len(side), patience) * len(side))
+def narrow(t, low, high, patience, passes, side, scratch):
+    """Make ``side`` (uint8[switches]) of the :data:`Switches` ``t`` cheaper in place; returns its cost.
+
+    The cost is the capacity across plus ``t.dues[k]`` for ``k`` hosts too many on one side. Each pass moves the switch that
+    costs least, even where that costs more than before, never one twice, and goes back to the best state seen.
+    """
+    hosts, dues = t.hosts, t.dues
+    gain, locked, moved = scratch.gain, scratch.locked, scratch.moved
+    n = len(side)
+    cut = set_gains(t, side, gain) / 2
+    count = 0
+    for v in range(n):
+        count += hosts[v] * side[v]
+    best = cut + dues[off_balance(low, high, count)]
+    for _ in range(passes):
+        for v in range(n):
+            locked[v] = 0
+        kept = 0
+        made = 0
+        start = best
+        while made < n and made - kept < patience:
+            chosen = -1
+            lowest = 0.0
+            for v in range(n):
+                if locked[v] == 0:
+                    change = hosts[v] * (1 - 2 * side[v])
+                    cost = cut - gain[v] + dues[off_balance(low, high, count + change)]
+                    if chosen < 0 or cost < lowest - 1e-9:
+                        chosen = v
+                        lowest = cost
+            cut -= gain[chosen]
+            count += hosts[chosen] * (1 - 2 * side[chosen])
+            move(t, chosen, side, gain)
+            locked[chosen] = 1
+            moved[made] = chosen
+            made += 1
+            if lowest < best - 1e-9:
+                best = lowest
+                kept = made
+        for i in range(made - 1, kept - 1, -1):
+            v = moved[i]
+            cut -= gain[v]
+            count += hosts[v] * (1 - 2 * side[v])
+            move(t, v, side, gain)
+        if best > start - 1e-9:
+            break
+    return best

@@ -1,0 +1,122 @@
+"""Cuts of a fabric into two halves of its hosts: what crosses them, and how to find a narrow one.
+
+A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half of the hosts on each
+side, so hosts beyond the half have to be cut off from their switches: a cut costs the capacity of the cables that cross it
+and of the slowest host cables among those that are too many. So a cut that parts few hosts from many is no narrow
+bisection, however few cables cross it: the hosts that it does not part have to be parted one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from softib.diags.view import FabricView
+
+__all__ = ["EXACT", "Cut", "SwitchCuts"]
+
+EXACT = 13
+"""Up to so many switches every cut is looked at."""
+PATIENCE, PASSES = 128, 20
+
+
+@dataclass(frozen=True)
+class Cut:
+    """``gbps`` across in one direction; ``full`` what the hosts of the weaker half can send; ``side`` bool[hosts]."""
+
+    gbps: float
+    full: float
+    side: np.ndarray
+
+    @property
+    def share(self) -> float:
+        """Gb/s across of what the weaker half can send; 1 where it sends nothing."""
+        return self.gbps / self.full if self.full else 1.0
+
+
+class SwitchCuts:
+    """The switches of a fabric as a graph with hosts. Rows of switches are those of ``node``, int64[switches]."""
+
+    def __init__(self, view: FabricView):
+        self.node = np.flatnonzero(view.is_switch)
+        self.n = len(self.node)
+        row = np.full(len(view.names), -1)
+        row[self.node] = np.arange(self.n)
+        rows, self.host_port, switch_port = view.to_hosts
+        self.host_switch = row[view.fabric.port_node[switch_port]]
+        self.host_gbps = view.link_gbps[rows]
+        self.hosts = np.bincount(self.host_switch, minlength=self.n)
+        links = view.between_switches
+        a, b = row[view.node_a[links]], row[view.node_b[links]]
+        pair, which = np.unique(np.minimum(a, b) * max(self.n, 1) + np.maximum(a, b), return_inverse=True)
+        self.a, self.b = pair // max(self.n, 1), pair % max(self.n, 1)
+        self.gbps = np.bincount(which, view.link_gbps[links], len(pair))
+        self.low, self.high = len(self.host_gbps) // 2, -(-len(self.host_gbps) // 2)
+
+    def cut(self, side: np.ndarray) -> Cut:
+        """The cheapest cut into halves that puts the switches as ``side`` (bool[switches]) says."""
+        across = float(self.gbps[side[self.a] != side[self.b]].sum())
+        mine = side[self.host_switch].copy()
+        count = int(mine.sum())
+        for many, excess in ((True, count - self.high), (False, self.low - count)):
+            if excess > 0:
+                there = np.flatnonzero(mine == many)
+                moved = there[np.argsort(self.host_gbps[there], kind="stable")[:excess]]
+                across += float(self.host_gbps[moved].sum())
+                mine[moved] = not many
+        full = min(float(self.host_gbps[mine].sum()), float(self.host_gbps[~mine].sum()))
+        return Cut(across, full, mine)
+
+    def prefix(self, order: np.ndarray) -> np.ndarray:
+        """bool[switches]: the first switches of ``order`` (all of them) until half of the hosts hang on them."""
+        before = np.cumsum(self.hosts[order]) - self.hosts[order] / 2
+        side = np.zeros(self.n, bool)
+        side[order[before < len(self.host_gbps) / 2]] = True
+        return side
+
+    def narrowed(self, side: np.ndarray) -> np.ndarray:
+        """``side`` after moves of single switches that make the cut cheaper (Fiduccia and Mattheyses, DAC 1982)."""
+        from softib.diags.capacity.cut_kernels import Scratch, Switches, narrow
+
+        first, peer, weight = self._neighbours
+        dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])
+        found = side.astype(np.uint8)
+        switches = Switches(first, peer, weight, self.hosts.astype(np.int64), dues)
+        scratch = Scratch(np.zeros(self.n), np.zeros(self.n, np.uint8), np.zeros(self.n, np.int64))
+        narrow(switches, self.low, self.high, PATIENCE, PASSES, found, scratch)
+        return found.astype(bool)
+
+    @cached_property
+    def _neighbours(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """CSR list of neighbours with the capacity between the two."""
+        end, peer = np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
+        order = np.argsort(end, kind="stable")
+        first = np.searchsorted(end[order], np.arange(self.n + 1))
+        return first.astype(np.int64), peer[order].astype(np.int64), np.concatenate([self.gbps, self.gbps])[order]
+
+    def every(self) -> np.ndarray:
+        """bool[2^(switches - 1), switches]: every cut of at most :data:`EXACT` switches; the last is on the second side."""
+        numbers = np.arange(1 << max(self.n - 1, 0))[:, None]
+        return ((numbers >> np.arange(self.n)) & 1).astype(bool)
+
+    def narrowest_of_all(self) -> Cut:
+        """The narrowest bisection by looking at every cut."""
+        sides = self.every()
+        across = (sides[:, self.a] != sides[:, self.b]) @ self.gbps
+        count = sides @ self.hosts
+        # A lower bound by the slowest hosts of all sorts the cuts; few have to be weighed exactly.
+        dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])
+        least = across + dues[np.maximum(np.maximum(count - self.high, self.low - count), 0)]
+        weighed = np.sort(self.host_gbps)[::-1]
+        most = float(weighed[: self.low].sum())  # no half sends more
+        best: Cut | None = None
+        for i in np.argsort(least, kind="stable"):
+            if best is not None and least[i] >= best.share * most - 1e-9:
+                break
+            found = self.cut(sides[i])
+            if best is None or found.share < best.share - 1e-12:
+                best = found
+        assert best is not None
+        return best

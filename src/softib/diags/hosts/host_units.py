@@ -1,0 +1,182 @@
+"""What the places of hosts tell without any order of names.
+
+Hosts with several adapters are plugged into the same port number of several leaves (a unit with rails). A number that is free on
+all of these leaves, between numbers of which each holds one host, is the place of a host that is absent; a leaf on which
+each host is one port further than on the others of its unit is turned. Hosts with one adapter leave less: a number that is
+free on hardly any leaf of a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.diags.rules import mode
+from softib.diags.structure.rails import system_of
+from softib.diags.view import FabricView
+from softib.routing.parts import components
+
+__all__ = ["TurnedRail", "Vacancy", "turned_rails", "vacancies"]
+
+ALIKE = 0.9
+"""Share of the port numbers of a unit that must each hold one host on all of its leaves; share of leaves that must use a number."""
+MIN_HOSTS = 4
+"""Hosts of a unit, and …"""
+MIN_LEAVES = 4
+"""… leaves of a kind from which a free number is a gap."""
+FEW = 0.02
+"""Share of the places of a kind of leaves that may be empty; more are how the site fills its leaves."""
+
+
+FEW_OF_UNIT = 0.1
+"""The same of a unit, where several leaves agree."""
+MIN_RAILS = 3
+"""Leaves of a unit of which the others outvote one."""
+SHIFTS = (1, -1, 2, -2)
+
+
+@dataclass(frozen=True)
+class Vacancy:
+    """Free leaf ports (rows) where hosts like those on both sides have theirs. ``sure``: several adapters agree."""
+
+    ports: tuple[int, ...]
+    neighbours: tuple[int, ...]
+    sure: bool
+
+
+@dataclass(frozen=True)
+class TurnedRail:
+    """``leaf`` has each host ``by`` ports further than the ``others`` of its unit; ``ports`` are its rows."""
+
+    leaf: int
+    ports: tuple[int, ...]
+    by: int
+    others: int
+
+
+class _Grid:
+    """``at`` int64[numbers, leaves]: which host each port number of each leaf of a unit holds (-1 none)."""
+
+    def __init__(self, view: FabricView, held: dict[int, int], leaves: np.ndarray):
+        f = view.fabric
+        last = int(f.node_nports[leaves].min())
+        self.leaves, self.rows = leaves, f.node_base[leaves].astype(np.int64)
+        self.at = np.full((last + 1, len(leaves)), -1, np.int64)
+        for column, base in enumerate(self.rows.tolist()):
+            self.at[1:, column] = [held.get(base + number, -1) for number in range(1, last + 1)]
+        self.there = self.at >= 0
+        self.used = np.flatnonzero(self.there.any(axis=1))
+
+
+def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
+    """(host in each leaf port, the units of several leaves, leaves that share hosts with no other)."""
+    _, host_port, leaf_port = view.to_hosts
+    f = view.fabric
+    if not len(host_port):
+        return {}, [], []
+    system = system_of(view)[f.port_node[host_port]]
+    leaf = f.port_node[leaf_port].astype(np.int64)
+    unit = _units(len(view.names), system, leaf)
+    held = dict(zip(leaf_port.tolist(), system.tolist(), strict=True))
+    order = np.argsort(unit[leaf], kind="stable")
+    parts = [np.unique(leaf[part]) for part in np.split(order, np.flatnonzero(np.diff(unit[leaf][order])) + 1)]
+    return (
+        held,
+        [_Grid(view, held, leaves) for leaves in parts if len(leaves) > 1],
+        [int(x[0]) for x in parts if len(x) == 1],
+    )
+
+
+def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
+    """Places of hosts that are not there. Near-linear in host ports."""
+    held, grids, lone = _grids(view)
+    out: list[Vacancy] = []
+    for grid in grids:
+        found = _in_unit(view, held, grid)
+        if found is None:
+            lone += grid.leaves.tolist()
+        else:
+            out += found
+    lone = [x for x in lone if rank[x] == 1]
+    return out + list(_on_leaves(view, held, np.array(sorted(lone), np.int64)))
+
+
+def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
+    """Leaves of a unit on which each host is a port or two further than on most of its other leaves."""
+    for grid in _grids(view)[1]:
+        if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
+            continue
+        usual = np.array([mode(grid.at[n][grid.there[n]])[0] for n in grid.used.tolist()])
+        right = (grid.at[grid.used] == usual[:, None]).mean(axis=0)
+        if (right >= ALIKE).sum() < MIN_RAILS - 1:
+            continue
+        for column in np.flatnonzero(right < 1 - ALIKE).tolist():
+            held = grid.at[grid.used, column]
+            by = next((k for k in SHIFTS if (np.roll(usual, k) == held).mean() >= ALIKE), 0)
+            if by:
+                ports = tuple((grid.rows[column] + grid.used).tolist())
+                yield TurnedRail(int(grid.leaves[column]), ports, by, len(grid.leaves) - 1)
+
+
+def _units(nodes: int, system: np.ndarray, leaf: np.ndarray) -> np.ndarray:
+    """int64[nodes]: a number for leaves that hold adapters of the same hosts."""
+    order = np.argsort(system, kind="stable")
+    same = system[order][1:] == system[order][:-1]
+    a, b = leaf[order][:-1][same], leaf[order][1:][same]
+    return components(nodes, a, b)
+
+
+def _in_unit(view: FabricView, held: dict[int, int], grid: _Grid) -> list[Vacancy] | None:
+    """Empty places of a unit whose port numbers each hold one host on all leaves; None where they do not."""
+    cable, at, there, used = view.fabric.port_cable, grid.at, grid.there, grid.used
+    whole = [n for n in used.tolist() if there[n].sum() >= 2 and len(set(at[n][there[n]].tolist())) == 1]
+    if len(whole) < MIN_HOSTS or len(whole) < ALIKE * len(used):
+        return None
+    full = {n for n in whole if there[n].mean() > 0.5}
+    free = [n for n in range(min(whole), max(whole)) if not there[n].any() and (cable[grid.rows + n] < 0).all()]
+    free = [n for n in free if {n - 1, n + 1} & full and _between(n, full)]
+    if len(free) > max(1, FEW_OF_UNIT * len(whole)):
+        return []
+    return [Vacancy(tuple((grid.rows + n).tolist()), _neighbours(view, int(grid.rows[0]), n, held), True) for n in free]
+
+
+def _between(number: int, full: set[int]) -> bool:
+    return any(n in full for n in range(number - 3, number)) and any(n in full for n in range(number + 1, number + 4))
+
+
+def _neighbours(view: FabricView, base: int, number: int, held: dict[int, int]) -> tuple[int, ...]:
+    """The adapters next to a free port, before and behind."""
+    f = view.fabric
+    ports = [
+        next((base + n for n in span if base + n in held), -1)
+        for span in (range(number - 1, 0, -1), range(number + 1, 255))
+    ]
+    return tuple(int(f.port_node[f.port_peer[p]]) for p in ports if p >= 0)
+
+
+def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> Iterator[Vacancy]:
+    """Numbers that hardly any leaf of a kind (as many hosts as most) leaves free."""
+    f = view.fabric
+    if len(leaves) < MIN_LEAVES:
+        return
+    last = int(f.node_nports[leaves].max())
+    used = np.zeros((len(leaves), last + 2), bool)
+    for i, leaf in enumerate(leaves.tolist()):
+        ports = np.array([p for p in f.ports_of(leaf) if p in held], np.int64)
+        used[i, f.port_num[ports]] = True
+    usual, _ = mode(used.sum(axis=1))
+    kind = np.flatnonzero(np.abs(used.sum(axis=1) - usual) <= max(1, usual // 8))
+    if len(kind) < MIN_LEAVES:
+        return
+    always = used[kind].mean(axis=0) >= ALIKE
+    gaps = np.argwhere(always & ~used[kind])
+    if not always.any() or len(gaps) > max(1, FEW * len(kind) * int(always.sum())):
+        return
+    for i, number in gaps.tolist():
+        leaf = int(leaves[kind[i]])
+        port = int(f.node_base[leaf]) + number
+        if number > f.node_nports[leaf] or f.port_cable[port] >= 0 or not used[kind[i], [number - 1, number + 1]].all():
+            continue
+        yield Vacancy((port,), _neighbours(view, int(f.node_base[leaf]), number, held), False)

@@ -1,0 +1,1 @@
+"""Subnet managers and the tables that they wrote."""

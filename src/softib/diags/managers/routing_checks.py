@@ -1,0 +1,175 @@
+"""What the proof and the balance of forwarding tables say (``routing.verify.Proof``, ``routing.quality.Balance``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softib.diags.finding import Finding, Location, Severity
+from softib.diags.registry import Context, check_function, code, finding
+from softib.plural import counted, plural
+from softib.routing.parts import components
+from softib.routing.proof.reach import cas_of
+
+UNREACHABLE_PAIRS = code(
+    "unreachable-pairs", Severity.ERROR, "packets of some pairs of ports do not arrive",
+    "route again; where the fabric is in parts, link them first")  # fmt: skip
+CUT_OFF_SWITCHES = code(
+    "unreachable-from-switches", Severity.ERROR, "packets that start on a switch do not arrive: hosts miss its counters and traps",
+    "route again; the default engines, and OpenSM's minhop, give every switch a path to every host that cables join")  # fmt: skip
+CREDIT_LOOP = code(
+    "credit-loop", Severity.ERROR, "links wait for each other's buffers in a cycle: the fabric can deadlock",
+    "use an engine that avoids cycles (updn, ftree, or one with virtual lanes)")  # fmt: skip
+ANSWER_LOOP = code(
+    "credit-loop-answers", Severity.WARNING, "links wait for each other in a cycle where answers have the SL of the request, as those of RDMA_CM connections",
+    "use lash or torus-2QoS, which lay both directions of a path on one virtual lane; or let programs ask for the SL of each direction")  # fmt: skip
+SWITCH_LOOP = code(
+    "credit-loop-switches", Severity.INFO, "links wait for each other in a cycle only because of packets to and from switches themselves",
+    "nothing for jobs: traffic between adapters cannot deadlock; keep polls of switch counters on SLs and VLs of their own")  # fmt: skip
+UNEVEN_ROUTES = code(
+    "uneven-routes", Severity.WARNING, "a link carries far more paths than the others of its tier",
+    "look for missing links in the tier; compare the engines in the report")  # fmt: skip
+FTREE_UNFIT = code(
+    "ftree-unfit", Severity.WARNING, "the fabric is a tree with a flaw that stock ftree does not take, and what routes it instead carries less",
+    "mend the flaw, or name the roots: softib route SOURCE --guid-files DIR writes the files for --root_guid_file and --io_guid_file")  # fmt: skip
+
+MIN_PATHS = 16
+"""Paths on the worst link below which a tier is too small to call uneven."""
+IMBALANCE = 2.0
+"""Most paths over mean paths of a tier from which the tier is called uneven."""
+MANY = 5
+
+
+def _switch_node(c: Context, row: int) -> int:
+    rows = c.graph.switch_node if c.graph is not None else c.view.fabric.switch_node
+    return int(rows[row])
+
+
+def _out(c: Context, row: int, portnum: int) -> Location:
+    node = _switch_node(c, row)
+    return Location(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum), c.view.display_names[node])
+
+
+@check_function
+def unreachable(c: Context) -> Iterator[Finding]:
+    """CA→CA and CA→switch pairs that do not arrive, with a few examples."""
+    if c.proof is None or not c.proof.unreachable:
+        return
+    examples: list[str] = []
+    where: list[Location] = []
+    for failure in c.proof.failures:
+        if failure.kind.startswith("CA") and len(examples) < MANY:
+            node = _switch_node(c, failure.switch)
+            where.append(c.view.node_location(node))
+            examples.append(f"{c.view.display_names[node]} to {_end_name(c, failure)}: {failure.what}")
+    first = f"; from {examples[0]}" if examples else ""
+    total = c.proof.ca_ca.total + c.proof.ca_switch.total
+    yield finding(UNREACHABLE_PAIRS, dict.fromkeys(where),
+                  f"{c.proof.unreachable} of {counted(total, 'pair')} {plural(total, 'does', 'do')} not arrive{first}",
+                  {"pairs": int(c.proof.unreachable), "of": int(total), "examples": examples,
+                   "lids": sorted({int(x.lid) for x in c.proof.failures if x.kind.startswith("CA")})})  # fmt: skip
+
+
+@check_function
+def unreachable_from_switches(c: Context) -> Iterator[Finding]:
+    """switch→CA pairs that cables join and tables do not, unless CAs miss each other, too (:func:`unreachable` says that); information where only
+    switch→switch pairs are left out."""
+    if c.proof is None or c.graph is None:
+        return
+    graph = c.graph
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
+    lids = 1 << graph.end_lmc.astype(np.int64)
+    apart = part[:, None] != part[graph.end_switch]
+    cas_apart = (apart & ~graph.end_is_switch) @ lids
+    if c.proof.ca_ca.lost > int(cas_of(graph) @ cas_apart):
+        return
+    to_cas = np.maximum(c.proof.cut_off - cas_apart, 0)
+    between = c.proof.switch_switch.lost - int(((apart & graph.end_is_switch) @ lids).sum())
+    rows = np.flatnonzero(to_cas)
+    if not len(rows) and between <= 0:
+        return
+    names = {c.view.display_names[_switch_node(c, int(row))]: int(to_cas[row]) for row in rows}
+    evidence = {"pairs": int(to_cas.sum()), "switch_pairs": max(between, 0), "addresses_missed": names}
+    if len(rows):
+        worst = rows[np.argsort(-to_cas[rows], kind="stable")]
+        where = [c.view.node_location(_switch_node(c, int(row))) for row in worst]
+        yield finding(CUT_OFF_SWITCHES, where[:MANY],
+                      f"{len(rows)} {'switch has' if len(rows) == 1 else 'switches have'} no path to some hosts; {where[0]} misses {int(to_cas[worst[0]])} addresses", evidence)  # fmt: skip
+    else:
+        yield finding(CUT_OFF_SWITCHES, [], f"{counted(between, 'pair')} of switches have no path to each other; every switch reaches every host",
+                      evidence, severity=Severity.INFO, advice="nothing where the subnet manager runs on a host")  # fmt: skip
+
+
+def _end_name(c: Context, failure: Any) -> str:
+    if c.graph is None:
+        return f"LID {failure.lid}"
+    return f"{c.view.display_names[int(c.graph.end_node[failure.end])]} (LID {failure.lid})"
+
+
+@check_function
+def credit_loops(c: Context) -> Iterator[Finding]:
+    """The cycle of channels, where there is one; a warning where the paths' SLs, which could break it, are not known."""
+    if c.proof is None:
+        return
+    if c.proof.credit_loop is not None:
+        where, shown, evidence = _cycle(c, c.proof.credit_loop)
+        what = f"credit loop of {counted(len(where), 'channel')}: {shown}"
+        if c.proof.assumed:
+            yield finding(CREDIT_LOOP, where, f"{what}, if all paths use one SL", {**evidence, "sls": c.proof.assumed},
+                          severity=Severity.WARNING, advice=f"the paths' SLs are not known here ({c.proof.assumed}): where an "
+                          "engine with virtual lanes made these tables, judge the running fabric; else use updn or ftree")  # fmt: skip
+        else:
+            yield finding(CREDIT_LOOP, where, what, evidence)
+    elif c.proof.answer_loop is not None:
+        where, shown, evidence = _cycle(c, c.proof.answer_loop)
+        yield finding(ANSWER_LOOP, where, f"credit loop of {len(where)} channels with answers on the SL of the request: {shown}", evidence)  # fmt: skip
+    elif c.proof.switch_loop is not None and not c.proof.among_switches:
+        where, shown, evidence = _cycle(c, c.proof.switch_loop)
+        yield finding(SWITCH_LOOP, where, f"credit loop of {counted(len(where), 'channel')} with packets to and from switches: {shown}", evidence)  # fmt: skip
+
+
+def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:
+    """Places, text and evidence of a cycle."""
+    cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
+    shown = " → ".join(str(location) for location, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
+    return [p for p, _ in cycle], shown, {"cycle": [[location.node, location.portnum, vl] for location, vl in cycle]}
+
+
+@check_function
+def imbalance(c: Context) -> Iterator[Finding]:
+    """Tiers of a tree whose most loaded link carries :data:`IMBALANCE` times the mean or more.
+
+    Only trees: in grids and dragonflies minimal routes load the links unevenly by nature. Tables that the source
+    records earn a warning; of tables that softib chose itself it is information: they are no fault of the fabric.
+    """
+    if c.quality is None or c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    for tier in c.quality.tiers:
+        if tier.imbalance < IMBALANCE or tier.links < 2 or tier.low == tier.high or tier.worst[0][2] < MIN_PATHS:
+            continue
+        where = [_out(c, s, p) for s, p, _ in tier.worst[:MANY]]
+        yield finding(UNEVEN_ROUTES, where,
+                      f"{where[0]} carries {counted(tier.worst[0][2], 'path')}, {tier.imbalance:.1f} times the mean of its {counted(tier.links, 'link')}",
+                      {"paths": int(tier.worst[0][2]), "mean": round(float(tier.mean), 1), "links": int(tier.links),
+                       "unused_or_least": int(tier.least)},
+                      severity=Severity.WARNING if "lfts" in c.view.records else Severity.INFO)  # fmt: skip
+
+
+@check_function
+def unfit(c: Context) -> Iterator[Finding]:
+    """A flaw of a tree costs it its engine: what the GUID files would bring back."""
+    if c.remedy is None:
+        return
+    r, named = c.remedy, "root_guid_file" + (" and io_guid_file" if c.remedy.options.io_guids else "")
+    io_ports = np.isin(c.view.fabric.port_guid, np.array(r.options.io_guids, np.uint64)) & (c.view.fabric.port_guid > 0)
+    nodes = np.unique(c.view.fabric.port_node[np.flatnonzero(io_ports)])
+    yield finding(
+        FTREE_UNFIT, [c.view.node_location(int(n)) for n in nodes],
+        f"stock ftree does not fit ({r.reason}): random pairs get {r.bisection:.1%} of their links' rate, with {named} for ftree "
+        f"{r.with_files:.1%}; the flaw costs {r.cost:.0%}",
+        {"reason": r.reason, "bisection": round(r.bisection, 4), "with_files": round(r.with_files, 4),
+         "cost_percent": round(100 * r.cost, 1), "root_guids": [f"{g:#018x}" for g in r.options.root_guids],
+         "io_guids": [f"{g:#018x}" for g in r.options.io_guids]},
+    )  # fmt: skip

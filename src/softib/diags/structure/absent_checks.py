@@ -1,0 +1,276 @@
+"""What tells of nodes that are not in the source: absent switches, hosts and adapters."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softib.diags.finding import Finding, Severity
+from softib.diags.hosts.host_descriptions import MIN_HOSTS, SAME
+from softib.diags.hosts.host_units import vacancies
+from softib.diags.registry import Context, Each, check_function, code, each_or_one, few, finding
+from softib.diags.rules import mode
+from softib.diags.structure.absent import Absent, free_rows, missing_names
+from softib.diags.structure.director_slots import with_slots
+from softib.diags.structure.rails import system_of
+from softib.diags.view import adapter_of
+from softib.plural import counted, plural
+
+ABSENT_SWITCH = code(
+    "absent-switch", Severity.WARNING, "a switch is not there: its neighbours in name or cabling are, its ports on their peers "
+    "are free", "look whether it has power, and whether the scan reached it")  # fmt: skip
+ABSENT_HOST = code(
+    "absent-host", Severity.WARNING, "a host is not there: those before and after it in name are, its port between theirs is "
+    "free", "look whether it is switched off, and whether its cable is in")  # fmt: skip
+MISSING_ADAPTER = code(
+    "missing-adapter", Severity.WARNING, "a host has fewer adapters than nearly all hosts of its kind",
+    "look for it on the host (lspci, ibstat); a dead adapter or an unplugged cable keeps it out of the scan")  # fmt: skip
+
+
+_NUMBER = re.compile(r"\d+")
+IN_SEQUENCE = 5
+"""Numbers of names that differ by no more are in a row, whose gaps the names tell."""
+_LETTER = re.compile(r"[A-Za-z0-9]")
+
+
+@check_function
+def absent_nodes(c: Context) -> Iterator[Finding]:
+    """Switches and hosts that names, patterns of ports and the numbers of adapters tell of, but the source has not."""
+    view = c.view
+    if view.fabric.source.format == "topo":  # a description of what shall be there, not a scan
+        return
+    absent = missing_names(view, c.pattern.labels, c.structure.rank)
+    explained = {p for pair in c.suspects.missing for p in pair}
+    switches, slots = with_slots(view, [a for a in absent if view.is_switch[a.before]])
+    explained.update(p for a in slots.ports for p in a)
+    for a in switches:
+        explained.update(a.ports)
+        yield _switch(c, a)
+    for names, ports, system in slots.empty:
+        yield finding(ABSENT_SWITCH, map(view.location, ports), f"{system}: {len(names)} slots between others are empty, or their boards without power: "
+                      f"{few(names)}", {"names": names, "slots": len(names)}, severity=Severity.INFO)  # fmt: skip
+    known = np.flatnonzero(
+        (c.pattern.expected >= 0) & (view.fabric.port_cable < 0)
+    )  # a node that is there belongs in them
+    apart = _free_ports_of_lone_switches(c)
+    for row in free_rows(view, c.structure.rank, explained.union(known.tolist())):
+        if len(row) <= apart:
+            continue
+        numbers = sorted({int(n) for n in view.fabric.port_num[row]})
+        holders = len(set(view.fabric.port_node[row].tolist()))
+        one = f"port {numbers[0]} is" if len(numbers) == 1 else f"ports {', '.join(map(str, numbers))} are"
+        yield finding(ABSENT_SWITCH, map(view.location, row),
+                      f"{one} free on all {counted(holders, 'switch')} that reach the same ones as "
+                      f"{view.display_names[int(view.fabric.port_node[row[0]])]}, and the neighbouring ports in use, as if a switch were not there",
+                      {"ports": numbers, "switches": holders})  # fmt: skip
+    yield from _adapters(c, [a for a in absent if not view.is_switch[a.before]])
+
+
+def _free_ports_of_lone_switches(c: Context) -> int:
+    """Free ports of the switch that has most of them, of those that are cabled to no other switch: that switch may belong on what is free elsewhere,
+    and has a finding of its own."""
+    f, is_switch = c.view.fabric, c.view.is_switch
+    cabled = f.port_cable >= 0
+    peer = np.maximum(f.port_peer, 0)
+    to_switch = cabled & (f.port_peer >= 0) & is_switch[f.port_node[peer]] & (f.port_node[peer] != f.port_node)
+    nodes = len(c.view.names)
+    lone = is_switch & (np.bincount(f.port_node[to_switch], minlength=nodes) == 0)
+    if is_switch.sum() < 2 or not lone.any():
+        return 0
+    free = f.node_nports - np.bincount(f.port_node[cabled], minlength=nodes)
+    return int(free[lone].max())
+
+
+def _between(c: Context, a: Absent) -> str:
+    return f"{c.view.display_names[a.before]} and {c.view.display_names[a.after]} exist"
+
+
+def _switch(c: Context, a: Absent) -> Finding:
+    free = f"{len(a.ports)} of {counted(a.port_count, 'port')} between theirs have no link"
+    return finding(ABSENT_SWITCH, map(c.view.location, a.ports), f"{a.name} is absent: {_between(c, a)}, {free}",
+                   {"name": a.name, "before": c.view.display_names[a.before], "after": c.view.display_names[a.after], "free": len(a.ports),
+                    "places": a.port_count})  # fmt: skip
+
+
+def _adapters(c: Context, absent: list[Absent]) -> Iterator[Finding]:
+    """Hosts that are absent as a whole, then adapters that hosts lack."""
+    view = c.view
+    hosts: dict[str, list[Absent]] = {}
+    for a in absent:
+        hosts.setdefault(a.host, []).append(a)
+    known = {host for host, _ in view.adapters.values()} if hosts else set()
+    lost_hosts = {host: parts for host, parts in hosts.items() if host not in known}
+    lacking = {host: parts for host, parts in hosts.items() if host in known}
+    several = [_host(c, host, parts) for host, parts in lost_hosts.items()]
+    yield from each_or_one(ABSENT_HOST, several, f"{counted(len(several), 'host')} {plural(len(several), 'is', 'are')} absent between others of their name, and their leaf ports are free",
+                           {"hosts": list(lost_hosts), "ports": sum(len(where) for where, _, _ in several)}, count="absent")  # fmt: skip
+    yield from _by_place(c, {p for a in absent for p in a.ports})
+    yield from _fewer(c, lacking)
+
+
+def _by_place(c: Context, explained: set[int]) -> Iterator[Finding]:
+    """Hosts that nothing but their free place tells of."""
+    view = c.view
+    for sure, severity in ((True, Severity.WARNING), (False, Severity.INFO)):
+        several: list[Each] = []
+        for place in vacancies(view, c.structure.rank):
+            if place.sure is not sure or explained & set(place.ports) or (not sure and _in_a_row(c, place.neighbours)):
+                continue
+            neighbours = " and ".join(view.display_names[n] for n in place.neighbours)
+            ports = few(str(view.location(p)) for p in place.ports)
+            what = f"{len(place.ports)} leaf ports are" if len(place.ports) > 1 else "a leaf port is"
+            several.append(([view.location(p) for p in place.ports], f"{what} free where a host belongs between {neighbours}: {ports}",
+                            {"neighbours": [view.display_names[n] for n in place.neighbours]}))  # fmt: skip
+        yield from each_or_one(
+            ABSENT_HOST,
+            several,
+            f"{counted(len(several), 'place')} of hosts are free between others",
+            count="places",
+            severity=severity,
+        )
+
+
+def _in_a_row(c: Context, neighbours: tuple[int, ...]) -> bool:
+    """The names on both sides are numbered near each other: then a missing host leaves a gap in their numbers."""
+    numbers = [[int(x) for x in _NUMBER.findall(c.view.names[n])] for n in neighbours]
+    return (
+        len(neighbours) == 2
+        and len(numbers[0]) == len(numbers[1])
+        and all(abs(a - b) <= IN_SEQUENCE for a, b in zip(*numbers, strict=True))
+    )
+
+
+def _host(c: Context, host: str, parts: list[Absent]) -> Each:
+    view = c.view
+    ports = [p for a in parts for p in a.ports]
+    what = "the leaf port between theirs is" if len(ports) == 1 else f"{len(ports)} leaf ports between theirs are"
+    return ([view.location(p) for p in ports], f"{host} is absent: {_between(c, parts[0])}, {what} free",
+                   {"name": host, "before": view.display_names[parts[0].before], "after": view.display_names[parts[0].after],
+                    "adapters": [a.name for a in parts]})  # fmt: skip
+
+
+def _fewer(c: Context, lacking: dict[str, list[Absent]]) -> Iterator[Finding]:
+    """Hosts with fewer adapters than their kind, with the free leaf port where names or the other adapters tell it."""
+    view = c.view
+    system = system_of(view)
+    nodes = np.flatnonzero(system >= 0)
+    count = np.bincount(system[nodes])
+    leader = np.full(len(count), -1, np.int64)
+    leader[system[nodes][::-1]] = nodes[::-1]
+    kind, twins = _kinds(c, leader), _twins(c, nodes)
+    for k in np.unique(kind[kind >= 0]).tolist():
+        hosts = np.flatnonzero((kind == k) & (leader >= 0))
+        usual, agree = mode(count[hosts])
+        if len(hosts) < MIN_HOSTS or usual < 2 or agree < SAME * len(hosts):
+            continue
+        fewer = hosts[count[hosts] < usual]
+        if len(fewer) <= twins:
+            continue  # an adapter calls itself as another host's does, which has a finding of its own
+        several = []
+        for h in fewer.tolist():
+            adapters = nodes[system[nodes] == h]
+            name = _host_name(view.names[int(adapters[0])])
+            parts = lacking.pop(name, [])
+            ports = [p for a in parts for p in a.ports] or _port_of_the_others(c, adapters)
+            several.append(_lacks(c, name, adapters, parts, ports, int(usual), int(agree)))
+        yield from each_or_one(MISSING_ADAPTER, several, f"{counted(len(fewer), 'host')} {plural(len(fewer), 'has', 'have')} fewer adapters than {agree} of their kind, which have {usual}",
+                               {"usual": int(usual)}, count="hosts")  # fmt: skip
+    members: dict[str, list[int]] = {}
+    for n in nodes.tolist() if lacking else ():
+        if (name := _host_name(view.names[n])) in lacking:
+            members.setdefault(name, []).append(n)
+    several = []
+    for name, adapter_nodes in members.items():
+        parts = lacking[name]
+        several.append(_lacks(c, name, np.array(adapter_nodes), parts, [p for a in parts for p in a.ports], 0, 0))
+    yield from each_or_one(
+        MISSING_ADAPTER,
+        several,
+        f"{counted(len(several), 'host')} {plural(len(several), 'lacks', 'lack')} adapters that hosts beside them have",
+        count="hosts",
+    )
+
+
+def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
+    """int64[hosts]: hosts of one kind are named alike (``leader``: an adapter of each); -1 where the name says nothing."""
+    labels, described = c.pattern.labels, c.view.host_descriptions
+    kind = labels.class_of[leader].astype(np.int64)
+    forms: dict[str, int] = {}
+    for h in np.flatnonzero(leader >= 0).tolist():
+        name = c.view.names[int(leader[h])]
+        shared = described.get(name)
+        if shared and shared.is_one_host:
+            kind[h] = len(labels.classes) + forms.setdefault(shared.form, len(forms))
+        elif kind[h] < 0:
+            kind[h] = len(labels.classes) + forms.setdefault(_shape(c, int(leader[h])), len(forms))
+    return kind
+
+
+def _shape(c: Context, node: int) -> str:
+    """What hosts have in common whose names order nothing: the form of the host's part before the adapter (``XXXXXXX`` of
+    ``J3K0TX2 mlx5_0``), else the description that all carry."""
+    both = c.view.adapters.get(node)
+    return _LETTER.sub("X", both[0]) if both else c.view.names[node]
+
+
+def _twins(c: Context, nodes: np.ndarray) -> int:
+    """Adapters that call themselves as one of another host does. Makers' names are carried by more."""
+    described = c.view.host_descriptions
+    carriers = Counter(name for n in nodes.tolist() if (name := c.view.names[n]) not in described)
+    crowded = sum(max(0, d.carriers - d.usual) for d in described.values())
+    return crowded + 2 * sum(times == 2 for times in carriers.values())
+
+
+def _host_name(name: str) -> str:
+    both = adapter_of(name)
+    return both[0] if both else name
+
+
+def _lacks(
+    c: Context, host: str, adapters: np.ndarray, parts: list[Absent], ports: list[int], usual: int, agree: int
+) -> Each:  # fmt: skip
+    view = c.view
+    where = [view.location(p) for p in ports] + [view.node_location(n) for n in adapters.tolist()]
+    what = ", ".join(a.name.removeprefix(host).strip() for a in parts)
+    free = f"; free: {few(str(view.location(p)) for p in ports)}" if ports else ""
+    rule = (
+        f"{counted(agree, 'host')} of its kind have {usual}"
+        if usual
+        else f"{_between(c, parts[0])} on the neighbouring hosts"
+    )
+    evidence: dict[str, Any] = {
+        "adapters": len(adapters),
+        "usual": usual,
+        "hosts": agree,
+        "missing": [a.name for a in parts],
+    }
+    return (where, f"{host} has {len(adapters)} adapter{'s'[: len(adapters) > 1]}, {rule}{f': without {what}' if what else ''}{free}",
+                   evidence)  # fmt: skip
+
+
+def _port_of_the_others(c: Context, adapters: np.ndarray) -> list[int]:
+    """The leaf port of an adapter that a host on rails lacks: the number that its other adapters have on their leaves, on
+    the leaf of the rail that it has none on."""
+    view, f, rails = c.view, c.view.fabric, c.structure.rank
+    ports = [p for n in adapters.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0]
+    leaf_ports = f.port_peer[ports]
+    number, agree = mode(f.port_num[leaf_ports].astype(np.int64))
+    if agree < max(2, len(leaf_ports) // 2):
+        return []
+    leaves = set(f.port_node[leaf_ports].tolist())
+    # Leaves of the unit: those that the neighbouring hosts (in the ports before and after on its leaves) are plugged into.
+    system = system_of(view)
+    neighbours: set[int] = set()
+    for leaf in leaves:
+        for n in (number - 1, number + 1):
+            if 1 <= n <= f.node_nports[leaf] and (p := int(f.port_peer[f.node_base[leaf] + n])) >= 0:
+                neighbours.add(int(system[f.port_node[p]]))
+    neighbours.discard(-1)
+    others = np.flatnonzero(np.isin(system, list(neighbours)))
+    unit = {int(f.port_node[f.port_peer[p]]) for n in others.tolist() for p in f.ports_of(n) if f.port_peer[p] >= 0}
+    lost = [f.node_base[x] + number for x in sorted(unit - leaves) if rails[x] == 1 and f.node_nports[x] >= number]
+    return [int(p) for p in lost if f.port_cable[p] < 0]

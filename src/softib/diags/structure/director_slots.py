@@ -1,0 +1,84 @@
+"""Empty slots of directors: a board that is not there and a board without power look alike in a scan.
+
+What tells them apart are cables outside the chassis (a dead board frees ports of other switches) and the other directors of
+the site: a slot that all of them leave empty is how they were ordered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.diags.structure.absent import Absent
+from softib.diags.view import FabricView
+from softib.fabric.formats.cabling.node_address import address_of
+
+__all__ = ["Slots", "in_one_chassis", "with_slots"]
+
+HALF = 0.5
+"""Share of the other directors that must have a board there before an empty slot is a fault."""
+FEW = 1
+"""Slots of a lone director that may be a fault each; more are one piece of information."""
+
+
+@dataclass
+class Slots:
+    """``ports``: the backplane ports at slots that are empty by design; ``empty``: (slots, their ports, director) of lone directors."""
+
+    ports: list[list[int]] = field(default_factory=list)
+    empty: list[tuple[list[str], list[int], str]] = field(default_factory=list)
+
+
+def in_one_chassis(view: FabricView, a: Absent) -> bool:
+    """True where all free ports at the place of ``a`` are of chips of the director that ``a`` would be in."""
+    here = address_of(a.name)
+    if not here.card or not a.ports:
+        return False
+    nodes = {int(view.fabric.port_node[p]) for p in a.ports}
+    return all(_is_of(view, n, here.system) for n in nodes)
+
+
+def _is_of(view: FabricView, node: int, system: str) -> bool:
+    address = address_of(view.names[node])
+    return bool(address.card) and address.system == system
+
+
+def with_slots(view: FabricView, absent: Sequence[Absent]) -> tuple[list[Absent], Slots]:
+    """Those of ``absent`` that are faults, and what is to be said of empty slots."""
+    boards = _boards(view)
+    kept, slots = [], Slots()
+    lone: dict[tuple[str, str], list[Absent]] = {}
+    for a in absent:
+        here = address_of(a.name)
+        if not in_one_chassis(view, a):
+            kept.append(a)
+            continue
+        others = [
+            of for system, of in boards.items() if system != here.system and any(card[0] == here.card[0] for card in of)
+        ]
+        if not others:
+            lone.setdefault((here.system, here.card[0]), []).append(a)
+        elif np.mean([here.card in of for of in others]) >= HALF:
+            kept.append(a)
+        else:
+            slots.ports.append(a.ports)
+    for several in lone.values():
+        cards = list(dict.fromkeys(address_of(a.name).card for a in several))
+        if len(cards) <= FEW:
+            kept += several
+            continue
+        slots.ports += [a.ports for a in several]
+        slots.empty.append((cards, [p for a in several for p in a.ports], address_of(several[0].name).spoken))
+    return kept, slots
+
+
+def _boards(view: FabricView) -> dict[str, set[str]]:
+    """The cards of each director."""
+    found: dict[str, set[str]] = {}
+    for node in np.flatnonzero(view.is_switch).tolist():
+        address = address_of(view.names[node])
+        if address.card:
+            found.setdefault(address.system, set()).add(address.card)
+    return found

@@ -1,0 +1,161 @@
+"""Which topology a fabric is: kind, levels, rails, dimensions or groups, oversubscription, bisection.
+
+Recognition goes by links and hosts first; names only help to find the coordinates of a grid and the groups of a
+dragonfly. What fits no kind well is called ``irregular``: no pattern is claimed, and none is checked.
+
+Kinds: ``fat-tree``, ``rail-optimized``, ``dragonfly``, ``dragonfly+``, ``torus``, ``mesh``, ``hyperx``, ``ring``,
+``single-switch``, ``irregular``, ``unlinked`` (switches without any link), ``no-switches``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softib.diags.capacity.bisection import Bisection, bisect
+from softib.diags.labels import Labels, read_labels
+from softib.diags.structure import grids
+from softib.diags.structure.rails import Rails, find_rails
+from softib.diags.structure.ranks import ranks
+from softib.diags.structure.tiers import count_tiers
+from softib.diags.view import FabricView
+from softib.fabric.model import Fabric
+from softib.plural import counted
+
+__all__ = ["Structure", "recognise", "recognise_view", "summary"]
+
+SIDEWAYS = 0.02
+"""Share of switch links within a tier up to which a tree is still a tree (a few wrong cables)."""
+FEW_SIDEWAYS, SMALL = 2, 24
+"""So many may be wrong in any tree of this many links and more."""
+
+
+@dataclass
+class Structure:
+    """What was recognised. ``rank`` int8[nodes]: 0 host, 1 leaf, 2 spine, …, -1 unlinked or SHARP node.
+
+    ``node_rail`` int16[nodes]: rail of adapters and leaves, -1 = none; ``rail_table``: their cables. ``group`` int32[nodes]: group of dragonflies, -1.
+    ``dims`` are the sizes of a grid. ``leaf`` are the switches with hosts; ``oversubscription`` float[leaf]: host Gb/s
+    per uplink Gb/s (inf: no uplink, nan: nothing there). ``notes`` are lines for people.
+    """
+
+    kind: str
+    levels: int
+    rank: np.ndarray
+    rails: int
+    units: int
+    node_rail: np.ndarray
+    rail_table: Rails
+    dims: tuple[int, ...]
+    groups: int
+    group: np.ndarray
+    leaf: np.ndarray
+    down_gbps: np.ndarray
+    up_gbps: np.ndarray
+    oversubscription: np.ndarray
+    bisection: Bisection
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def bisection_gbps(self) -> float | None:
+        """Bisection bandwidth in Gb/s, None where the source records no speeds."""
+        return self.bisection.gbps
+
+
+def recognise(fabric: Fabric) -> Structure:
+    """Recognise the topology of ``fabric``. Near-linear in ports."""
+    return recognise_view(FabricView(fabric))
+
+
+def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
+    """The same for a view that is at hand."""
+    labels = labels or read_labels(view)
+    rank, distance = ranks(view, labels)
+    links = view.between_switches
+    sideways = links[rank[view.node_a[links]] == rank[view.node_b[links]]]
+    shape = _shape(view, labels, rank, sideways)
+    rails = find_rails(view) if shape.kind == "fat-tree" else Rails.none(len(view.names))
+    kind = "rail-optimized" if rails.count >= 2 else shape.kind
+    leaf = np.flatnonzero(rank == 1) if shape.kind not in ("no-switches", "unlinked") else np.zeros(0, np.int64)
+    down, up = _capacities(view, rank, tree=shape.kind in ("fat-tree", "dragonfly+"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = down[leaf] / up[leaf]
+    levels = int(rank.max(initial=0)) if shape.kind in ("fat-tree", "dragonfly+") else int(bool(len(leaf)))
+    return Structure(
+        kind=kind, levels=levels, rank=rank, rails=rails.count, units=rails.units, node_rail=rails.of_node, rail_table=rails,
+        dims=shape.dims, groups=shape.groups, group=shape.group, leaf=leaf, down_gbps=down, up_gbps=up,
+        oversubscription=ratio, bisection=bisect(view, distance, shape), notes=shape.notes,
+    )  # fmt: skip
+
+
+def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndarray) -> grids.Shape:
+    links = view.between_switches
+    linked = np.unique(np.concatenate([view.node_a[links], view.node_b[links]]))
+    none = grids.Shape.of("irregular", len(view.names))
+    if not len(linked):
+        used = np.unique(view.fabric.port_node[view.to_hosts[2]])
+        lone = "unlinked" if view.is_switch.any() else "no-switches"
+        none.kind = "single-switch" if len(used) == 1 else lone if not len(used) else "irregular"
+        return none
+    if rank.max() >= 2 and len(sideways) <= max(SIDEWAYS * len(links), FEW_SIDEWAYS * (len(links) >= SMALL)):
+        none.kind = "fat-tree"
+        if len(sideways):
+            none.notes.append(f"{len(sideways)} of {counted(len(links), 'link')} between switches stay within one tier")
+        return none
+    return (
+        grids.dragonfly_plus(view, rank, sideways)
+        or grids.grid(view, labels, linked)
+        or grids.dragonfly(view, labels, linked)
+        or none
+    )
+
+
+def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(Gb/s towards hosts, Gb/s towards higher tiers) of each node; in direct networks all switch links count as up."""
+    n = len(view.names)
+    rows, _, switch_port = view.to_hosts
+    down = np.bincount(view.fabric.port_node[switch_port], view.link_gbps[rows], minlength=n)
+    up = np.zeros(n)
+    links = view.between_switches
+    for end, peer in ((view.node_a, view.node_b), (view.node_b, view.node_a)):
+        higher = rank[peer[links]] > rank[end[links]] if tree else np.ones(len(links), bool)
+        up += np.bincount(end[links][higher], view.link_gbps[links][higher], minlength=n)
+        lower = rank[peer[links]] < rank[end[links]] if tree else np.zeros(len(links), bool)
+        down += np.bincount(end[links][lower], view.link_gbps[links][lower], minlength=n)
+    return down, up
+
+
+def summary(fabric: Fabric, structure: Structure) -> dict[str, Any]:
+    """What a report wants to know, as plain values (``None``: not known)."""
+    names = fabric.node_names()
+    tiers, untiered = count_tiers(structure.rank[fabric.is_switch])
+    ratio = structure.oversubscription
+    finite = ratio[np.isfinite(ratio)]
+    return {
+        "kind": structure.kind,
+        "levels": structure.levels,
+        "tiers": tiers,
+        "untiered_switches": untiered,
+        "rails": structure.rails or None,
+        "units": structure.units or None,
+        "dims": list(structure.dims) or None,
+        "groups": structure.groups or None,
+        "leaves": len(structure.leaf),
+        "spines": tiers.get(2, 0),
+        "oversubscription": [
+            {"leaf": names[node], "host_gbps": round(float(structure.down_gbps[node]), 3),
+             "up_gbps": round(float(structure.up_gbps[node]), 3),
+             "ratio": round(float(r), 3) if np.isfinite(r) else None}
+            for node, r in zip(structure.leaf.tolist(), ratio.tolist(), strict=True)
+        ],
+        "oversubscription_worst": round(float(finite.max()), 3) if len(finite) else None,
+        "bisection_gbps": structure.bisection.gbps,
+        "bisection_percent": structure.bisection.percent,
+        "bisection_full_gbps": structure.bisection.full_gbps,
+        "bisection_how": structure.bisection.how,
+        "bisection_exact": structure.bisection.exact,
+        "narrowest_part": None if structure.bisection.part is None else vars(structure.bisection.part).copy(),
+        "notes": list(structure.notes),
+    }  # fmt: skip

@@ -1,0 +1,273 @@
+"""What breaks the fabric's own pattern: swapped, misplaced and missing cables, uneven tiers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from softib.diags.finding import Finding, Severity
+from softib.diags.registry import MANY, Context, Each, check_function, code, each_or_one, few, finding
+from softib.diags.structure.exchanges import exchanged_uplinks
+from softib.diags.structure.rails import system_of
+from softib.diags.structure.swaps import Misplaced
+from softib.diags.structure.tiers import tier_name
+from softib.diags.structure.uneven_tiers import UnevenTier, uneven_as_a_whole
+from softib.diags.structure.uniform import Repairs, Uneven, uneven
+from softib.diags.view import FabricView
+from softib.plural import counted, plural
+
+SWAPPED_CABLES = code(
+    "swapped-cables", Severity.ERROR, "two cables are exchanged: each would be right in the other's place",
+    "exchange the two plugs at one end")  # fmt: skip
+CROSSED_RAILS = code(
+    "crossed-rails", Severity.ERROR, "adapters of one host are cabled to each other's rail",
+    "exchange the two plugs at the host")  # fmt: skip
+MISPLACED_CABLE = code(
+    "misplaced-cable", Severity.WARNING, "a cable leads elsewhere than its peers of the same port and kind",
+    "compare with the cabling plan; move the plug")  # fmt: skip
+SAME_TIER_CABLE = code(
+    "same-tier-cable", Severity.WARNING, "a cable of a tree joins two switches of one tier, or passes a tier over",
+    "compare with the cabling plan: in a tree such a cable is plugged in at the wrong switch, and routes do not use it")  # fmt: skip
+MISSING_CABLE = code(
+    "missing-cable", Severity.WARNING, "two free ports that the pattern joins",
+    "plug the cable in, or check why the link does not come up")  # fmt: skip
+MISSING_UPLINKS = code(
+    "missing-uplinks", Severity.WARNING, "a switch has fewer uplinks than the others of its tier",
+    "look for a missing cable or a port that is down")  # fmt: skip
+UNEVEN_UPLINKS = code(
+    "uneven-uplinks", Severity.WARNING, "many switches of a tier lack uplinks or spread them unevenly, too many for one to be the exception",
+    "compare with the cabling plan; traffic between them gets what the thinnest bundle carries")  # fmt: skip
+UNEVEN_SPINES = code(
+    "uneven-spines", Severity.WARNING, "a switch spreads its uplinks over the next tier unlike the others of its kind",
+    "compare with the cabling plan: a swapped or misplaced cable")  # fmt: skip
+
+
+@check_function
+def pattern_breaks(c: Context) -> Iterator[Finding]:
+    """Swapped pairs, crossed rails and misplaced cables against the learned pattern."""
+    view, suspects = c.view, c.suspects
+    systems = system_of(view) if suspects.swapped else np.zeros(0)
+    done = c.seen.setdefault("cables", set())
+    for first, second in suspects.swapped:
+        done.update((first.a, first.b, second.a, second.b))
+        yield _swap(c, first, second, systems)
+    for m in suspects.misplaced:
+        done.update((m.a, m.b))
+        a, b, right = view.location(m.a), view.location(m.b), view.location(m.vacancy)
+        stays = a if int(view.fabric.port_node[m.vacancy]) == m.want_a else b
+        yield finding(MISPLACED_CABLE, [a, b, right], f"{a} ↔ {b}: the pattern joins {stays} to {right}",
+                      {"expected": [str(stays), str(right)]})  # fmt: skip
+
+
+def _swap(c: Context, first: Misplaced, second: Misplaced, systems: np.ndarray) -> Finding:
+    view, node = c.view, c.view.fabric.port_node
+    where = [view.location(p) for p in (first.a, first.b, second.a, second.b)]
+    text = f"{view.link_name(first.a, first.b)} and {view.link_name(second.a, second.b)}"
+    evidence = {
+        "cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+        "expected": [
+            [view.display_names[w] if w >= 0 else None for w in (m.want_a, m.want_b)] for m in (first, second)
+        ],
+    }
+    hosts = [n for m in (first, second) for n in (int(node[m.a]), int(node[m.b])) if view.is_host[n]]
+    rail = c.structure.node_rail
+    if len(hosts) == 2 and systems[hosts[0]] == systems[hosts[1]] and rail[hosts[0]] != rail[hosts[1]]:
+        rails = sorted(int(rail[h]) for h in hosts)
+        return finding(CROSSED_RAILS, where, f"{text}: rails {rails[0]} and {rails[1]} of this host are crossed",
+                       {**evidence, "rails": rails})  # fmt: skip
+    wants = next(
+        (f"{p} belongs to {view.display_names[w]}" for m in (first, second)
+         for p, w in ((view.location(m.a), m.want_a), (view.location(m.b), m.want_b)) if w >= 0), "",
+    )  # fmt: skip
+    return finding(SWAPPED_CABLES, where, f"{text} are swapped: {wants}", evidence)
+
+
+@check_function
+def missing_cables(c: Context) -> Iterator[Finding]:
+    """Pairs of free switch ports that the rules of both ends join; many at one switch are one finding."""
+    view, f = c.view, c.view.fabric
+    between = [(a, b) for a, b in c.suspects.missing if f.is_switch[f.port_node[a]] and f.is_switch[f.port_node[b]]]
+    c.seen["missing"] = between
+    per_node: Counter[int] = Counter()
+    for a, b in between:
+        per_node[int(f.port_node[a])] += 1
+        per_node[int(f.port_node[b])] += 1
+    crowded = [n for n, count in per_node.most_common() if count > MANY]
+    left = list(between)
+    for node in crowded:
+        at_node = [(a, b) for a, b in left if node in (f.port_node[a], f.port_node[b])]
+        if len(at_node) <= MANY:
+            continue
+        left = [pair for pair in left if pair not in set(at_node)]
+        linked = int((f.port_cable[list(f.ports_of(node))] >= 0).sum())
+        yield finding(MISSING_CABLE, [view.node_location(node), *(view.location(p) for pair in at_node for p in pair)],
+                      f"{view.display_names[node]}: {counted(len(at_node), 'cable')} of the pattern are missing, {linked} are there",
+                      {"missing": len(at_node), "linked": linked,
+                       "ports": [str(view.location(a if f.port_node[a] == node else b)) for a, b in at_node]})  # fmt: skip
+    for a, b in left:
+        obey, of = _obeyed(c, a)
+        yield finding(MISSING_CABLE, [view.location(a), view.location(b)], f"{view.link_name(a, b)}: no cable, the pattern has one",
+                      {"pattern": _pattern_of(c, a), "obey": obey, "of": of, "expected": view.display_names[int(f.port_node[b])]})  # fmt: skip
+
+
+def _pattern_of(c: Context, port: int) -> str:
+    """The ports that share a rule with ``port``, as people say it: ``[12] of leaf-#``."""
+    labels, f = c.pattern.labels, c.view.fabric
+    return f"[{int(f.port_num[port])}] of {labels.classes[int(labels.class_of[f.port_node[port]])].name}"
+
+
+def _obeyed(c: Context, port: int) -> tuple[int, int]:
+    """(cabled ports of this number, on nodes of the class, that lead where the rule says; all of them that are cabled)."""
+    f, labels = c.view.fabric, c.pattern.labels
+    number = int(f.port_num[port])
+    nodes = labels.classes[int(labels.class_of[f.port_node[port]])].nodes
+    rows = f.node_base[nodes[f.node_nports[nodes] >= number]] + number
+    rows = rows[f.port_peer[rows] >= 0]
+    return int((c.pattern.expected[rows] == f.port_node[f.port_peer[rows]]).sum()), len(rows)
+
+
+@check_function
+def exchanged_between_tiers(c: Context) -> Iterator[Finding]:
+    """In trees, without regard to names: uplinks of two switches that are exchanged."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view, done = c.view, c.seen.setdefault("cables", set())
+    node = view.fabric.port_node
+    reported = c.seen.setdefault("exchanges", [])
+    for x, y in exchanged_uplinks(view, c.structure.rank):
+        if {x.port, x.peer, y.port, y.peer} & done:
+            continue
+        reported += [(int(node[z.port]), int(node[z.peer]), z.wanted) for z in (x, y)]
+        where = [view.location(p) for p in (x.port, x.peer, y.port, y.peer)]
+        yield finding(
+            SWAPPED_CABLES, where, f"{view.link_name(x.port, x.peer)} and {view.link_name(y.port, y.peer)} are swapped: "
+            f"switches like {view.display_names[int(node[x.port])]} have that link to {view.display_names[x.wanted]}",
+            {"cables": [[str(where[0]), str(where[1])], [str(where[2]), str(where[3])]],
+             "expected": [view.display_names[x.wanted], view.display_names[y.wanted]]},
+        )  # fmt: skip
+
+
+@check_function
+def same_tier_cables(c: Context) -> Iterator[Finding]:
+    """In trees: cables that stay within a tier or pass one over, where no other check has accused them."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view, rank, done = c.view, c.structure.rank.astype(np.int64), c.seen.get("cables", set())
+    links = view.between_switches
+    a, b = view.node_a[links], view.node_b[links]
+    sideways, high = rank[a] == rank[b], np.maximum(rank[a], rank[b])
+    low = np.where(rank[a] < rank[b], a, b)
+    nodes = len(view.names)
+    # A switch all of whose uplinks pass a tier over hangs there by design (a management leaf on a core).
+    past, regular = (np.bincount(low[x], minlength=nodes) for x in (high - rank[low] >= 2, high - rank[low] == 1))
+    several: list[Each] = []
+    for i in np.flatnonzero(
+        (sideways & (rank[a] > 0)) | ((high - rank[low] >= 2) & (regular[low] > past[low]) & (rank[low] > 0))
+    ).tolist():
+        p, q = int(view.port_a[links[i]]), int(view.port_b[links[i]])
+        if {p, q} & done:
+            continue
+        tier = tier_name(int(min(rank[a[i]], rank[b[i]])))
+        what = (
+            f"a cable between two {tier} switches"
+            if sideways[i]
+            else f"a cable from a {tier} switch past the tier above it"
+        )
+        several.append(([view.location(p), view.location(q)], f"{view.link_name(p, q)}: {what}", {"tier": tier}))
+    yield from each_or_one(
+        SAME_TIER_CABLE,
+        several,
+        f"{counted(len(several), 'cable')} {plural(len(several), 'stays', 'stay')} within a tier",
+        count="cables",
+    )
+
+
+@check_function
+def uneven_tiers(c: Context) -> Iterator[Finding]:
+    """In trees, without regard to names: switches whose links to the next tier differ from those of their kind."""
+    if c.structure.kind not in ("fat-tree", "rail-optimized"):
+        return
+    view = c.view
+    dangling = (view.fabric.port_cable >= 0) & (view.fabric.port_peer < 0)
+    blind = set(view.fabric.port_node[dangling].tolist())  # their links are records without a peer, reported already
+    odds = uneven(view, c.structure.rank, _known_repairs(c))
+    yield from (_uneven(view, o) for o in odds if o.switch not in blind and not blind & set(o.fewer))
+    yield from (_as_a_whole(view, u) for u in uneven_as_a_whole(view, c.structure.rank, _known_repairs(c)))
+
+
+def _as_a_whole(view: FabricView, u: UnevenTier) -> Finding:
+    names = view.display_names
+    few_links = [n for n, _ in u.fewer]
+    parts = (
+        [f"{len(few_links)} have fewer ({few((f'{names[n]} {links}' for n, links in u.fewer), 3)})"] if u.fewer else []
+    )
+    parts += [f"{len(u.astray)} spread them unevenly ({few((names[n] for n in u.astray), 3)})"] if u.astray else []
+    tier = tier_name(u.tier)
+    return finding(
+        UNEVEN_UPLINKS, map(view.node_location, [*few_links, *u.astray]),
+        f"{len(few_links) + len(u.astray)} of {u.of} {tier} switches are uneven: {u.usual} uplinks to {counted(u.parents, 'switch')} are the most frequent "
+        f"({counted(u.right, 'switch')}); {', '.join(parts)}",
+        {"of": u.of, "usual": u.usual, "right": u.right, "parents": u.parents, "fewer": {names[n]: links for n, links in u.fewer},
+         "uneven": [names[n] for n in u.astray]},
+    )  # fmt: skip
+
+
+def _known_repairs(c: Context) -> Repairs:
+    """The cables that the pattern has accused or missed, as pairs of nodes to take from the table and to add to it."""
+    node = c.view.fabric.port_node
+    removed: list[tuple[int, int]] = []
+    belong = [(int(node[a]), int(node[b])) for a, b in c.seen.get("missing", ())]
+    for first, second in c.suspects.swapped:
+        ends = [int(node[p]) for p in (first.a, first.b, second.a, second.b)]
+        removed += [(ends[0], ends[1]), (ends[2], ends[3])]
+        straight = (
+            first.want_a == ends[3] or first.want_b == ends[2] or second.want_a == ends[1] or second.want_b == ends[0]
+        )
+        belong += [(ends[0], ends[3]), (ends[1], ends[2])] if straight else [(ends[0], ends[2]), (ends[1], ends[3])]
+    for m in c.suspects.misplaced:
+        removed.append((int(node[m.a]), int(node[m.b])))
+        stays, wanted = (m.a, m.want_a) if m.want_a >= 0 and int(node[m.vacancy]) == m.want_a else (m.b, m.want_b)
+        belong.append((int(node[stays]), wanted))
+    for x, there, wanted in c.seen.get("exchanges", ()):
+        removed.append((x, there))
+        belong.append((x, wanted))
+    switch = c.view.is_switch
+    return Repairs(
+        *(tuple(p for p in pairs if switch[p[0]] and switch[p[1]] and p[0] != p[1]) for pairs in (removed, belong))
+    )
+
+
+def _uneven(view: FabricView, odd: Uneven) -> Finding:
+    location = view.node_location(odd.switch)
+    less, more = ([view.node_location(n) for n in nodes] for nodes in (odd.fewer, odd.more))
+    evidence: dict[str, Any] = {
+        "links": odd.links, "usual": odd.usual, "kind": odd.kind, "fewer": [str(p) for p in less], "more": [str(p) for p in more],
+    }  # fmt: skip
+    text = few(map(str, less)) or "none"
+    if odd.links >= odd.usual:
+        return finding(UNEVEN_SPINES, [location, *less, *more], f"{location}: more links than its kind to "
+                       f"{few(map(str, more)) or 'none'}, fewer to {text}", evidence)  # fmt: skip
+    evidence["ports"] = [
+        {
+            "switch": [str(view.location(p)) for p in x.switch_ports],
+            "above": [str(view.location(p)) for p in x.parent_ports],
+        }
+        for x in odd.lost
+    ]
+    sure = [x for x in odd.lost if len(x.switch_ports) == 1 and len(x.parent_ports) == 1]
+    ports = dict.fromkeys(p for x in odd.lost for p in (*x.switch_ports, *x.parent_ports))
+    links = few(view.link_name(x.switch_ports[0], x.parent_ports[0]) for x in sure)
+    detail = (
+        f"; no cable in {links}"
+        if sure
+        else "; free: " + few((str(view.location(p)) for p in ports), MANY)
+        if ports
+        else ""
+    )
+    where = [view.location(p) for p in ports]
+    bare = [p for p in (location, *less) if p.guid not in {w.guid for w in where}]
+    return finding(MISSING_UPLINKS, [*where, *bare], f"{location}: {odd.links} uplinks, the others of its kind have "
+                   f"{odd.usual}; fewer to {text}{detail}", evidence)  # fmt: skip

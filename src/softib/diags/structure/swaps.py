@@ -1,0 +1,221 @@
+"""Cables that are not where the pattern puts them: swapped pairs, misplaced ones, missing ones.
+
+A swapped pair bears witness for itself, each cable mends the other; a single cable is accused only by a rule that is
+sure, and only where its own place is vacant.
+
+A port is judged by the *node* it leads to, not by the port there: exchanging parallel cables between the same two nodes,
+or two ports of one node, changes no route and shows nothing. A cable is wrong where the rule of at least one of its ends
+expects another node and the rule of the other end does not defend it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softib.diags.structure.pattern import NO_OPINION, Pattern
+from softib.diags.view import FabricView
+
+__all__ = ["Misplaced", "Suspects", "find_suspects"]
+
+MAX_SHARE = 0.06
+"""A kind of cable (classes of both ends) of which more than this share breaks its own rule has no rule: it stays
+unjudged, but for a handful."""
+HANDFUL = 6
+MISSING_SHARE = 0.1
+"""More missing cables between two tiers than this share of those there are a design (a partly filled tier)."""
+
+
+@dataclass(frozen=True)
+class Misplaced:
+    """A cable between port rows ``a`` and ``b``; ``want_a`` and ``want_b`` are the nodes that their ports should lead to.
+
+    ``vacancy`` is the port where a single misplaced cable should end, -1 in a swapped pair.
+    """
+
+    a: int
+    b: int
+    want_a: int
+    want_b: int
+    vacancy: int = -1
+
+
+@dataclass
+class Suspects:
+    """``swapped`` pairs, the rest of the ``misplaced`` cables, ``missing`` (port, port) pairs of free ports that the
+    pattern joins, ``unjudged`` cables of kinds that break their rules too often."""
+
+    swapped: list[tuple[Misplaced, Misplaced]]
+    misplaced: list[Misplaced]
+    missing: list[tuple[int, int]]
+    unjudged: int
+
+
+def find_suspects(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Suspects:
+    """Compare every cable with ``pattern``; ``rank`` is the tier of each node."""
+    want_a, want_b = pattern.expected[view.port_a], pattern.expected[view.port_b]
+    contra = ((want_a >= 0) & (want_a != view.node_b)) | ((want_b >= 0) & (want_b != view.node_a))
+    confirmed = (want_a == view.node_b) | (want_b == view.node_a)
+    loops = view.node_a == view.node_b
+    wrong = contra & ~confirmed & ~loops & ~view.is_sharp[view.node_a] & ~view.is_sharp[view.node_b]
+    wrong, unjudged = _believable(view, pattern, wrong)
+    found = [
+        Misplaced(int(view.port_a[c]), int(view.port_b[c]), int(want_a[c]), int(want_b[c]))
+        for c in np.flatnonzero(wrong)
+    ]
+    found = _without_equivalent(view, found)
+    swapped, rest = _pairs(view, found)
+    missing = list(_missing(view, pattern, rank))
+    return Suspects(swapped, _with_a_vacancy(view, pattern, rest), missing, unjudged)
+
+
+def _believable(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> tuple[np.ndarray, int]:
+    """Wrong cables without those of kinds that are wrong too often, and how many were left out."""
+    of = pattern.labels.class_of
+    low, high = np.minimum(of[view.node_a], of[view.node_b]), np.maximum(of[view.node_a], of[view.node_b])
+    kind = np.unique(np.stack([low, high]), axis=1, return_inverse=True)[1].reshape(-1)
+    if not len(kind):
+        return wrong, 0
+    bad, all_of = np.bincount(kind[wrong], minlength=kind.max() + 1), np.bincount(kind)
+    hopeless = bad > np.maximum(HANDFUL, MAX_SHARE * all_of)
+    left_out = wrong & hopeless[kind]
+    return wrong & ~left_out, int(left_out.sum())
+
+
+def _without_equivalent(view: FabricView, found: list[Misplaced]) -> list[Misplaced]:
+    """Drop cables whose pair of nodes is also missed by another: together they only exchange ports."""
+    node = view.fabric.port_node
+    missed: Counter[tuple[int, int]] = Counter()
+    for m in found:
+        for pair in {_pair(int(node[m.a]), m.want_a), _pair(int(node[m.b]), m.want_b)}:
+            missed[pair] += 1
+    kept = []
+    for m in found:
+        pair = _pair(int(node[m.a]), int(node[m.b]))
+        if missed[pair] > 0:
+            missed[pair] -= 1
+        else:
+            kept.append(m)
+    return kept
+
+
+def _pair(a: int, b: int) -> tuple[int, int]:
+    return (a, b) if a <= b else (b, a)
+
+
+def _pairs(view: FabricView, found: list[Misplaced]) -> tuple[list[tuple[Misplaced, Misplaced]], list[Misplaced]]:
+    """Match cables that would both be right after exchanging one end each."""
+    by_node: dict[int, list[int]] = {}
+    for i, m in enumerate(found):
+        for port in (m.a, m.b):
+            by_node.setdefault(int(view.fabric.port_node[port]), []).append(i)
+    taken = [False] * len(found)
+    pairs: list[tuple[Misplaced, Misplaced]] = []
+    for rule in (_all_support_none_oppose, _one_supports_none_oppose, _all_support):
+        for i, m in enumerate(found):
+            if taken[i]:
+                continue
+            partner = next((j for j in _candidates(m, by_node) if not taken[j] and j != i
+                            and _exchange_mends(view, m, found[j], rule)), None)  # fmt: skip
+            if partner is not None:
+                taken[i] = taken[partner] = True
+                first, second = sorted((m, found[partner]), key=lambda x: x.a)
+                pairs.append((first, second))
+    return pairs, [m for m, used in zip(found, taken, strict=True) if not used]
+
+
+def _candidates(m: Misplaced, by_node: dict[int, list[int]]) -> Iterator[int]:
+    for want in (m.want_a, m.want_b):
+        if want >= 0:
+            yield from by_node.get(want, ())
+
+
+Verdicts = list[tuple[bool, bool]]
+"""For each of the two new cables: (a rule asks for it, a rule is against it)."""
+
+
+def _all_support_none_oppose(verdicts: Verdicts) -> bool:
+    return all(supported and not opposed for supported, opposed in verdicts)
+
+
+def _one_supports_none_oppose(verdicts: Verdicts) -> bool:
+    return any(supported for supported, _ in verdicts) and not any(opposed for _, opposed in verdicts)
+
+
+def _all_support(verdicts: Verdicts) -> bool:
+    return all(supported for supported, _ in verdicts)
+
+
+def _exchange_mends(view: FabricView, m: Misplaced, n: Misplaced, rule: Callable[[Verdicts], bool]) -> bool:
+    """True where joining an end of ``m`` with an end of ``n``, and the two others, satisfies ``rule``."""
+    node = view.fabric.port_node
+    for n_a, n_b, w_a, w_b in ((n.a, n.b, n.want_a, n.want_b), (n.b, n.a, n.want_b, n.want_a)):
+        verdicts = []
+        for p, want_p, q, want_q in ((m.a, m.want_a, n_b, w_b), (n_a, w_a, m.b, m.want_b)):
+            supported = want_p == node[q] or want_q == node[p]
+            opposed = want_p not in (NO_OPINION, node[q]) or want_q not in (NO_OPINION, node[p])
+            verdicts.append((bool(supported), bool(opposed)))
+        if rule(verdicts):
+            return True
+    return False
+
+
+def _with_a_vacancy(view: FabricView, pattern: Pattern, found: list[Misplaced]) -> list[Misplaced]:
+    """Misplaced cables whose place is known to be vacant: the node where one should end has a port that is free, or
+    holds another misplaced cable, and whose rule asks for the node at the other end."""
+    if not found:
+        return found
+    fabric = view.fabric
+    suspect = {p for m in found for p in (m.a, m.b)}
+    kept = []
+    for m in found:
+        for port, want in ((m.a, m.want_a), (m.b, m.want_b)):
+            if want < 0 or not pattern.sure[port]:
+                continue
+            node = int(fabric.port_node[port])
+            candidates = (p for p in fabric.ports_of(want) if pattern.expected[p] == node)
+            vacancy = next((p for p in candidates if fabric.port_cable[p] < 0 or p in suspect), None)
+            if vacancy is not None:
+                kept.append(replace(m, vacancy=vacancy))
+                break
+    return kept
+
+
+def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Pairs of free ports that the rules of both ends join, between tiers whose other cables mostly are there."""
+    fabric = view.fabric
+    free = np.flatnonzero((pattern.expected >= 0) & (fabric.port_cable < 0) & pattern.sure)
+    unpaired: dict[tuple[int, int], list[int]] = {}
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for port, want in zip(free.tolist(), pattern.expected[free].tolist(), strict=True):
+        node = int(fabric.port_node[port])
+        others = unpaired.get((want, node))
+        if others:
+            tiers = _pair(int(rank[node]), int(rank[want]))
+            pairs.setdefault(tiers, []).append((others.pop(0), port))
+        elif node != want:
+            unpaired.setdefault((node, want), []).append(port)
+    there = Counter(map(_pair, rank[view.node_a].tolist(), rank[view.node_b].tolist())) if pairs else Counter()
+    for tiers, found in pairs.items():
+        if there[tiers] and len(found) <= max(HANDFUL, MISSING_SHARE * there[tiers]):
+            yield from (pair for pair in found if not any(_free_by_design(view, pattern, port) for port in pair))
+
+
+def _free_by_design(view: FabricView, pattern: Pattern, port: int) -> bool:
+    """True where all nodes in line with this one (one number differs) leave the same port free: the edge of a mesh, the
+    global ports that a small dragonfly has left over."""
+    fabric = view.fabric
+    node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
+    made = pattern.labels.classes[int(pattern.labels.class_of[node])]
+    numbers = made.numbers[pattern.labels.row_of[node]]
+    differs = made.numbers != numbers
+    has = fabric.node_nports[made.nodes] >= portnum
+    free = ~has | (fabric.port_cable[np.where(has, fabric.node_base[made.nodes] + portnum, 0)] < 0)
+    for s in range(len(numbers)):
+        line = ~np.delete(differs, s, axis=1).any(axis=1)
+        if line.sum() > 1 and free[line].all():
+            return True
+    return False

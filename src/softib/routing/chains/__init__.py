@@ -1,0 +1,1 @@
+"""Engines for parts of a fabric (OpenSM's routing chains)."""

@@ -1,0 +1,193 @@
+"""``ftree``: fat-tree routing without contention for shift permutations (E. Zahavi et al., "Optimized InfiniBand
+fat-tree routing for shift all-to-all communication patterns", Concurrency and Computation 22, 2010; OpenSM's engine).
+
+1. Switches get a rank (0 = top) and an index; the index orders the switches of a level alike under every parent.
+2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*: from its leaf up the
+   link with the fewest main paths so far. On a full tree destination k so lands on top switch "k mod tops".
+3. Every switch above a leaf goes down to it; every switch below a main path's switch goes up to that switch. So all
+   traffic to one destination meets at its main path, and a link down carries few destinations.
+4. What remains (switches that no CA's traffic crosses, switches' own LIDs) gets the least-loaded shortest legal way.
+
+No way goes up after down in the total order (rank, index), so there are no credit loops. CAs that this leaves apart
+(on two top switches) are connected by :mod:`softib.routing.detours` if that makes none.
+
+OpenSM wants a pure tree unless roots are given. Where the fabric is none (cables, switches or hosts are missing or unequal, a
+management switch or storage hangs where no compute node should), the choice of roots and of adapters that are no compute nodes
+(:mod:`softib.routing.engines.quasi_tree`) is taken whose worst link carries the fewest paths, if all pairs are reached without a credit
+loop and updn would load a link more; else, or with LMC > 0, the fabric is routed by ``minhop`` as OpenSM does. ``notes``
+say so in one line. Levels are counted from the compute nodes, so storage or SHARP
+aggregation nodes on a spine do not spoil a tree once ``cn_guids`` or ``io_guids`` tell them apart (SHARP nodes are
+told apart by the graph); OpenSM counts from all CAs. ``io_guids`` are routed after the compute nodes like any other
+non-compute node; OpenSM's ``max_reverse_hops`` is not offered, since it can bring credit loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import counted
+from softib.routing.detours import connect
+from softib.routing.engine import BY_MINHOP, RouteOptions, Routing
+from softib.routing.engines import minhop, updn
+from softib.routing.engines.fat_tree import NotATree, Tree, recognise
+from softib.routing.engines.ftree_kernels import climb, fill_down, fill_up, scatter
+from softib.routing.engines.quasi_tree import choices
+from softib.routing.graph import SwitchGraph
+from softib.routing.lft_kernels import least_loaded
+from softib.routing.proof.credit_loops import has_credit_loop
+from softib.routing.proof.reach import lost_pairs
+from softib.routing.quality import balance
+from softib.routing.tables import destination_groups, destinations_table, legal_hops_table, ordered_hops
+
+__all__ = ["imperfect", "route"]
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables of a fat tree, pure or not; minhop's, with the reason in ``notes``, where ``graph`` is none."""
+    if not graph.end_lmc.any():
+        return _by_base_lids(graph, options)
+    routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
+    if routing.engine != "ftree":
+        return replace(minhop.route(graph, options), notes=routing.notes)
+    _add_lids(graph, routing.lft)
+    return routing
+
+
+def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """As :func:`route` for LMC 0."""
+    notes: list[str] = []
+    try:
+        return _route(graph, options, notes)
+    except NotATree as why:
+        reason = why
+    if options.past_roots and not options.root_guids:
+        try:
+            kept = _route(graph, replace(options, root_guids=options.past_roots), [*notes], obey=False)
+            kept.notes.append(f"{reason}; the top switches are those that the whole tree had")
+            return kept
+        except NotATree as why:
+            notes.append(f"with the top switches of before: {why}")
+    found = None if options.root_guids else imperfect(graph, options)
+    if found is not None:
+        routing = found[1]
+        worst, other = balance(graph, routing.lft).most, balance(graph, updn.route(graph, options).lft).most
+        if worst <= other:
+            routing.notes.append(f"no pure tree: {reason}; routed as a tree all the same (OpenSM's ftree would not)")
+            return routing
+        notes.append(f"as a tree the busiest link would carry {counted(worst, 'path')}, {other:,} under updn")
+    routing = minhop.route(graph, options)
+    routing.notes += [*notes, f"ftree: {reason}{BY_MINHOP}"]
+    return routing
+
+
+def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
+    """Later LIDs of each port (LMC) go the way of the base LIDs of the next ports of its switch, one further for each: all ports' n-th LIDs
+    meet as little contention as their base LIDs do, and those of one port take different links up."""
+    place = np.lexsort((graph.end_port, graph.end_is_compute, graph.end_is_switch, graph.end_switch))
+    kind = np.stack([graph.end_switch, graph.end_is_switch, graph.end_is_compute])[:, place]
+    begins = np.flatnonzero(np.append(True, (kind[:, 1:] != kind[:, :-1]).any(axis=0)))
+    size = np.diff(np.append(begins, len(place)))
+    first, count = np.repeat(begins, size), np.repeat(size, size)
+    base = graph.end_lid.astype(np.int64)
+    for offset in range(1, 1 << int(graph.end_lmc.max())):
+        like = place[first + (np.arange(len(place)) - first + offset) % count]
+        more = graph.end_lmc[place] >= offset.bit_length()
+        ends = place[more]
+        lft[:, base[ends] + offset] = lft[:, base[like[more]]]
+        lft[graph.end_switch[ends], base[ends] + offset] = graph.end_port[ends]
+
+
+def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
+    """The roots and I/O nodes with which ``graph`` can be routed as a tree, and its tables then; None where no choice reaches
+    every pair without a credit loop. Of several the one whose worst link carries the fewest paths."""
+    best: tuple[int, RouteOptions, Routing] | None = None
+    for roots, no_compute in choices(graph, options):
+        guids = {int(g) for g in graph.end_guid[no_compute]}
+        changed = replace(
+            options, root_guids=tuple(sorted(int(g) for g in graph.switch_guid[roots])), past_roots=(),
+            io_guids=tuple(sorted({*options.io_guids, *guids})),
+            cn_guids=tuple(g for g in options.cn_guids if g not in guids),
+        )  # fmt: skip
+        try:
+            made = _route(graph, changed, [])
+        except NotATree:
+            continue
+        if lost_pairs(graph, made.lft) or has_credit_loop(graph, made.lft):
+            continue
+        worst = balance(graph, made.lft).most
+        if best is None or worst < best[0]:
+            best = worst, changed, made
+    return None if best is None else best[1:]
+
+
+def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bool = True) -> Routing:
+    """Raises :class:`NotATree`; ``obey``: roots that are given count, whatever they leave out."""
+    tree = recognise(graph, options, notes)
+    guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
+    lft = _tables(graph, tree, notes, whole=not (obey and options.root_guids))
+    notes.append(f"fat tree of {tree.levels} levels, {len(tree.roots)} top switches, {len(tree.compute)} compute nodes")
+    return Routing("ftree", lft, ranks=tree.rank, roots=guids, notes=notes)
+
+
+def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
+    """The forwarding tables, by the four steps of the module's docstring. Where some pairs have no path up and then down,
+    and no other path without a credit loop: what there is, or :class:`NotATree` if they must be ``whole``."""
+    ends = np.concatenate([tree.compute, tree.others])
+    rows = np.argsort(graph.end_switch[ends], kind="stable")  # table rows, grouped by leaf
+    ends_by_row = ends[rows]
+    row_of = np.empty(len(ends), np.int32)
+    row_of[rows] = np.arange(len(ends), dtype=np.int32)
+    leaf, keep = _with_missing(graph, tree, row_of)
+    owner = graph.link_switch
+    up = tree.place[graph.peer] < tree.place[owner]
+    load = np.zeros(len(graph.peer), np.int64)
+    chain = np.full((len(ends), int(tree.rank.max(initial=0)) + 1), -1, np.int32)
+    climb(graph.first, graph.peer, graph.reverse, tree.rank, tree.place, leaf, keep, load, chain)
+
+    table = np.full((len(ends), graph.n_switches), LFT_NO_ROUTE, np.uint8)
+    leaf_switch, start = np.unique(graph.end_switch[ends_by_row], return_index=True)
+    leaf_first = np.append(start, len(ends)).astype(np.int32)
+    down_load, up_load = np.zeros_like(load), np.zeros_like(load)
+    args = (graph.first, graph.peer, graph.out_port)
+    fill_down(*args, graph.reverse, up, leaf_switch.astype(np.int32), leaf_first, chain, down_load, table)
+    through, dest_first, dests = _main_path_switches(graph, tree, chain)
+    table[np.arange(len(ends)), graph.end_switch[ends_by_row]] = graph.end_port[ends_by_row]
+    fill_up(*args, up, through, dest_first, dests, up_load, table)
+
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    lid = graph.end_lid.astype(np.int64)
+    scatter(table, lid[ends_by_row], lft)
+    del table
+    d = ordered_hops(graph, tree.order)
+    least_loaded(legal_hops_table(graph, d), destinations_table(graph, *destination_groups(graph)), True, lft)
+    if not connect(graph, d, lft, notes) and whole:
+        raise NotATree(f"no tree for all compute nodes: {notes.pop()}")
+    return lft
+
+
+def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leaves in routing order with a row of the table each, -1 for the hosts that a leaf has fewer than the fullest."""
+    leaf = graph.end_switch[tree.compute]
+    leaves, start, size = np.unique(tree.place[leaf], return_index=True, return_counts=True)
+    most = int(size.max(initial=0))
+    keep = np.full((len(leaves), most), -1, np.int32)
+    at = np.arange(len(leaf)) - np.repeat(start, size)
+    keep[np.repeat(np.arange(len(leaves)), size), at] = row_of[: len(leaf)]
+    switches = np.concatenate([np.repeat(tree.order[leaves], most), graph.end_switch[tree.others]])
+    return switches.astype(np.int32), np.concatenate([keep.ravel(), row_of[len(leaf) :]]).astype(np.int32)
+
+
+def _main_path_switches(graph: SwitchGraph, tree: Tree, chain: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``(through, dest_first, dests)``: switches on main paths from the bottom up, and the destinations of each."""
+    dest, level = np.nonzero(chain >= 0)
+    switch = graph.peer[chain[dest, level]]
+    by = np.lexsort((dest, -tree.place[switch]))
+    through, start = np.unique(-tree.place[switch[by]], return_index=True)
+    return (
+        tree.order[-through].astype(np.int32),
+        np.append(start, len(by)).astype(np.int32),
+        dest[by].astype(np.int32),
+    )

@@ -1,0 +1,184 @@
+# mypy: ignore-errors
+"""The loops of fat-tree routing. What they do and why stands in :mod:`softib.routing.engines.ftree`.
+
+Tables are filled as ``table`` uint8[dests, n]: a row is one destination's port on every switch, 255 = none yet.
+``up`` bool[links]: the link leads towards the top (total order: rank, then index); ``place`` int32[n]: position in
+that order, top first.
+"""
+
+import numpy as np
+
+from softib.jit import kernel
+
+
+@kernel(
+    steps=lambda first, peer, reverse, rank, place, leaf, keep, load, chain: (
+        len(leaf) * (len(peer) // len(rank)) ** 2 // 4
+    )
+)
+def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
+    """The main path of each destination in turn: from its leaf the least-loaded link up, to the top.
+
+    leaf int32[m]: switch of each destination; keep int32[m]: its row of ``chain``, or -1 for a host that a leaf lacks
+    (it takes its place in the rotation, so that the others stay aligned). ``load`` int64[links] counts the main paths
+    that come *down* each link, kept at the lower end's link. chain int32[dests, levels] out: links taken, -1 = none.
+    Ties: the switch above whose least-loaded link down carries less, then the one earlier in the order.
+    """
+    for i in range(leaf.shape[0]):
+        s = leaf[i]
+        level = 0
+        while True:
+            best = -1
+            best_low = np.int64(0)
+            for e in range(first[s], first[s + 1]):
+                if rank[peer[e]] >= rank[s]:
+                    continue
+                if best >= 0 and load[e] > load[best]:
+                    continue
+                low = _least_down(first, peer, reverse, rank, load, peer[e])
+                if (
+                    best < 0
+                    or load[e] < load[best]
+                    or low < best_low
+                    or (low == best_low and place[peer[e]] < place[peer[best]])
+                ):
+                    best, best_low = e, low
+            if best < 0:
+                break
+            load[best] += 1
+            if keep[i] >= 0:
+                chain[keep[i], level] = best
+            level += 1
+            s = peer[best]
+
+
+@kernel
+def _least_down(first, peer, reverse, rank, load, s):
+    """Paths on the least-loaded link down of ``s`` (counted at the lower ends)."""
+    least = np.int64(1) << 62
+    for e in range(first[s], first[s + 1]):
+        if rank[peer[e]] > rank[s]:
+            least = min(least, load[reverse[e]])
+    return least
+
+
+@kernel(
+    steps=lambda first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table: (
+        table.size + len(leaf_switch) * len(peer)
+    )
+)
+def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, chain, load, table):
+    """Every switch with an all-down path to the destination's leaf goes down: on the main path, else least loaded.
+
+    Destinations ``leaf_first[g]:leaf_first[g + 1]`` (rows of ``table`` and ``chain``) hang on ``leaf_switch[g]``.
+    """
+    n = first.shape[0] - 1
+    dist = np.full(n, -1, np.int32)
+    queue = np.empty(n, np.int32)
+    found = np.empty(256, np.int32)
+    for g in range(leaf_switch.shape[0]):
+        leaf = leaf_switch[g]
+        for d in range(leaf_first[g], leaf_first[g + 1]):
+            for level in range(chain.shape[1]):
+                e = chain[d, level]
+                if e >= 0:
+                    table[d, peer[e]] = out_port[reverse[e]]
+        dist[leaf] = 0
+        queue[0] = leaf
+        head, tail = 0, 1
+        while head < tail:
+            s = queue[head]
+            head += 1
+            for e in range(first[s], first[s + 1]):
+                if up[e] and dist[peer[e]] < 0:
+                    dist[peer[e]] = dist[s] + 1
+                    queue[tail] = peer[e]
+                    tail += 1
+        for k in range(1, tail):
+            s = queue[k]
+            count = 0
+            for e in range(first[s], first[s + 1]):
+                if not up[e] and dist[peer[e]] >= 0 and dist[peer[e]] + 1 == dist[s]:
+                    found[count] = e
+                    count += 1
+            for d in range(leaf_first[g], leaf_first[g + 1]):
+                if table[d, s] == 255:
+                    table[d, s] = out_port[_take(found, count, load)]
+        for k in range(tail):
+            dist[queue[k]] = -1
+
+
+@kernel(
+    steps=lambda first, peer, out_port, up, through, dest_first, dests, load, table: (
+        table.size + len(through) * len(peer)
+    )
+)
+def fill_up(first, peer, out_port, up, through, dest_first, dests, load, table):
+    """All switches below a main path's switch that have no port yet go up to it, by the least-loaded shortest path.
+
+    ``through`` int32[k]: main-path switches from the lowest rank up; the destinations whose main path goes through
+    ``through[g]`` are ``dests[dest_first[g]:dest_first[g + 1]]``.
+    """
+    n = first.shape[0] - 1
+    dist = np.full(n, -1, np.int32)
+    queue = np.empty(n, np.int32)
+    only = np.empty(n, np.uint8)
+    links = np.empty(first[n], np.int32)
+    link_first = np.zeros(n + 1, np.int32)
+    for g in range(through.shape[0]):
+        top = through[g]
+        dist[top] = 0
+        queue[0] = top
+        head, tail = 0, 1
+        while head < tail:
+            s = queue[head]
+            head += 1
+            for e in range(first[s], first[s + 1]):
+                if not up[e] and dist[peer[e]] < 0:
+                    dist[peer[e]] = dist[s] + 1
+                    queue[tail] = peer[e]
+                    tail += 1
+        filled = 0
+        for k in range(1, tail):
+            s = queue[k]
+            link_first[k] = filled
+            for e in range(first[s], first[s + 1]):
+                if up[e] and dist[peer[e]] >= 0 and dist[peer[e]] + 1 == dist[s]:
+                    links[filled] = e
+                    filled += 1
+            only[k] = out_port[links[link_first[k]]] if filled == link_first[k] + 1 else 255
+        link_first[tail] = filled
+        for i in range(dest_first[g], dest_first[g + 1]):
+            d = dests[i]
+            for k in range(1, tail):
+                s = queue[k]
+                if table[d, s] != 255:
+                    continue
+                if only[k] != 255:
+                    table[d, s] = only[k]
+                else:
+                    e = _take(links[link_first[k] : link_first[k + 1]], link_first[k + 1] - link_first[k], load)
+                    table[d, s] = out_port[e]
+        for k in range(tail):
+            dist[queue[k]] = -1
+
+
+@kernel
+def _take(found, count, load):
+    """The least-loaded of ``count`` links, the first of equals; it carries one more from now on."""
+    best = found[0]
+    for k in range(1, count):
+        if load[found[k]] < load[best]:
+            best = found[k]
+    load[best] += 1
+    return best
+
+
+@kernel(steps=lambda table, lids, lft: table.size // 2)
+def scatter(table, lids, lft):
+    """``lft[s, lids[d]] = table[d, s]`` in tiles that fit a cache."""
+    dests, n = table.shape
+    for d0 in range(0, dests, 64):
+        for s in range(n):
+            for d in range(d0, min(d0 + 64, dests)):
+                lft[s, lids[d]] = table[d, s]

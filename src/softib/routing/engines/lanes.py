@@ -1,0 +1,263 @@
+"""SLs, and with them VLs, on which paths close no credit loop, whichever end asked for them.
+
+A connection has one SL: the connection manager's REQ carries that of the path record, the passive side answers on it, and so does a switch (IBA 12.7.11,
+13.5.4). So all paths between two switches, those of both directions, are laid on one VL, as OpenSM's lash does: the first on which they close no
+cycle (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area Networks", IPDPS 2002). Where that takes more VLs than
+there are, each direction has a VL of its own, as under OpenSM's dfsssp and nue: programs that ask for the SL of either direction are safe then, connections by
+the connection manager are not.
+
+Pairs with CAs on both sides come first. A switch's own LID shares the paths of its first CA. Pairs of a switch without CAs follow: on the VLs of the others where they
+fit; else on one more with entries chosen for it, since no packet between CAs meets these; else on any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.ragged import spread
+from softib.routing.detours import filled_on_extra_vl
+from softib.routing.engine import Routing
+from softib.routing.engines.layer_kernels import Paths, SinglePaths, first_fit, place_pairs
+from softib.routing.engines.layers import channels, vl_state
+from softib.routing.engines.nue_kernels import add_tree
+from softib.routing.graph import SwitchGraph
+from softib.routing.proof.credit_loops import NO_PATH, lists_of, needs_of
+from softib.routing.proof.reach import destinations, port_map
+from softib.routing.tables import cas_per_switch, min_hops
+from softib.routing.transition.order_kernels import put_all, topological_order
+
+__all__ = ["NO_LAYER", "Lanes", "by_direction", "by_path", "lanes_of", "routing_on"]
+
+NO_LAYER = 255
+
+
+@dataclass
+class Lanes:
+    """Paths on VLs: ``path_sl`` uint8[switches, ends] and tables ``lft``; ``used`` VLs, of them ``between`` by paths between CAs; ``symmetric``: answers keep to the
+    SL of the request there; ``left``: pairs of switches of which one has no CAs that find none (or, where not ``symmetric``, of any two)."""
+
+    lft: np.ndarray
+    path_sl: np.ndarray
+    used: int
+    between: int
+    symmetric: bool = True
+    left: int = 0
+
+
+class _Layers:
+    """VLs that hold the pairs laid on them so far."""
+
+    def __init__(self, graph: SwitchGraph, lft: np.ndarray, canon: np.ndarray | None, tree: np.ndarray | None) -> None:
+        self.graph, self.tree = graph, tree
+        self.channels = channels(graph, canon)
+        self.states: list[Any] = []
+        self.layer = np.full((graph.n_switches, graph.n_switches), NO_LAYER, np.uint8)
+        lids, first = _lids_by_switch(graph)
+        if canon is not None:  # all LIDs behind a switch take the same channels
+            some = first[:-1] < first[1:]
+            lids, first = lids[first[:-1][some]], np.append(0, np.cumsum(some)).astype(np.int32)
+        self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(graph), first, lids)
+        most = 2 * int(np.diff(first).max(initial=1)) * graph.n_switches
+        self._waits = np.empty((2, most), np.int32)
+
+    def state(self, number: int) -> Any:
+        """VL ``number``."""
+        while number >= len(self.states):
+            self.states.append(vl_state(self.graph))
+            if self.tree is not None:
+                add_tree(self.channels, self.states[-1], self.tree)
+        return self.states[number]
+
+    def place(self, pairs: np.ndarray, first: int, most: int) -> int:
+        """Lay ``pairs`` on the VLs from ``first`` to ``most`` - 1; returns how many fit on none."""
+        left = len(pairs)
+        for number in range(first, most):
+            if not left:
+                break
+            left = place_pairs(self.channels, self.state(number), self._paths, pairs, number, self.layer, self._waits)
+        return left
+
+
+def lanes_of(
+    graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
+) -> Lanes | None:
+    """The VLs of tables ``lft``, both directions of two switches on one; None where paths between CAs need more than ``most``.
+
+    ``canon`` int32[links] as of :func:`~softib.routing.engines.layers.channels`, and then all LIDs behind a switch take the same channels; ``tree`` bool[links]: paths along
+    it must fit on any VL.
+    """
+    lft = share_port0_paths(graph, lft)
+    ca_pairs, others = _pairs(graph)
+    layers = _Layers(graph, lft, canon, tree)
+    left = layers.place(ca_pairs, 0, most)
+    between = len(layers.states)
+    if left or between > 2:  # longer paths first: sometimes fewer VLs, sometimes more
+        reordered = _Layers(graph, lft, canon, tree)
+        if not reordered.place(_farthest_first(graph, ca_pairs), 0, most if left else between - 1):
+            layers, between, left = reordered, len(reordered.states), 0
+    if left:
+        return None
+    left = layers.place(others, 0, max(between, 1))
+    if left:  # all together may fit where one after the other does not
+        mixed = _Layers(graph, lft, canon, tree)
+        if not mixed.place(_in_rows(ca_pairs, others), 0, max(between, 1)):
+            layers, left = mixed, 0
+    if left:
+        lft, left = _with_switches(layers, lft, others, between, most)
+    path_sl = _by_end(graph, layers.layer)
+    return Lanes(lft, path_sl, int(path_sl.max(initial=0)) + 1, max(between, 1), left=left)
+
+
+def by_direction(
+    graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray, most: int, tree: np.ndarray | None = None
+) -> Lanes:
+    """The VLs of tables ``lft`` whose paths between CAs take those of ``path_sl`` (uint8[switches or 1, ends]), each direction its own: what is left are
+    the paths of switches."""
+    lft = share_port0_paths(graph, lft)
+    cas = np.flatnonzero(~graph.end_is_switch)
+    full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
+    full[:, graph.end_is_switch] = 0
+    between = int(full[:, cas].max(initial=0)) + 1
+    layers = _Layers(graph, lft, None, tree)
+    layers.states = [_held(layers, lft, full, vl) for vl in range(between)]
+    ca_pairs, others = _pairs(graph)
+    most = min(max(between, 2), most)
+    left = layers.place(ca_pairs, 0, most)
+    lft, more = _with_switches(layers, lft, others, between, most)
+    both = _by_end(graph, layers.layer)
+    has_cas = cas_per_switch(graph) > 0
+    port0, first = _port0_and_first(graph)
+    full[:, port0] = np.where(layers.layer[:, graph.end_switch[port0]] == NO_LAYER, full[:, first], both[:, port0])
+    one_side = ~has_cas[:, None] | ~has_cas[graph.end_switch]
+    full = np.where(one_side, both, full)
+    return Lanes(lft, full, int(full.max(initial=0)) + 1, between, False, left + more)
+
+
+def by_path(graph: SwitchGraph, lft: np.ndarray, most: int) -> np.ndarray | None:
+    """SLs uint8[switches, ends] of the paths to CAs, each on the first VL where it closes no cycle; None where they need more than ``most``."""
+    cas = np.flatnonzero(~graph.end_is_switch)
+    source = np.flatnonzero(cas_per_switch(graph)).astype(np.int32)
+    c = channels(graph)
+    paths = SinglePaths(lft, port_map(graph), source, graph.end_lid[cas].astype(np.int32), graph.end_switch[cas])
+    waiting = NO_LAYER - 1
+    layer = np.full((len(source), len(cas)), waiting, np.uint8)
+    path, fresh = np.empty(graph.n_switches, np.int32), np.empty(graph.n_switches, np.int64)
+    used, left = 0, 1
+    while left and used < most:
+        left = first_fit(c, vl_state(graph), paths, used, waiting, layer, path, fresh)
+        used += 1
+    if left:
+        return None
+    path_sl = np.zeros((graph.n_switches, len(graph.end_lid)), np.uint8)
+    path_sl[np.ix_(source, cas)] = np.where(layer == NO_LAYER, 0, layer)
+    return path_sl
+
+
+def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
+    """What an engine gives back for ``lanes``, with a note of the VLs, and of what they leave open."""
+    notes = [*notes, f"paths take {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
+    if not lanes.symmetric:
+        notes.append(
+            "answers on the SL of the request can make a credit loop: both directions of every path on one SL need more VLs than there are"
+        )
+    elif lanes.left:
+        notes.append(f"requests and answers between {lanes.left:,} pairs of switches can make a credit loop")
+    path_sl = lanes.path_sl if lanes.used > 1 else None
+    return Routing(engine, lanes.lft, path_sl, vls=lanes.used, notes=notes, one_sl=lanes.symmetric)
+
+
+def share_port0_paths(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
+    """``lft`` where packets to the own LID of a switch with CAs take the paths to its first CA."""
+    port0, first = _port0_and_first(graph)
+    shared = lft.copy()
+    copies = 1 << graph.end_lmc[port0].astype(np.int64)
+    row, nth = spread(copies)
+    lids = graph.end_lid[port0][row].astype(np.int64) + nth
+    shared[:, lids] = lft[:, graph.end_lid[first][row].astype(np.int64)]
+    shared[graph.end_switch[port0][row], lids] = 0
+    return shared
+
+
+def _port0_and_first(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Ends (rows) of switches with CAs, and the first CA on each."""
+    cas = np.flatnonzero(~graph.end_is_switch)
+    switch, at = np.unique(graph.end_switch[cas], return_index=True)
+    first = np.full(graph.n_switches, -1, np.int64)
+    first[switch] = cas[at]
+    port0 = np.flatnonzero(graph.end_is_switch & (first[graph.end_switch] >= 0))
+    return port0, first[graph.end_switch[port0]]
+
+
+def _pairs(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of switches with end ports, int32[m, 2]: those with CAs on both, and the others."""
+    has_cas = cas_per_switch(graph) > 0
+    ends = np.zeros(graph.n_switches, np.bool_)
+    ends[graph.end_switch] = True
+    a, b = np.triu_indices(graph.n_switches, 1)
+    pairs = np.stack([a, b], axis=1).astype(np.int32)[ends[a] & ends[b]]
+    both = has_cas[pairs].all(axis=1)
+    return pairs[both], pairs[~both]
+
+
+def _in_rows(*pairs: np.ndarray) -> np.ndarray:
+    every = np.concatenate(pairs)
+    return every[np.lexsort((every[:, 1], every[:, 0]))]
+
+
+def _farthest_first(graph: SwitchGraph, pairs: np.ndarray) -> np.ndarray:
+    hops = min_hops(graph).hops[pairs[:, 0], pairs[:, 1]].astype(np.int64)
+    return pairs[np.argsort(-hops, kind="stable")]
+
+
+def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
+    """The LIDs behind each switch ``lid[first[s]:first[s + 1]]``: of its CAs, or its own where it has none."""
+    has_cas = cas_per_switch(graph) > 0
+    ends = np.flatnonzero(~graph.end_is_switch | ~has_cas[graph.end_switch])
+    ends = ends[np.argsort(graph.end_switch[ends], kind="stable")]
+    row, nth = spread(1 << graph.end_lmc[ends].astype(np.int64))
+    lids = (graph.end_lid[ends][row].astype(np.int64) + nth).astype(np.int32)
+    first = np.searchsorted(graph.end_switch[ends][row], np.arange(graph.n_switches + 1)).astype(np.int32)
+    return lids, first
+
+
+def _held(layers: _Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
+    """VL ``vl`` with the paths between CAs that ``path_sl`` puts there."""
+    graph = layers.graph
+    lids, ends = destinations(graph)
+    to_cas = ~graph.end_is_switch[ends]
+    here = np.where(path_sl == vl, 0, NO_PATH).astype(np.uint8)
+    lost = np.zeros((2, graph.n_switches + 2), np.int64)
+    _, needs, _ = needs_of(graph, port_map(graph), lft, lids[to_cas], ends[to_cas], here, None, 1, lost)
+    start, targets = lists_of(graph, needs)
+    order = np.empty(len(graph.peer), np.int32)
+    if topological_order(start, targets, order) < len(order):
+        raise ValueError(f"the paths on VL {vl} have a cycle")
+    state = vl_state(graph, order)
+    put_all(layers.channels, state, start, targets)
+    if layers.tree is not None:
+        add_tree(layers.channels, state, layers.tree)
+    return state
+
+
+def _with_switches(
+    layers: _Layers, lft: np.ndarray, pairs: np.ndarray, between: int, most: int
+) -> tuple[np.ndarray, int]:
+    """Lay ``pairs`` of switches of which one has no CAs; returns tables, which may have other entries for them, and how many are left."""
+    between = max(between, 1)
+    left = layers.place(pairs, 0, between)
+    if not left or between == most:
+        return lft, left
+    filled = filled_on_extra_vl(layers.graph, lft)
+    if filled is not None:
+        layers.layer[pairs[:, 0], pairs[:, 1]] = layers.layer[pairs[:, 1], pairs[:, 0]] = between
+        return filled, 0
+    return lft, layers.place(pairs, between, most)
+
+
+def _by_end(graph: SwitchGraph, layer: np.ndarray) -> np.ndarray:
+    """SLs uint8[switches, ends] from VLs uint8[switches, switches]."""
+    by_end: np.ndarray = np.where(layer == NO_LAYER, 0, layer)[:, graph.end_switch]
+    return by_end

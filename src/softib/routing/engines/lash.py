@@ -1,0 +1,97 @@
+"""``lash``: layered shortest paths (T. Skeie, O. Lysne, I. Theiss, "Layered Shortest Path (LASH) Routing in Irregular System Area
+Networks", IPDPS 2002; OpenSM's engine).
+
+One shortest path a pair of switches, and the paths of both directions between two on a VL where they make no cycle of waiting channels
+(:mod:`softib.routing.engines.lanes`), as OpenSM's; parallel cables between two switches count as one channel and share the destinations. The
+algorithm leaves open which shortest path is taken: the balanced ones (weights as in sssp), those over the lowest ports
+(dimension order, where the cables are plugged so) and paths that are the same in both directions are tried, and those that need the fewest VLs win; where several need as many, those
+whose worst link carries the fewest flows in random bisections. SL = VL.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.plural import counted, plural
+from softib.routing.detours import without_switch_loops
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engines.dor import first_links
+from softib.routing.engines.fallback import by_minhop
+from softib.routing.engines.lanes import Lanes, lanes_of, routing_on
+from softib.routing.engines.layers import merged
+from softib.routing.engines.sssp_kernels import NOT_TAKEN, spread_paths
+from softib.routing.graph import SwitchGraph
+from softib.routing.quality import most_flows_of_bisections
+from softib.routing.switch_path_kernels import lightest_neighbours
+from softib.routing.switch_paths import links_table, tables
+from softib.routing.tables import cas_per_switch, destinations_table, min_hops
+
+__all__ = ["route"]
+
+BISECTIONS = 200
+"""Random bisections by which two sets of paths are told apart (standard error about 1 % of the flows)."""
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables of ``graph`` and the SLs of its paths; minhop's where ``options.data_vls`` are too few."""
+    ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
+    canon = merged(graph)
+    tried: list[Lanes] = []
+    for paths in (_balanced, _by_port, _there_and_back):
+        lft = tables(graph, paths(graph, ends, cas))
+        lanes = lanes_of(graph, lft, options.data_vls, canon)
+        if lanes is None:
+            continue
+        if lanes.between == 1 and (free := without_switch_loops(graph, lft)) is not None:
+            return Routing("lash", free, notes=["1 VL"])
+        tried.append(lanes)
+        if lanes.between == 1:
+            break
+    if not tried:
+        why = f"paths need more than the {counted(options.data_vls, 'data VL')} there {plural(options.data_vls, 'is', 'are')}"
+        return by_minhop(graph, options, "lash", why)
+    return routing_on(_better(graph, tried), "lash", [])
+
+
+def _better(graph: SwitchGraph, tried: list[Lanes]) -> Lanes:
+    """The tables that need fewer VLs; of those that need as many, those whose worst link carries fewer flows."""
+    need = [(lanes.left > 0, lanes.used, lanes.between) for lanes in tried]
+    left = [lanes for lanes, n in zip(tried, need, strict=True) if n == min(need)]
+    if len(left) == 1:
+        return left[0]
+    return min(left, key=lambda lanes: int(most_flows_of_bisections(graph, lanes.lft, BISECTIONS).sum()))
+
+
+def _one_end_a_switch(graph: SwitchGraph) -> np.ndarray:
+    """Rows of end ports, the one with the lowest LID on each switch that has any."""
+    return np.unique(graph.end_switch, return_index=True)[1]
+
+
+def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
+    """Links int32[n, n] of shortest paths, each tree where the pairs of CAs so far cross the least."""
+    switch = graph.end_switch[ends]
+    by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
+    ends, switch = ends[by_load].astype(np.int32), switch[by_load]
+    dests = destinations_table(graph, switch, np.arange(len(ends) + 1, dtype=np.int32), ends, cas[switch])
+    weight, recent = np.zeros(len(graph.peer)), np.zeros(len(graph.peer))
+    taken = np.full((graph.lft_size, graph.n_switches), NOT_TAKEN, np.uint8)
+    spread_paths(links_table(graph), dests, cas, False, 0.0, weight, recent, taken)
+    by_end = taken[graph.end_lid[ends]].T
+    via = np.full((graph.n_switches, graph.n_switches), -1, np.int32)
+    via[:, switch] = np.where(by_end == NOT_TAKEN, -1, graph.first[:-1, None] + by_end)
+    return via
+
+
+def _by_port(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
+    return first_links(graph, min_hops(graph).hops)
+
+
+def _there_and_back(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
+    """Paths that are the same in both directions: those of the least sum of weights, drawn once for the cables between two switches."""
+    owner = graph.link_switch
+    pair = np.minimum(owner, graph.peer).astype(np.int64) * graph.n_switches + np.maximum(owner, graph.peer)
+    _, which = np.unique(pair, return_inverse=True)
+    weight = np.random.default_rng(0).integers(1 << 40, size=which.max(initial=-1) + 1)[which]
+    via = np.empty((graph.n_switches, graph.n_switches), np.int32)
+    lightest_neighbours(graph.first, graph.peer, min_hops(graph).hops, weight, via)
+    return via

@@ -1,0 +1,21 @@
+"""``minhop``: shortest paths, the least-loaded port among them (OpenSM's default engine).
+
+OpenSM's rules (``doc/current-routing.txt``): hop counts between switches; destinations in order of how full their
+switch is; every destination LID takes, on each switch, the port on a shortest way that carries fewest LIDs so far,
+ties to the lowest port; with LMC > 0 the LIDs of one port spread over systems and switches first. Cycles of switches
+can deadlock: see :mod:`softib.routing.proof.verify`.
+"""
+
+from __future__ import annotations
+
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.graph import SwitchGraph
+from softib.routing.tables import beyond_max_hops, min_hops, tables
+
+__all__ = ["route"]
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables of ``graph`` by shortest paths."""
+    d = min_hops(graph)
+    return Routing("minhop", tables(graph, d), notes=beyond_max_hops(graph, d.hops))

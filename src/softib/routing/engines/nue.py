@@ -1,0 +1,139 @@
+"""``nue``: free of credit loops with any number of VLs, one included (J. Domke, T. Hoefler, S. Matsuoka, "Routing on the Dependency
+Graph: A New Approach to Deadlock-Free High-Performance Routing", HPDC 2016; OpenSM's engine).
+
+Destinations are shared out among the VLs. For each, a search for the shortest, least-used paths runs on the channels of its VL
+and takes no dependency that would close a cycle with those taken before. Where the search so cuts itself off from some switch,
+the destination's paths run along a spanning tree, whose dependencies every VL holds from the beginning. SL = VL, and depends on
+the destination alone. Paths to switches' own LIDs are treated as any others (OpenSM's ``nue_include_switches`` is off by default).
+
+The VLs: ``nue_max_num_vls``, at most ``data_vls``. Destinations on neighbouring switches share a VL, since their paths do. The
+tree is a breadth-first one from the switch nearest to all CAs, and reaches no farther than the switches with CAs, since only packets
+between CAs need a way out. What that leaves out is filled as :mod:`softib.routing.detours` does; where a gap stays, all is done again with a tree of all switches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.plural import plural
+from softib.routing.bfs_kernels import distance_to_cas
+from softib.routing.detours import fill, refilled
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engines.lanes import by_direction, lanes_of, routing_on
+from softib.routing.engines.layers import channels, vl_state
+from softib.routing.engines.nue_kernels import Tree, add_tree, route_part
+from softib.routing.graph import SwitchGraph
+from softib.routing.parts import components
+from softib.routing.proof.credit_loops import dependencies_of
+from softib.routing.roots import rank_switches
+from softib.routing.tables import cas_per_switch, min_hops
+
+__all__ = ["route"]
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables of ``graph`` and the SL of each destination."""
+    vls = max(1, min(options.nue_max_num_vls or options.data_vls, options.data_vls))
+    cas = cas_per_switch(graph)
+    depth, outward, tree = _spanning_tree(graph, cas)
+    shares = _shares(graph, cas, outward, vls)
+    routing, lost = _routed(graph, cas, outward, shares, _pruned(graph, tree, depth, cas), vls)
+    if lost:
+        routing, lost = _routed(graph, cas, outward, shares, tree, vls)
+    return routing
+
+
+def _routed(
+    graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, shares: list[np.ndarray], tree: np.ndarray, most: int
+) -> tuple[Routing, int]:
+    """Tables with ``tree`` (bool[links]) as the way out, and the destinations that some CA then cannot reach."""
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    weight = np.zeros(len(graph.peer), np.int64)
+    sls = np.zeros((1, len(graph.end_lid)), np.uint8)
+    owner = graph.link_switch
+    part = components(graph.n_switches, owner, graph.peer)
+    sources = np.bincount(part[cas > 0], minlength=graph.n_switches)[part].astype(np.int32)
+    c, order = channels(graph), _channel_order(graph, outward, owner)
+    by_tree = lost = 0
+    for vl, ends in enumerate(shares):
+        sls[0, ends] = vl
+        table = vl_state(graph, order)
+        add_tree(c, table, tree)
+        columns = graph.end_switch, graph.end_lid, graph.end_lmc, graph.end_port
+        dests = np.stack([column[ends].astype(np.int64) for column in columns], axis=1)
+        counted, wanted = ~graph.end_is_switch[ends], sources[graph.end_switch[ends]]
+        found = route_part(
+            c, table, _tree_state(graph), (tree, graph.out_port), dests, (counted, wanted), cas, weight, lft
+        )
+        mine = np.isin(np.arange(len(graph.end_lid)), ends)
+        by_tree, lost = by_tree + found[0], lost + found[1]
+        if fill(graph, lft, dependencies_of(graph, lft, mine, switches=True), mine)[0]:
+            full = refilled(graph, lft, mine, mine)
+            lost += full is None
+            lft = lft if full is None else full
+    shared, numbers = np.unique(sls, return_inverse=True)  # a share may have no destination
+    used, sls = len(shared), numbers.reshape(sls.shape).astype(np.uint8)
+    notes = [
+        f"{used} {plural(used, 'share')} of destinations; {by_tree} of {len(graph.end_lid)} destinations along the spanning tree"
+    ]
+    if used <= 1:
+        return Routing("nue", lft, notes=notes, tree=tree), lost
+    lanes = lanes_of(graph, lft, most, tree=tree) or by_direction(graph, lft, sls, most, tree)
+    return replace(routing_on(lanes, "nue", notes), tree=tree), lost
+
+
+def _tree_state(graph: SwitchGraph) -> Any:
+    n = graph.n_switches
+    taken, order, stamp, candidates = (np.full(n, -1, np.int32) for _ in range(4))
+    return Tree(taken, order, np.zeros(n, np.int64), stamp, candidates, np.empty(n, np.int64))
+
+
+def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Breadth-first trees from the switch of each part nearest to all CAs: depth of each switch, switches from the root on
+    (int[n]), and the trees' links (bool[links], both directions)."""
+    owner = graph.link_switch
+    part = components(graph.n_switches, owner, graph.peer)
+    total = np.empty(graph.n_switches, np.int64)
+    distance_to_cas(min_hops(graph).hops, cas, total)
+    by_distance = np.lexsort((graph.switch_guid, total))
+    _, first = np.unique(part[by_distance], return_index=True)
+    depth = rank_switches(graph, by_distance[first].astype(np.int32))
+    up = np.flatnonzero(depth[graph.peer] < depth[owner])
+    _, which = np.unique(owner[up], return_index=True)
+    tree = np.zeros(len(graph.peer), np.bool_)
+    tree[up[which]] = tree[graph.reverse[up[which]]] = True
+    return depth, np.lexsort((graph.switch_guid, depth)), tree
+
+
+def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.ndarray) -> np.ndarray:
+    """The tree without the branches that end on switches without CAs: only packets between CAs need a way out."""
+    owner = graph.link_switch
+    wanted = cas > 0
+    up = np.flatnonzero(tree & (depth[graph.peer] < depth[owner]))
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        rows = up[(depth[owner[up]] == level) & wanted[owner[up]]]
+        wanted[graph.peer[rows]] = True
+    return tree & wanted[owner] & wanted[graph.peer]
+
+
+def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """Channels in an order that any path first towards the root and then away agrees with (int32[links])."""
+    place = np.empty(graph.n_switches, np.int64)
+    place[outward] = np.arange(graph.n_switches)
+    down = place[graph.peer] > place[owner]
+    return np.lexsort((np.where(down, place[graph.peer], -place[owner]), down)).astype(np.int32)
+
+
+def _shares(graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, vls: int) -> list[np.ndarray]:
+    """Rows of the end ports of each VL: neighbouring switches together, CAs shared out evenly; CAs first in each."""
+    place = np.empty(graph.n_switches, np.int64)
+    place[outward] = np.arange(graph.n_switches)
+    before = np.cumsum(cas[outward]) - cas[outward]
+    share = np.empty(graph.n_switches, np.int64)
+    share[outward] = np.minimum(before * vls // max(int(cas.sum()), 1), vls - 1)
+    order = np.lexsort((graph.end_port, place[graph.end_switch], graph.end_is_switch))
+    return [order[share[graph.end_switch[order]] == vl].astype(np.int32) for vl in range(vls)]

@@ -1,0 +1,161 @@
+# mypy: ignore-errors
+"""The search of nue: shortest paths to one destination on the graph of channels, never closing a cycle of dependencies."""
+
+import numpy as np
+
+from softib.jit import kernel, table
+from softib.routing.transition.order_kernels import BLOCKED, CYCLE, add_dependency, take_number
+
+Tree = table("Tree", "taken order dist stamp candidates fresh")
+"""Paths to one destination: ``taken`` int32[n] the link from each switch (-1 = none yet), ``order`` int32[n] switches as they were
+settled, ``dist`` int64[n] paths over the links of each path so far; ``stamp`` int32[n] (-1) and ``candidates`` int32[n] are scratch;
+``fresh`` int64[n]: dependencies that were added."""
+
+
+@kernel(steps=lambda c, vl_state, tree: len(vl_state.present))
+def add_tree(c, vl_state, tree):
+    """Let all paths along the tree (tree bool[links], both directions of a cable) be possible on this VL."""
+    for a in range(tree.shape[0]):
+        if not tree[a]:
+            continue
+        v = c.peer[a]
+        for b in range(c.first[v], c.first[v + 1]):
+            if tree[b] and b != c.reverse[a]:
+                add_dependency(c, vl_state, a, b)
+
+
+@kernel
+def along_tree(c, tree, weight, target, taken, order, dist):
+    """Settle the switches of the tree along its links (see :func:`search`); returns how many."""
+    order[0] = target
+    head, settled = 0, 1
+    while head < settled:
+        v = order[head]
+        head += 1
+        for e in range(c.first[v], c.first[v + 1]):
+            u = c.peer[e]
+            if tree[e] and u != target and taken[u] < 0:
+                taken[u] = c.reverse[e]
+                dist[u] = dist[v] + weight[c.reverse[e]]
+                order[settled] = u
+                settled += 1
+    return settled
+
+
+@kernel
+def search(c, vl_state, target, weight, settled, t):
+    """From every switch the link of a path to ``target``, into ``taken`` int32[n] (-1 = none); ``order``: as they were settled.
+
+    Level by level of hops: a switch takes, of its links to switches settled on levels before, the one of least weight so far
+    whose dependency on the next link closes no cycle; that dependency then stays, and one that would is never tried again on this
+    VL. ``settled`` switches of ``order`` (the target first) are done.
+    Returns (switches settled, dependencies added: numbers in ``fresh``).
+    """
+    first, peer = c.first, c.peer
+    taken, order, dist, stamp, candidates, fresh = t.taken, t.order, t.dist, t.stamp, t.candidates, t.fresh
+    added, low, level = 0, 0, 0
+    while low < settled:
+        high = settled
+        level += 1
+        count = 0
+        for i in range(low, high):
+            v = order[i]
+            for e in range(first[v], first[v + 1]):
+                u = peer[e]
+                if u != target and taken[u] < 0 and stamp[u] != level:
+                    stamp[u] = level
+                    candidates[count] = u
+                    count += 1
+        for i in range(count):
+            u = candidates[i]
+            while True:
+                best = -1
+                least = np.int64(0)
+                for a in range(first[u], first[u + 1]):
+                    v = peer[a]
+                    if v != target and (taken[v] < 0 or stamp[v] == level):
+                        continue
+                    d = dist[v] + weight[a]
+                    if (best < 0 or d < least) and (
+                        v == target or vl_state.present[c.dep_first[a] + taken[v] - first[v]] != BLOCKED
+                    ):
+                        best, least = a, d
+                if best < 0:
+                    stamp[u] = level - 1  # not settled: others on this level must not pass
+                    break
+                v = peer[best]
+                if v != target:
+                    dep = add_dependency(c, vl_state, best, taken[v])
+                    if dep == CYCLE:
+                        vl_state.present[c.dep_first[best] + taken[v] - first[v]] = BLOCKED
+                        continue
+                    if dep >= 0:
+                        fresh[added] = dep
+                        added += 1
+                taken[u] = best
+                dist[u] = least
+                order[settled] = u
+                settled += 1
+                break
+        low = high
+    for i in range(settled):
+        stamp[order[i]] = -1
+    return settled, added
+
+
+@kernel(steps=lambda c, vl_state, t, links, dests, needs, cas, weight, lft: 3 * len(dests) * len(c.peer) // 2)
+def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
+    """Entries for the end ports of one VL. Returns (destinations that had to take the tree, those that some CA cannot reach).
+
+    ``links``: (tree bool[links], out_port uint8[links]); ``dests`` int64[d, 4]: (switch, base LID, LMC, egress port of the switch) of
+    each, in order; ``needs``: (counted bool[d]: their paths add to ``weight`` int64[links], sources int32[d]: switches with CAs in
+    their part of the fabric).
+    """
+    n = cas.shape[0]
+    taken, order, dist, stamp, fresh = t.taken, t.order, t.dist, t.stamp, t.fresh
+    flow = np.zeros(n, np.int64)
+    tree, out_port = links
+    counted, sources = needs
+    by_tree, lost = 0, 0
+    most = 0
+    for d in range(dests.shape[0]):
+        most = max(most, 1 << dests[d, 2])
+    for step in range(most * dests.shape[0]):  # all base LIDs first, then all second ones: each set is spread by itself
+        offset, d = step // dests.shape[0], step % dests.shape[0]
+        if offset >= 1 << dests[d, 2]:
+            continue
+        target, lid = dests[d, 0], dests[d, 1] + offset
+        dist[target] = 0
+        order[0] = target
+        for s in range(n):
+            taken[s] = -1
+        settled, added = search(c, vl_state, target, weight, 1, t)
+        if _sources(order, settled, cas) < sources[d]:
+            for i in range(added):
+                take_number(c, vl_state, fresh[i])
+            for s in range(n):
+                taken[s], stamp[s] = -1, -1
+            settled = along_tree(c, tree, weight, target, taken, order, dist)
+            settled, added = search(c, vl_state, target, weight, settled, t)
+            by_tree += 1
+            lost += _sources(order, settled, cas) < sources[d]
+        lft[target, lid] = dests[d, 3]
+        for k in range(1, settled):
+            lft[order[k], lid] = out_port[taken[order[k]]]
+        if not counted[d]:
+            continue
+        for k in range(settled):
+            flow[order[k]] = cas[order[k]]
+        for k in range(settled - 1, 0, -1):
+            s = order[k]
+            weight[taken[s]] += flow[s]
+            flow[c.peer[taken[s]]] += flow[s]
+    return by_tree, lost
+
+
+@kernel
+def _sources(order, settled, cas):
+    found = 0
+    for k in range(settled):
+        found += cas[order[k]] > 0
+    return found

@@ -1,0 +1,59 @@
+"""``sssp``: shortest paths, each destination along the links that carry the fewest paths so far.
+
+T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot Interconnects 2009: a
+search from every destination in turn, where a link weighs as much as the paths that already cross it. Weights only choose
+among paths of least hops (a link's initial weight would outweigh them all). Unlike minhop the whole path counts, not the port
+alone. Paths of the last destinations weigh more: ranks of a job often follow each other as hosts do in the order of PortGUIDs, and in a
+shift neighbours send to neighbours at the same time, so these should not share links. One VL: on cyclic fabrics the tables may loop (:mod:`softib.routing.engines.dfsssp` takes the same tables and breaks the loops).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import LFT_NO_ROUTE
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engines.sssp_kernels import NOT_TAKEN, spread_paths, to_ports
+from softib.routing.graph import SwitchGraph
+from softib.routing.switch_paths import links_table
+from softib.routing.tables import cas_per_switch, destinations_table
+
+__all__ = ["PASSES", "route", "tables"]
+
+PASSES = 4
+"""All destinations are routed, then each again with the others' paths as weights, until nothing changes (a full tree: the second pass) or so many times
+(bench/quality.py: more passes gain nothing)."""
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables of ``graph`` by weighted shortest paths."""
+    return Routing("sssp", tables(graph))
+
+
+def tables(graph: SwitchGraph) -> np.ndarray:
+    """uint8[n_switches, lft_size], 255 = no route. Destinations in the order of their PortGUIDs, switches' own LIDs last."""
+    dests, links = destinations_table(graph, *_groups(graph)), links_table(graph)
+    cas = cas_per_switch(graph)
+    window = float(np.median(cas[cas > 0])) if cas.any() else 0.0
+    weight, recent = np.zeros(len(graph.peer)), np.zeros(len(graph.peer))
+    taken = np.full((graph.lft_size, graph.n_switches), NOT_TAKEN, np.uint8)
+    for number in range(PASSES):
+        if not spread_paths(links, dests, cas, number > 0, window, weight, recent, taken):
+            break
+    lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
+    to_ports(links, taken, lft)
+    for offset in range(1 << int(graph.end_lmc.max(initial=0))):
+        ends = np.flatnonzero(offset < 1 << graph.end_lmc.astype(np.int64))
+        lft[graph.end_switch[ends], graph.end_lid[ends].astype(np.int64) + offset] = graph.end_port[ends]
+    return lft
+
+
+def _groups(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Groups as :func:`softib.routing.tables.destination_groups` has them, by PortGUID: successive CAs of one switch."""
+    ends = np.lexsort((graph.end_guid, graph.end_is_switch)).astype(np.int32)
+    switch = graph.end_switch[ends]
+    is_first = np.ones(len(ends), np.bool_)
+    is_first[1:] = (switch[1:] != switch[:-1]) | graph.end_is_switch[ends[1:]]
+    begins = np.flatnonzero(is_first)
+    first = np.append(begins, len(ends)).astype(np.int32)
+    return switch[begins], first, ends, (~graph.end_is_switch[ends[begins]]).astype(np.int64)

@@ -1,0 +1,201 @@
+"""``torus-2QoS``: dimension order on a 2D or 3D torus or mesh, free of credit loops by SLs (torus-2QoS(8), OpenSM's engine).
+
+The SL of a path says which datelines it crosses (bit 0: x, 1: y, 2: z), bit 3 is left to QoS. Links between switches carry VL bit 0 =
+the SL's bit of the dimension that the link runs in, bit 1 = the packet has just turned against the order of dimensions (only next to a
+switch that is missing), bit 2 = SL bit 3; links to CAs and switches' own ports VL = SL bit 3.
+
+``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). Switches are placed from its first seed whose switches are all
+there. A broken ring is taken the other way round; a missing switch is passed by turning one step before it. What that leaves is
+proved: where some pair has no path, or the holes make a credit loop, the engine does not fit, as OpenSM's refuses.
+
+Differences: where both ways round are equally long OpenSM has its own choice; here paths go up from odd coordinates and down from even ones.
+Multicast trees stay with the manager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.plural import counted, plural
+from softib.routing.engine import RouteOptions, Routing
+from softib.routing.engines.fallback import DoesNotFit, by_minhop
+from softib.routing.engines.torus_config import Seed, TorusConfig, parse
+from softib.routing.engines.torus_kernels import dateline_sls, next_links, reach, ring_links
+from softib.routing.engines.torus_placement_kernels import Grid, place
+from softib.routing.graph import SwitchGraph
+from softib.routing.proof.verify import verify
+from softib.routing.switch_paths import cables_of_ends, tables
+from softib.routing.tables import cas_per_switch
+
+__all__ = ["Torus", "end_map", "recognise", "route", "vl_map"]
+
+DATA_VLS = 8
+
+
+@dataclass(frozen=True)
+class Torus:
+    """A graph seen as a torus: ``position`` int32[n, 3] (-1 = not placed), ``at`` int32[X, Y, Z] the switch there (-1 = none),
+    ``link`` int32[n, 3, 2] a link down and up each axis (-1 = none); ``strange`` links join no neighbours."""
+
+    config: TorusConfig
+    position: np.ndarray
+    at: np.ndarray
+    link: np.ndarray
+    strange: int
+
+    @property
+    def radix(self) -> np.ndarray:
+        """int32[dimensions]: switches of a ring."""
+        return np.array(self.config.radix, np.int32)
+
+    @property
+    def wraps(self) -> np.ndarray:
+        """bool[dimensions]: is it a ring, not a line?"""
+        return np.array(self.config.wraps, np.bool_)
+
+
+def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    """Tables, SLs and SL2VL of the torus; minhop's tables, with the reason in ``notes``, where ``graph`` is none."""
+    try:
+        return _route(graph, options)
+    except DoesNotFit as why:
+        return by_minhop(graph, options, "torus-2QoS", why)
+
+
+def _route(graph: SwitchGraph, options: RouteOptions) -> Routing:
+    if not options.torus_config.strip():
+        raise DoesNotFit("no torus-2QoS.conf is given")
+    torus = recognise(graph, parse(options.torus_config))
+    n = graph.n_switches
+    radix, wraps = torus.radix, torus.wraps
+    clear, via = np.empty((n, 3, 2), np.int32), np.empty((n, n), np.int32)
+    reach(radix, wraps, torus.at, torus.position, torus.link, clear)
+    next_links(radix, wraps, torus.at, torus.position, torus.link, clear, via)
+    sl = np.empty((n, n), np.uint8)
+    dateline_sls(radix, wraps, torus.position, sl)
+    lft = tables(graph, via, _cables_by_order(graph, torus.config))
+    routing = Routing("torus-2QoS", lft, sl[:, graph.end_switch], vl_map(graph, torus), end_sl2vl=end_map(),
+                      vls=4 if torus.strange or (torus.at < 0).any() else 2)  # fmt: skip
+    shape = " x ".join(f"{r}{'' if w else 'm'}" for r, w in zip(torus.config.radix, torus.config.wraps, strict=True))
+    routing.notes.append(f"torus {shape}; {counted(int(np.count_nonzero(torus.at < 0)), 'position')} without a switch")
+    if torus.strange:
+        routing.notes.append(
+            f"{counted(torus.strange // 2, 'cable')} {plural(torus.strange // 2, 'joins', 'join')} no neighbours of it; not used"
+        )
+    whole = (
+        torus.at.size == n and (clear == np.where(wraps | (radix == 1), radix - 1, clear.min())[None, :, None]).all()
+    )
+    if not (whole and wraps[radix > 1].all()):
+        _prove(graph, routing)
+    return routing
+
+
+def _prove(graph: SwitchGraph, routing: Routing) -> None:
+    proof = verify(graph, routing.lft, routing.path_sl, routing.sl2vl, DATA_VLS)
+    if proof.ca_ca.lost:
+        raise DoesNotFit(f"rings in pieces or missing switches leave {proof.ca_ca.lost} pairs of CAs without a path")
+    if proof.credit_loop is not None:
+        raise DoesNotFit(f"the missing switches make a credit loop of {len(proof.credit_loop)} channels")
+    if proof.answer_loop is not None or proof.switch_loop is not None:
+        routing.notes.append("answers on the SL of the request can make a credit loop beside the missing switches")
+    if proof.unreachable:
+        routing.notes.append(f"{proof.unreachable} pairs of a CA and a switch without CAs have no path")
+
+
+def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
+    """Place the switches of ``graph``; raises :class:`DoesNotFit` where no seed is whole, or a switch with CAs finds no place."""
+    by_guid = {int(g): s for s, g in enumerate(graph.switch_guid)}
+    seed = next(
+        (s for s in config.seeds if s.links and all(g in by_guid for pair in s.links.values() for g in pair)), None
+    )
+    if seed is None:
+        raise DoesNotFit("no seed of torus-2QoS.conf has all its switches in the fabric")
+    at = np.full(config.radix, -1, np.int32)
+    position = np.full((graph.n_switches, 3), -1, np.int32)
+    _plant(config, seed, by_guid, at, position)
+    torus = Torus(config, position, at, np.empty((graph.n_switches, 3, 2), np.int32), 0)
+    grid = Grid(graph.first, graph.peer, torus.radix, torus.wraps, at, position)
+    place(grid)
+    strange = ring_links(grid, torus.link)
+    lost = np.flatnonzero((position[:, 0] < 0) & (cas_per_switch(graph) > 0))
+    if len(lost):
+        where = f"{int(graph.switch_guid[lost[0]]):#018x}"
+        raise DoesNotFit(
+            f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'finds', 'find')} no place in the torus, the first {where}; are radixes and seed right?"
+        )
+    _check_ports(graph, torus)
+    return Torus(config, position, at, torus.link, strange)
+
+
+def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
+    """``portgroup_max_ports`` bounds the parallel cables of two neighbours, and a switch's CAs with its own port; ``port_order`` names ports that
+    all switches have. OpenSM refuses the fabric else."""
+    config, n = torus.config, graph.n_switches
+    owner, placed = graph.link_switch.astype(np.int64), torus.position[:, 0] >= 0
+    both = placed[owner] & placed[graph.peer]
+    _, cables = np.unique(owner[both] * n + graph.peer[both], return_counts=True)
+    most = max(int(cables.max(initial=0)), int((cas_per_switch(graph) + 1)[placed].max(initial=0)))
+    if most > config.max_ports:
+        raise DoesNotFit(f"a switch has {most} ports that lead the same way, more than portgroup_max_ports {config.max_ports}"
+                         " (its own port 0 counts as a CA)")  # fmt: skip
+    fewest = int(graph.switch_nports.min(initial=254))
+    beyond = [p for p in config.port_order[: fewest + 1] if p > fewest]
+    if beyond:
+        raise DoesNotFit(f"port_order names port {beyond[0]}, and a switch has {fewest}")
+
+
+def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndarray, position: np.ndarray) -> None:
+    """Place the switches of the seed; the common one lies opposite to the dateline's shift."""
+    radix = config.radix
+    origin = [-shift % r for shift, r in zip(seed.dateline, radix, strict=True)]
+    common = next(iter(seed.links.values()))[0]
+    for axis in range(3):
+        if radix[axis] > 1 and not {(axis, 1), (axis, -1)} & set(seed.links):
+            raise DoesNotFit(f"the seed has no link along {'xyz'[axis]}")
+    spots = [(common, origin)]
+    for (axis, sign), (_, guid) in seed.links.items():
+        spot = list(origin)
+        spot[axis] += sign
+        if config.wraps[axis]:
+            spot[axis] %= radix[axis]
+        elif not 0 <= spot[axis] < radix[axis]:
+            raise DoesNotFit(f"a seed link along {'xyz'[axis]} leaves the mesh")
+        spots.append((guid, spot))
+    for guid, spot in spots:
+        switch, where = by_guid[guid], tuple(spot)
+        if (at[where] >= 0 and at[where] != switch) or (position[switch, 0] >= 0 and position[switch].tolist() != spot):
+            raise DoesNotFit(f"the seed names two places for {guid:#018x}, or two switches for one place")
+        at[where] = switch
+        position[switch] = spot
+
+
+def _cables_by_order(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | None:
+    """Order of the CA ports of a switch over parallel cables: ``port_order`` first, then by number."""
+    if not config.port_order:
+        return None
+    place = np.full(256, 255, np.int64)
+    place[config.port_order] = np.arange(len(config.port_order))
+    return cables_of_ends(graph, place)
+
+
+def vl_map(graph: SwitchGraph, torus: Torus) -> np.ndarray:
+    """uint8[n, ports + 1, ports + 1, 16]: VL by switch, input, output and SL."""
+    n, ports = graph.n_switches, int(graph.switch_nports.max(initial=0)) + 1
+    axis = np.full((n, ports), -1, np.int8)  # -1: a CA, the switch itself, or nothing
+    owner = graph.link_switch
+    moved = torus.position[graph.peer] != torus.position[owner]
+    good = (torus.position[owner, 0] >= 0) & (torus.position[graph.peer, 0] >= 0) & (moved.sum(axis=1) == 1)
+    axis[owner[good], graph.out_port[good]] = moved[good].argmax(axis=1)
+    sl = np.arange(16)
+    by_axis = np.stack([sl >> 3, *[(sl >> d & 1) | (sl >> 3) << 2 for d in range(3)]]).astype(np.uint8)
+    out = by_axis[axis + 1]  # [n, output, SL]
+    against = (axis[:, :, None] > axis[:, None, :]) & (axis[:, None, :] >= 0)
+    table: np.ndarray = out[:, None] | (against.astype(np.uint8) << 1)[..., None]
+    return table
+
+
+def end_map() -> np.ndarray:
+    """uint8[16]: VL by SL on CA ports."""
+    return (np.arange(16) >> 3).astype(np.uint8)

@@ -1,0 +1,158 @@
+"""torus-2QoS.conf(5): the radixes of a torus or mesh, and switches that say where its coordinates begin.
+
+A file is taken or refused as OpenSM 3.3.23 does: keywords in any order (but a dateline is checked against the radixes that stand above it), words beyond those that
+a keyword takes are ignored, numbers are read as C's strtoul reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from softib.routing.engines.fallback import DoesNotFit
+
+__all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse"]
+
+MAX_PORTS = 16
+"""``portgroup_max_ports``: parallel cables, and ports that are not between switches, at most (the default)."""
+AXES = "xyz"
+AMBIGUOUS = 4
+"""A ring of so many switches looks the same both ways: a seed names both directions."""
+LEADING_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|\d+)")
+
+
+@dataclass
+class Seed:
+    """``links`` (axis 0 to 2, +1 or -1) → (NodeGUID from, NodeGUID to); ``dateline``: how far the origin lies from the common
+    switch, by axis."""
+
+    links: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    dateline: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+
+@dataclass
+class TorusConfig:
+    """``radix`` and ``wraps`` (a torus ring, not a mesh line) by axis; ``seeds`` in the order of the file."""
+
+    radix: list[int]
+    wraps: list[bool]
+    seeds: list[Seed]
+    port_order: list[int]
+    max_ports: int = MAX_PORTS
+
+
+def parse(text: str) -> TorusConfig:
+    """The configuration in ``text``. Raises :class:`DoesNotFit` with the line, or the seed, that OpenSM refuses."""
+    reader = _Reader()
+    for number, line in enumerate(text.splitlines(), 1):
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
+            continue
+        try:
+            reader.keyword(fields)
+        except ValueError as error:
+            raise DoesNotFit(f"torus-2QoS.conf line {number}: {error}: {line.strip()!r}") from None
+        except IndexError:
+            raise DoesNotFit(f"torus-2QoS.conf line {number}: a word is missing: {line.strip()!r}") from None
+    return reader.done()
+
+
+class _Reader:
+    """Takes keywords in their order."""
+
+    def __init__(self) -> None:
+        self.config = TorusConfig([0, 0, 0], [True, True, True], [], [])
+        self.sized = False
+
+    def keyword(self, fields: list[str]) -> None:
+        """One line. Raises :class:`ValueError` for what OpenSM refuses, IndexError where a word is missing."""
+        name, config = fields[0], self.config
+        if name in ("torus", "mesh"):
+            self._topology(fields)
+        elif name == "next_seed":
+            config.seeds.append(Seed())
+        elif name == "portgroup_max_ports":
+            config.max_ports = _number(fields[1])
+        elif name == "port_order":
+            config.port_order = list(dict.fromkeys(_number(w) for w in fields[1:]))
+        elif name == "max_changes":
+            _number(fields[1])
+        elif name[1:] == "_dateline" and name[0] in AXES:
+            self._dateline(AXES.index(name[0]), _number(fields[1]))
+        elif name[1:] in ("p_link", "m_link") and name[0] in AXES:
+            link = _number(fields[1]), _number(fields[2])
+            self._seed.links[AXES.index(name[0]), 1 if name[1] == "p" else -1] = link
+        else:
+            raise ValueError("unknown keyword")
+
+    @property
+    def _seed(self) -> Seed:
+        if not self.config.seeds:
+            self.config.seeds.append(Seed())
+        return self.config.seeds[-1]
+
+    def _topology(self, fields: list[str]) -> None:
+        config = self.config
+        if self.sized:
+            raise ValueError("a second torus or mesh")
+        if fields[0] == "mesh":
+            config.wraps = [False] * 3
+        for axis in range(3):
+            word = fields[1 + axis]
+            digits = LEADING_NUMBER.match(word)
+            config.radix[axis] = _number(word)
+            suffix = word[digits.end() : digits.end() + 1].lower() if digits else ""
+            if config.radix[axis] and suffix in ("t", "m"):
+                config.wraps[axis] = suffix == "t"
+        self.sized = True
+
+    def _dateline(self, axis: int, value: int) -> None:
+        most = self.config.radix[axis]
+        self._seed.dateline[axis] = value
+        if (value < 0 and value <= -most) or value >= most:
+            why = "" if self.sized else "; torus or mesh should stand above it"
+            raise ValueError(f"the dateline should be more than {-most} and less than {most} (OpenSM: ERR 4E10){why}")
+
+    def done(self) -> TorusConfig:
+        """The whole file has been read."""
+        config = self.config
+        if not all(config.radix):
+            raise DoesNotFit("torus-2QoS.conf names no torus or mesh of three radixes (OpenSM: ERR 4E20)")
+        if any(r < 0 for r in config.radix):
+            raise DoesNotFit("torus-2QoS.conf: a radix is below 0")
+        config.wraps = [w and r > 1 for w, r in zip(config.wraps, config.radix, strict=True)]
+        config.seeds = config.seeds or [Seed()]
+        for number, seed in enumerate(config.seeds, 1):
+            _check(config, seed, f"torus-2QoS.conf: seed {number}")
+        return config
+
+
+def _check(config: TorusConfig, seed: Seed, where: str) -> None:
+    """A seed has a link along each axis (both ways on a ring of four), and all begin at one switch."""
+    for axis, name in enumerate(AXES):
+        both = config.radix[axis] == AMBIGUOUS and config.wraps[axis]
+        missing = [sign for sign in (1, -1) if (axis, sign) not in seed.links]
+        if both and missing:
+            raise DoesNotFit(
+                f"{where} has no {name}{'p' if 1 in missing else 'm'}_link; where a ring has {AMBIGUOUS} switches it should name both directions (OpenSM: ERR 4E22 to 4E29)"
+            )
+        if config.radix[axis] > 1 and len(missing) == 2:
+            raise DoesNotFit(f"{where} has no link along {name} (OpenSM: ERR 4E2B, 4E2C, 4E2E)")
+    if len({start for (axis, _), (start, _) in seed.links.items() if config.radix[axis] > 1}) > 1:
+        raise DoesNotFit(f"{where}: all links of a seed should begin at one switch (OpenSM: ERR 4E24 to 4E2F)")
+
+
+def _number(word: str) -> int:
+    """As C's strtoul and strtol read it: base 8, 10 or 16 by its beginning, what follows is ignored, 0 where no digits are."""
+    found = LEADING_NUMBER.match(word)
+    if found is None:
+        return 0
+    text = found[0].lower()
+    digits = text.lstrip("+-")
+    if digits.startswith("0x"):
+        value = int(digits, 16)
+    elif digits.startswith("0"):
+        value = int("0" + (re.match(r"[0-7]*", digits) or [""])[0], 8)
+    else:
+        value = int(digits)
+    return -value if text.startswith("-") else value

@@ -1,0 +1,1 @@
+"""Multicast trees."""

@@ -1,0 +1,247 @@
+"""Spanning trees for multicast that wait for unicast packets in no cycle.
+
+A packet that is copied along a tree holds a buffer and asks for the next one, as any packet does. So the turns of a tree count as
+dependencies between channels beside those of all unicast paths, and both together must have no cycle (Dally and Seitz 1987).
+
+* Where an order of the switches forbids cycles (ranks of ftree and updn, and nothing bends in a way that closes one,
+  :func:`~softib.routing.adaptive.could_deadlock`, or the turns of all such trees beside the unicast paths), every tree is free that goes up to a root and
+  down from it: trees may have roots of their own. Each group has the root that it wants most, so a switch that is gone moves no other's.
+* Elsewhere all groups take their branches of one spanning tree, the first of some whose turns close no cycle with the unicast paths on
+  the VLs that multicast packets take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from softib.ragged import spread
+from softib.routing.adaptive import could_deadlock
+from softib.routing.engine import USUAL_DATA_VLS, Routing
+from softib.routing.graph import SwitchGraph
+from softib.routing.multicast.multicast_kernels import breadth_first, descend, mark_ancestors, mark_bends
+from softib.routing.proof.credit_loops import sl2vl_table, waiting_channels
+from softib.routing.proof.cycle_kernels import core
+
+__all__ = ["MulticastTrees"]
+
+MOST_ROOTS = 12
+"""Spanning trees that are tried."""
+
+
+@dataclass(frozen=True)
+class _Links:
+    """Links between switches that forward multicast packets: CSR by the switch that they leave; ``row``: of the graph."""
+
+    first: np.ndarray
+    peer: np.ndarray
+    row: np.ndarray
+
+
+class MulticastTrees:
+    """Trees on ``graph`` beside the unicast tables of ``routing``. ``able`` bool[switches]: who forwards multicast packets; ``sls``: what groups
+    send on.
+
+    ``note`` says, when a tree was asked for, that none is free of cycles (then the one with the shortest paths is taken).
+    """
+
+    def __init__(self, graph: SwitchGraph, routing: Routing, able: np.ndarray, sls: tuple[int, ...] = (0,)):
+        self.graph, self.routing, self.able, self.sls = graph, routing, able, sls
+        self.note = ""
+        self.source_of = graph.link_switch.astype(np.int32)
+
+    def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
+        """int32[switches]: the link (row of the graph) by which each switch is reached from the root of a tree that holds ``members`` (int32[k],
+        switches), -1 at the root and where the tree does not go. ``choice`` (an MLID): which of the roots that are as good."""
+        if self._ordered:
+            found = self._under_a_common_root(members, choice)
+            if found is not None:
+                return found
+        return self._shared
+
+    @cached_property
+    def links(self) -> _Links:
+        """What trees may take."""
+        return self._links(np.ones(len(self.graph.peer), bool))
+
+    def _links(self, of: np.ndarray) -> _Links:
+        g = self.graph
+        keep = of & self.able[self.source_of] & self.able[g.peer]
+        first = np.zeros_like(g.first)
+        np.cumsum(np.bincount(self.source_of[keep], minlength=g.n_switches), out=first[1:])
+        return _Links(first, g.peer[keep], np.flatnonzero(keep).astype(np.int32))
+
+    # -- with an order --
+
+    @cached_property
+    def _position(self) -> np.ndarray:
+        """Place of each switch from the top down: by rank, then by GUID, as up and down are told apart."""
+        assert self.routing.ranks is not None
+        place = np.empty(self.graph.n_switches, np.int32)
+        place[np.lexsort((self.graph.switch_guid, self.routing.ranks))] = np.arange(self.graph.n_switches)
+        return place
+
+    @cached_property
+    def _ordered(self) -> bool:
+        ranks = self.routing.ranks
+        if ranks is None:
+            return False
+        return not could_deadlock(self.graph, ranks, self.routing.lft) or self._trees_close_no_cycle()
+
+    def _trees_close_no_cycle(self) -> bool:
+        """Unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch go down and up again): do they close a cycle with the turns
+        of all trees that there may be, below any switch? On one VL."""
+        start, targets, vls = self._unicast
+        if vls != 1:
+            return False
+        links, n = self.links, self.graph.n_switches
+        local = np.full(len(self.graph.peer), -1, np.int32)
+        local[links.row] = np.arange(len(links.row), dtype=np.int32)
+        reverse = local[self.graph.reverse[links.row]]
+        choices = np.diff(links.first)[links.peer].astype(np.int64)
+        offset = np.cumsum(choices) - choices
+        marked = np.zeros(int(choices.sum()), np.uint8)
+        parent, queue = np.empty(n, np.int32), np.empty(n, np.int32)
+        mark_bends(
+            links.first, links.peer, links.row, self._position, reverse, np.arange(n, dtype=np.int32), offset, marked, parent, queue,
+        )  # fmt: skip
+        bend = np.flatnonzero(marked)
+        into = np.searchsorted(offset, bend, side="right") - 1
+        out = links.first[links.peer[into]] + (bend - offset[into])
+        source = np.repeat(np.arange(len(start) - 1), np.diff(start)).astype(np.int32)
+        both = np.concatenate([source, links.row[into]]), np.concatenate([targets, links.row[out]])
+        return not _closes_a_cycle(*both, len(start) - 1)
+
+    def _under_a_common_root(self, members: np.ndarray, choice: int) -> np.ndarray | None:
+        """A tree below the lowest switches from which links down lead to all members."""
+        links, n = self.links, self.graph.n_switches
+        count, seen, queue = np.zeros(n, np.int32), np.full(n, -1, np.int32), np.empty(n, np.int32)
+        mark_ancestors(links.first, links.peer, self._position, members, count, seen, queue)
+        over_all = np.flatnonzero(count == len(members))
+        if not len(over_all):
+            return None
+        assert self.routing.ranks is not None
+        lowest = over_all[self.routing.ranks[over_all] == self.routing.ranks[over_all].max()]
+        root = int(lowest[np.argmax(_weights(self.graph.switch_guid[lowest], choice))])
+        parent = np.empty(n, np.int32)
+        descend(links.first, links.peer, links.row, self._position, root, parent, queue)
+        return parent
+
+    # -- without --
+
+    @cached_property
+    def _shared(self) -> np.ndarray:
+        """The spanning tree of all groups."""
+        shortest: np.ndarray | None = None
+        start, targets, vls = self._unicast
+        owner = np.repeat(np.arange(len(start) - 1), np.diff(start)).astype(np.int32)
+        for parent in self._spanning_trees():
+            shortest = parent if shortest is None else shortest
+            a, b = self._dependencies(parent, vls)
+            if not _closes_a_cycle(np.concatenate([owner, a]), np.concatenate([targets, b]), len(start) - 1):
+                return parent
+        self.note = (
+            "multicast: each of the trees that were tried closes a cycle of waiting packets with unicast paths; "
+            "groups on an SL with a VL of its own, or engine updn, ftree or nue, are free of them"
+        )
+        assert shortest is not None
+        return shortest
+
+    def _spanning_trees(self) -> Iterator[np.ndarray]:
+        if (tree := self.routing.tree) is not None:
+            yield self._spanning(
+                int(np.argmax(np.bincount(self.source_of[tree], minlength=self.graph.n_switches))), tree
+            )
+        yield from (self._spanning(root) for root in self._roots())
+
+    def _roots(self) -> list[int]:
+        """Middles first: those from which the farthest switch is nearest, of some spread over all."""
+        able = np.flatnonzero(self.able)
+        some = able[np.linspace(0, len(able) - 1, min(len(able), 4 * MOST_ROOTS)).astype(int)] if len(able) else able
+        by_depth = [(int(self._search(s, self.links)[0].max()), s) for s in dict.fromkeys(some.tolist())]
+        return [s for _, s in sorted(by_depth)][:MOST_ROOTS] or [0]
+
+    def _search(self, root: int, links: _Links) -> tuple[np.ndarray, np.ndarray]:
+        n = self.graph.n_switches
+        hops, parent, queue = (np.empty(n, np.int32) for _ in range(3))
+        breadth_first(links.first, links.peer, root, hops, parent, queue)
+        return hops, parent
+
+    def _spanning(self, root: int, of: np.ndarray | None = None) -> np.ndarray:
+        """The breadth-first tree from ``root``, of the links ``of`` alone (bool[links])."""
+        links = self.links if of is None else self._links(of)
+        _, parent = self._search(root, links)
+        rows = links.row
+        out: np.ndarray = np.where(parent >= 0, rows[np.maximum(parent, 0)], -1) if len(rows) else parent
+        return out.astype(np.int32)
+
+    @cached_property
+    def _unicast(self) -> tuple[np.ndarray, np.ndarray, int]:
+        r = self.routing
+        vls = max(r.vls, USUAL_DATA_VLS) if r.path_sl is not None or r.sl2vl is not None else 1
+        start, targets = waiting_channels(self.graph, r.lft, r.path_sl, r.sl2vl, vls)
+        return start, targets, vls
+
+    def _dependencies(self, parent: np.ndarray, vls: int) -> tuple[np.ndarray, np.ndarray]:
+        """Channels (link × VLs + VL) that copies in the tree hold, and those that they then ask for (int32[k] both)."""
+        g = self.graph
+        down = parent[parent >= 0].astype(np.int64)
+        tree = np.concatenate([down, g.reverse[down].astype(np.int64)])
+        into = tree[np.argsort(g.peer[tree], kind="stable")]
+        at = g.peer[into]
+        begin = np.searchsorted(at, np.arange(g.n_switches + 1))
+        degree = np.diff(begin)
+        row, steps = spread(degree[at])
+        first = into[row]
+        # The links that leave a switch are the other directions of those that lead to it.
+        second = g.reverse[into[begin[at[row]] + steps]].astype(np.int64)
+        bends = second != g.reverse[first]
+        first, second = first[bends], second[bends]
+        if vls == 1:
+            return first.astype(np.int32), second.astype(np.int32)
+        table = sl2vl_table(g, self.routing.sl2vl, vls)
+        before: list[np.ndarray] = []
+        after: list[np.ndarray] = []
+        for sl in self.sls:
+            out_vl = self._vl(table, second, g.peer_port[first], sl)
+            for vl in range(vls):  # on whatever VL the packet came; which one it is depends on the hop before
+                held = np.isin(first, second[out_vl == vl]) | self._enters_on(table, first, sl, vl)
+                keep = held & (out_vl < vls)
+                before.append(first[keep] * vls + vl)
+                after.append(second[keep] * vls + out_vl[keep])
+        return np.concatenate(before).astype(np.int32), np.concatenate(after).astype(np.int32)
+
+    def _vl(self, table: np.ndarray, link: np.ndarray, in_port: np.ndarray, sl: int) -> np.ndarray:
+        """VL of packets of ``sl`` that leave by ``link`` and came in by ``in_port``."""
+        s, out = self.source_of[link], self.graph.out_port[link]
+        size = table.shape
+        found: np.ndarray = table[s % size[0], in_port % size[1], out % size[2], sl].astype(np.int64)
+        return found
+
+    def _enters_on(self, table: np.ndarray, link: np.ndarray, sl: int, vl: int) -> np.ndarray:
+        """bool[k]: may a host's packet of ``sl`` leave its switch by ``link`` on ``vl``?"""
+        s, out = self.source_of[link], self.graph.out_port[link]
+        any_in = (table[:, :, :, sl] == vl).any(axis=1)
+        found: np.ndarray = any_in[s % len(any_in), out % any_in.shape[1]]
+        return found
+
+
+def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bool:
+    order = np.argsort(source, kind="stable")
+    start = np.zeros(channels + 1, np.int64)
+    np.cumsum(np.bincount(source, minlength=channels), out=start[1:])
+    return core(start, np.ascontiguousarray(target[order], np.int32), np.zeros(channels, np.bool_)) > 0
+
+
+def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
+    """uint64[n]: how much ``choice`` wants each switch (highest random weight, Thaler and Ravishankar 1998): when one is gone, or comes back, only those that
+    wanted it most choose anew. The mixture of bits is splitmix64's."""
+    with np.errstate(over="ignore"):
+        x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        weights: np.ndarray = x ^ (x >> np.uint64(31))
+    return weights

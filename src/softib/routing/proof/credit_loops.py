@@ -1,0 +1,252 @@
+"""Credit loops: can buffers wait for each other in a circle?
+
+A **channel** is a directed link between switches on one VL. A packet that holds a buffer at the end of one channel
+waits for the next channel of its path. Tables are free of deadlock if these dependencies have no cycle (Dally & Seitz
+1987); links from and to CAs cannot be part of one. Only paths that some CA's packets take count, whether they arrive
+or not: a forwarding loop is a credit loop too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from softib.ragged import spread
+from softib.routing.graph import SwitchGraph
+from softib.routing.proof.cycle_kernels import any_cycle, bits_to_lists, core, shorten
+from softib.routing.proof.reach import destinations, links_of, port_map, routes_of
+from softib.routing.proof.verify_kernels import Routes, VlMaps, depend, depend_vl
+
+__all__ = [
+    "NO_PATH",
+    "Channel",
+    "Senders",
+    "allowed_dependencies",
+    "channels_of",
+    "credit_dependencies",
+    "depend_on",
+    "dependencies_of",
+    "find_cycle",
+    "has_credit_loop",
+    "lists_of",
+    "needs_of",
+    "sl2vl_table",
+    "waiting_channels",
+]
+
+Channel = tuple[int, int, int]
+"""(switch row of the graph, egress portnum, VL)"""
+
+NO_PATH = 255
+"""SL of a pair between which nobody sends."""
+SEARCH_BUDGET = 30_000_000
+
+
+class Senders(NamedTuple):
+    """Whose packets count beside those that CAs send on the SL of their own direction."""
+
+    switches: bool = False
+    """A switch answers on the SL of the request, and asks on the SL of its row of ``path_sl``."""
+    answers: bool = False
+    """A CA answers on the SL of the request, as a connection by the connection manager does."""
+
+
+CAS = Senders()
+
+
+def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
+    """Whether ``lft`` uint8[n_switches, any width] can deadlock with all traffic on one VL: the quick half of a proof."""
+    start, targets = lists_of(graph, credit_dependencies(graph, lft))
+    return core(start, targets, np.zeros(len(start) - 1, np.bool_)) > 0
+
+
+def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
+    """Dependencies (as of :func:`credit_dependencies`) of all paths that never go up after down (bool[links]), nor back to the switch they came from."""
+    owner = graph.link_switch
+    local = np.arange(len(graph.peer)) - graph.first[owner]
+    word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
+    any_link, down_link = (np.zeros((graph.n_switches, _bitset_size(graph, 1)), np.uint64) for _ in range(2))
+    np.bitwise_or.at(any_link, (owner, word), bit)
+    np.bitwise_or.at(down_link, (owner[down], word[down]), bit[down])
+    needs: np.ndarray = np.where(down[:, None], down_link[graph.peer], any_link[graph.peer])
+    by_cable = np.lexsort((owner, graph.peer))  # links into a switch by the one that they come from
+    pair = graph.peer.astype(np.int64) * graph.n_switches + owner
+    ahead = owner * graph.n_switches + graph.peer
+    first = np.searchsorted(pair[by_cable], ahead, side="left")
+    count = np.searchsorted(pair[by_cable], ahead, side="right") - first
+    out, nth = spread(count)
+    into = by_cable[first[out] + nth]  # into: x → s, out: s → x
+    np.bitwise_and.at(needs, (into, word[out]), ~bit[out])
+    return needs
+
+
+def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
+    """Which link waits for which with all traffic on one VL: uint64[links, words], bit b of a row is the b-th link of the switch it leads to."""
+    return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
+
+
+def dependencies_of(
+    graph: SwitchGraph, lft: np.ndarray, ends: np.ndarray | None = None, switches: bool = False
+) -> np.ndarray:
+    """:func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]); ``switches``: of those that begin on any switch, not on those with CAs alone."""
+    lids, at = destinations(graph)
+    keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
+    routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
+    return depend_on(graph, _from_all(graph, routes) if switches else routes)
+
+
+def depend_on(graph: SwitchGraph, routes: Any) -> np.ndarray:
+    """:func:`credit_dependencies` of packets from where ``routes.cas`` is not 0."""
+    return _depend(graph, routes)[1]
+
+
+def _from_all(graph: SwitchGraph, routes: Any) -> Any:
+    """``routes`` with a source on every switch."""
+    return Routes(routes.lft, routes.at, routes.dest_lid, routes.dest_end, np.ones(graph.n_switches, np.int64))
+
+
+def _depend(graph: SwitchGraph, routes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """``(used, needs)`` of :func:`~softib.routing.proof.verify_kernels.depend` for ``routes``."""
+    used = np.zeros(len(graph.peer), np.bool_)
+    needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
+    depend(links_of(graph), routes, used, needs)
+    return used, needs
+
+
+def waiting_channels(
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    path_sl: np.ndarray | None,
+    sl2vl: np.ndarray | None,
+    data_vls: int,
+    switches: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which channel (link × ``data_vls`` + VL) waits for which, of all paths, as lists ``(start, targets)``; arguments as of :func:`verify`, and of
+    :func:`needs_of`."""
+    lft = np.ascontiguousarray(lft, np.uint8)
+    dropped = np.zeros((2, graph.n_switches + 2), np.int64)
+    _, needs, vls = needs_of(
+        graph, port_map(graph), lft, *destinations(graph), path_sl, sl2vl, data_vls, dropped, Senders(switches)
+    )
+    return lists_of(graph, needs, vls)
+
+
+def needs_of(
+    graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray,
+    path_sl: np.ndarray | None, sl2vl: np.ndarray | None, data_vls: int, dropped: np.ndarray,
+    senders: Senders = CAS,
+) -> tuple[np.ndarray, np.ndarray, int]:  # fmt: skip
+    """What waits for what on the paths to ``lids`` (of the end ports ``ends``); ``at``: :func:`port_map`; the others as of
+    :func:`~softib.routing.proof.verify.verify`. Returns channels in use bool[channels], their dependencies uint64[channels, words], and VLs.
+
+    ``senders``: whose packets count.
+    ``dropped`` int64[2, switches + 2] out counts by hops the pairs (of CAs, to CAs and to switches) that a VL not below ``data_vls`` drops.
+    """
+    routes = routes_of(graph, lft, lids, ends, at)
+    if path_sl is None and sl2vl is None:
+        return *_depend(graph, _from_all(graph, routes) if senders.switches else routes), 1
+    table = sl2vl_table(graph, sl2vl, data_vls)
+    used = np.zeros(len(graph.peer) * data_vls, np.bool_)
+    needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
+    maps = _sources(graph, path_sl, table, senders)
+    depend_vl(links_of(graph), routes, maps, data_vls, used, needs, dropped)
+    return used, needs, data_vls
+
+
+def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
+    """A shortest cycle (int32 nodes) of the graph ``targets[start[c]:start[c + 1]]``, or None.
+
+    On graphs too large to search in full (some :data:`SEARCH_BUDGET` steps) the shortest that was found.
+    """
+    nodes = len(start) - 1
+    alive = np.zeros(nodes, np.bool_)
+    if not core(start, targets, alive):
+        return None
+    cycle = np.empty(nodes, np.int32)
+    length = any_cycle(start, targets, alive, cycle)
+    length = shorten(start, targets, alive, cycle, length, SEARCH_BUDGET)
+    found = cycle[:length]
+    return np.roll(found, -int(np.argmin(found)))
+
+
+def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel]:
+    """The channels (link × ``vls`` + VL) of ``cycle`` by switch, egress port and VL."""
+    owner = graph.link_switch
+    return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
+
+
+def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, senders: Senders) -> Any:
+    """CA ports that send into the fabric, those of one switch together where their packets meet the same SLs and VLs; and the other ``senders``, which
+    count as no CA."""
+    n_ends = len(graph.end_lid)
+    sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
+    rows = len(sls)
+    if path_sl is not None and (sls.ndim != 2 or sls.shape[1] != n_ends or rows not in (1, graph.n_switches, n_ends)):
+        raise ValueError(f"path_sl has shape {sls.shape}, it should be ({graph.n_switches}, {n_ends})")
+    of_end = graph.end_switch if rows == graph.n_switches else np.arange(n_ends) % rows
+    cas = np.flatnonzero(~graph.end_is_switch)
+    port = graph.end_port[cas].astype(np.int64) * (sl2vl.shape[1] > 1)
+    key = np.stack([graph.end_switch[cas], port, of_end[cas]])
+    groups, group, count = np.unique(key, axis=1, return_inverse=True, return_counts=True)
+    group_of_end = np.full(n_ends, -1, np.int32)
+    group_of_end[cas] = group.ravel()
+    extra = [groups]
+    port0 = np.flatnonzero(graph.end_is_switch & senders.switches)
+    extra.append(np.stack([graph.end_switch[port0], np.zeros_like(port0), of_end[port0]]))
+    if path_sl is not None:
+        by_request = np.concatenate(
+            [port0, cas if senders.answers and len(cas) and not _directions_alike(graph, sls) else cas[:0]]
+        )
+        alike, row = np.unique(sls.T[by_request], axis=0, return_inverse=True)
+        in_port = graph.end_port[by_request].astype(np.int64) * (sl2vl.shape[1] > 1)
+        extra.append(np.unique(np.stack([graph.end_switch[by_request], in_port, rows + row.ravel()]), axis=1))
+        sls = np.concatenate([sls, alike[:, of_end]])
+    groups = np.concatenate(extra, axis=1)
+    count = np.concatenate([count, np.zeros(groups.shape[1] - len(count), count.dtype)])
+    switch, port, row = groups.astype(np.int32)
+    return VlMaps(switch, port, row, count.astype(np.int64), group_of_end, np.ascontiguousarray(sls), sl2vl)
+
+
+def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
+    """Do the packets of both directions between two ends have one SL, by ``sls`` as ``path_sl`` of :func:`needs_of`?"""
+    if len(sls) != graph.n_switches:
+        return bool((sls == (sls[:, :1] if len(sls) == 1 else sls.T)).all())
+    by_switch = np.argsort(graph.end_switch, kind="stable")
+    switch, first = np.unique(graph.end_switch[by_switch], return_index=True)
+    sent = sls[np.ix_(switch, by_switch)]
+    least = np.minimum.reduceat(sent, first, axis=1)
+    off = ~np.eye(len(switch), dtype=np.bool_)  # packets between ends on one switch take no link
+    return bool((least == least.T).all() and (least == np.maximum.reduceat(sent, first, axis=1))[off].all())
+
+
+def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> np.ndarray:
+    """The map as uint8[n or 1, ports or 1, ports or 1, 16]: a dimension of 1 holds for every index."""
+    if sl2vl is None:
+        sl2vl = np.arange(16) % data_vls
+    table = np.asarray(sl2vl, np.uint8)
+    if table.ndim in (1, 2):
+        table = table.reshape(-1, 1, 1, table.shape[-1])
+    ports = int(graph.switch_nports.max(initial=0)) + 1
+    fits = table.ndim == 4 and table.shape[3] == 16 and table.shape[0] in (1, graph.n_switches)
+    if not fits or any(d != 1 and d < ports for d in table.shape[1:3]):
+        raise ValueError(f"sl2vl has shape {np.shape(sl2vl)}, it should be (16,), ({graph.n_switches}, 16) or "
+                         f"({graph.n_switches}, {ports}, {ports}, 16)")  # fmt: skip
+    return np.ascontiguousarray(table)
+
+
+def _bitset_size(graph: SwitchGraph, vls: int) -> int:
+    most = int(np.diff(graph.first).max(initial=0))
+    return max(1, (most * vls + 63) // 64)
+
+
+def lists_of(graph: SwitchGraph, needs: np.ndarray, vls: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Dependencies as of :func:`needs_of` (with one VL: :func:`credit_dependencies`) as lists: channel ``c`` (link × ``vls`` + VL) waits for
+    ``targets[start[c]:start[c + 1]]``."""
+    start = np.zeros(len(needs) + 1, np.int64)
+    base = graph.first[graph.peer]
+    total = bits_to_lists(needs, base, vls, start, np.empty(0, np.int32))
+    targets = np.empty(total, np.int32)
+    if total:
+        bits_to_lists(needs, base, vls, start, targets)
+    return start, targets

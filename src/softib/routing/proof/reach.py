@@ -1,0 +1,83 @@
+"""Who reaches whom by forwarding tables, and what they are walked by: the port map of a graph, and all destinations.
+
+Pairs are (source port, destination LID) as in :mod:`softib.routing.proof.verify`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from softib.ragged import spread
+from softib.routing.graph import SwitchGraph
+from softib.routing.parts import components
+from softib.routing.proof.verify_kernels import Links, Routes, arrivals
+
+__all__ = [
+    "cas_of",
+    "connected_pairs",
+    "count_arrivals",
+    "destinations",
+    "links_of",
+    "lost_pairs",
+    "port_map",
+    "routes_of",
+]
+
+
+def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
+    """Pairs of a CA and an end port that ``lft`` uint8[n_switches, any width] does not bring together though cables do."""
+    return connected_pairs(graph) - int(count_arrivals(graph, lft, *destinations(graph)).sum())
+
+
+def connected_pairs(graph: SwitchGraph) -> int:
+    """Pairs of a CA and another end port's LID in the same part of the fabric."""
+    owner = graph.link_switch
+    part = components(graph.n_switches, owner, graph.peer)
+    cas = np.bincount(part, cas_of(graph), minlength=graph.n_switches)
+    there = np.bincount(part[graph.end_switch], 1 << graph.end_lmc.astype(np.int64), minlength=graph.n_switches)
+    to_itself = int((1 << graph.end_lmc[~graph.end_is_switch].astype(np.int64)).sum())
+    return int((cas * there).sum()) - to_itself
+
+
+def count_arrivals(graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """int64[lids]: CAs whose packets arrive, for destinations as of :func:`destinations`; nobody sends to itself."""
+    arrived = np.zeros(len(lids), np.int64)
+    lft = np.ascontiguousarray(lft, np.uint8)
+    arrivals(links_of(graph), routes_of(graph, lft, lids, ends), arrived)
+    return arrived
+
+
+def port_map(graph: SwitchGraph) -> np.ndarray:
+    """What each switch's port leads to, int32[n, 256]: link row, ``-2 - end`` of an end port, or -1 for nothing."""
+    at = np.full((graph.n_switches, 256), -1, np.int32)
+    owner = graph.link_switch
+    at[owner, graph.out_port] = np.arange(len(owner))
+    at[graph.end_switch, graph.end_port] = -2 - np.arange(len(graph.end_lid))
+    at[:, 255] = -1
+    return at
+
+
+def destinations(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Every LID of every end port, ascending: ``(lid int32, end int32)``."""
+    copies = 1 << graph.end_lmc.astype(np.int64)
+    end, offset = spread(copies)
+    return (graph.end_lid[end] + offset).astype(np.int32), end.astype(np.int32)
+
+
+def links_of(graph: SwitchGraph) -> Any:
+    """The links and end ports of ``graph``, as kernels walk them."""
+    return Links(graph.first, graph.peer, graph.peer_port, graph.end_switch, graph.end_port, graph.end_is_switch)
+
+
+def routes_of(
+    graph: SwitchGraph, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray, at: np.ndarray | None = None
+) -> Any:
+    """``lft`` and who sends to whom, as kernels walk it: destinations as of :func:`destinations` (or some of them); ``at``: :func:`port_map`."""
+    return Routes(lft, port_map(graph) if at is None else at, lids, ends, cas_of(graph))
+
+
+def cas_of(graph: SwitchGraph) -> np.ndarray:
+    """int64[switches]: CAs and routers on each switch."""
+    return np.bincount(graph.end_switch[~graph.end_is_switch], minlength=graph.n_switches).astype(np.int64)

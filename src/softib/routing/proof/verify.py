@@ -1,0 +1,182 @@
+"""Proves forwarding tables: does every packet arrive, how far is it, and can buffers wait for each other in a circle?
+
+Pairs are (source port, destination LID): sources are CA and router ports; destinations all LIDs of all end ports but
+the source's own. Routes that start on a switch are listed apart: only its own management traffic takes them (answers about
+counters, traps, a subnet manager on it). What a credit loop is: :mod:`softib.routing.proof.credit_loops`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.routing.graph import SwitchGraph
+from softib.routing.proof.credit_loops import NO_PATH, Channel, Senders, channels_of, find_cycle, lists_of, needs_of
+from softib.routing.proof.reach import destinations, links_of, port_map, routes_of
+from softib.routing.proof.verify_kernels import walk_all
+
+__all__ = ["Failure", "Pairs", "Proof", "verify"]
+
+KINDS = ("CA→CA", "CA→switch", "switch→switch", "switch→CA")
+STATES = ("", "arrives", "dead end", "loop", "delivered to the wrong port")
+EXAMPLES = 8
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How many ordered pairs there are and what becomes of them; ``dropped`` by an SL2VL entry that names no VL."""
+
+    total: int
+    arrived: int
+    dead_end: int
+    loop: int
+    misdelivered: int
+    dropped: int = 0
+
+    @property
+    def lost(self) -> int:
+        """Pairs that do not arrive, for whatever reason."""
+        return self.total - self.arrived
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One pair that does not arrive: packets for ``lid`` of end row ``end`` that start on ``switch``."""
+
+    kind: str
+    switch: int
+    end: int
+    lid: int
+    what: str
+
+
+@dataclass
+class Proof:
+    """What :func:`verify` found.
+
+    ``hops`` {hops: pairs} of all CA→CA and CA→switch pairs that arrive, ``hops_ca`` of the CA→CA ones alone. Hops are
+    egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine; 0 from a
+    CA to its own switch. ``credit_loop`` is None or a cycle of channels, each waiting for the next and the last for
+    the first. ``answer_loop`` is one that takes answers on the SL of the request, where each direction on its own SL makes none: a connection by the connection
+    manager has one SL for both. ``switch_loop`` is one that takes packets that switches send, where those of CAs make none; where paths have several SLs, also packets to
+    switches' own LIDs: engines that spread paths over VLs order those between CAs first. A switch answers on the SL of the request, and asks on its row of SLs.
+    ``among_switches``: it takes packets between two switches, which only a subnet manager on a switch sends or receives.
+    ``assumed``: why SLs are not known, so that all paths were taken on one ("" = they are). ``channels`` and ``dependencies`` are the size of the graph that was searched, ``vls`` the VLs in use.
+    ``failures`` are the first few of each kind; ``cut_off`` int64[switches]: LIDs of CAs that packets of each switch itself do not get to.
+    """
+
+    ca_ca: Pairs
+    ca_switch: Pairs
+    switch_switch: Pairs
+    switch_ca: Pairs
+    hops: dict[int, int]
+    hops_ca: dict[int, int]
+    credit_loop: list[Channel] | None
+    channels: int
+    dependencies: int
+    vls: int
+    failures: list[Failure] = field(default_factory=list)
+    switch_loop: list[Channel] | None = None
+    assumed: str = ""
+    answer_loop: list[Channel] | None = None
+    among_switches: bool = False
+    cut_off: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
+
+    @property
+    def unreachable(self) -> int:
+        """CA→CA and CA→switch pairs that do not arrive."""
+        return self.ca_ca.lost + self.ca_switch.lost
+
+    @property
+    def switch_unreachable(self) -> int:
+        """switch→CA and switch→switch pairs that do not arrive: polls, answers and traps of these switches are lost."""
+        return self.switch_ca.lost + self.switch_switch.lost
+
+    @property
+    def deadlock_free(self) -> bool:
+        """No cycle of waiting channels, :attr:`answer_loop` and :attr:`switch_loop` aside."""
+        return self.credit_loop is None
+
+    @property
+    def ok(self) -> bool:
+        """Every CA's packets arrive and nothing can deadlock."""
+        return self.unreachable == 0 and self.deadlock_free
+
+
+def verify(
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    path_sl: np.ndarray | None = None,
+    sl2vl: np.ndarray | None = None,
+    data_vls: int = 8,
+) -> Proof:
+    """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not exist.
+
+    ``path_sl`` uint8[n_switches, ends]: SL by (switch that the source hangs on, destination end), :data:`~softib.routing.proof.credit_loops.NO_PATH` = nobody
+    sends there (the pair makes no dependency), None = SL 0 everywhere. One row holds for every source; [ends, ends] is by
+    source end (what another manager's administration reports). ``sl2vl``: None = VL is SL mod ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches, ports + 1,
+    ports + 1, 16] by (switch, input portnum, output portnum). A VL not below ``data_vls`` drops the packet (15, IBA
+    7.6.6). Raises ValueError for arrays of other shapes.
+    """
+    if lft.ndim != 2 or lft.shape[0] != graph.n_switches:
+        raise ValueError(f"lft has shape {lft.shape}, it should be ({graph.n_switches}, LIDs)")
+    lft = np.ascontiguousarray(lft, np.uint8)
+    at = port_map(graph)
+    lids, ends = destinations(graph)
+    counts, hist, failures, cut_off = _walk(graph, at, lft, lids, ends)
+    dropped = np.zeros((2, graph.n_switches + 2), np.int64)
+
+    def needs(of: np.ndarray, switches: bool, answers: bool) -> tuple[np.ndarray, np.ndarray, int]:
+        return needs_of(graph, at, lft, lids[of], ends[of], path_sl, sl2vl, data_vls, lost, Senders(switches, answers))
+
+    everywhere, to_cas, lost = np.ones(len(lids), np.bool_), ~graph.end_is_switch[ends], dropped
+    used, waits, vls = needs(everywhere, True, True)
+    start, targets = lists_of(graph, waits, vls)
+    loop = answer_loop = switch_loop = None
+    among_switches = False
+    if (cycle := find_cycle(start, targets)) is not None:
+        lost = np.zeros_like(dropped)
+        of_cas = needs(everywhere, False, False)[1]
+        ordered = needs(to_cas, False, False)[1] if _orders_by_sl(path_sl) else of_cas
+        if (between := find_cycle(*lists_of(graph, ordered, vls))) is not None:
+            loop = channels_of(graph, between, vls)
+        elif (both := find_cycle(*lists_of(graph, needs(to_cas, False, True)[1], vls))) is not None:
+            answer_loop = channels_of(graph, both, vls)
+        else:
+            polled = find_cycle(*lists_of(graph, of_cas | needs(to_cas, True, True)[1], vls))
+            switch_loop = channels_of(graph, cycle if polled is None else polled, vls)
+            among_switches = polled is None
+    hist[:2] -= dropped
+    lost = dropped.sum(axis=1)
+    return Proof(
+        _pairs(counts[0], int(lost[0])), _pairs(counts[1], int(lost[1])), _pairs(counts[2], 0), _pairs(counts[3], 0),
+        _histogram(hist[0] + hist[1]), _histogram(hist[0]), loop, int(used.sum()), len(targets),
+        int(used.reshape(-1, vls).any(axis=0).sum()), failures, switch_loop, answer_loop=answer_loop, among_switches=among_switches, cut_off=cut_off,
+    )  # fmt: skip
+
+
+def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
+    """Do paths have several SLs? Engines that break cycles so are bound to packets between CAs; where all are alike, those
+    to switches count as any other."""
+    return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
+
+
+def _walk(
+    graph: SwitchGraph, at: np.ndarray, lft: np.ndarray, lids: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[Failure], np.ndarray]:
+    n = graph.n_switches
+    counts, hist = np.zeros((4, 5), np.int64), np.zeros((4, n + 2), np.int64)
+    rows, cut_off = np.zeros((4 * EXAMPLES, 5), np.int32), np.zeros(n, np.int64)
+    used = walk_all(links_of(graph), routes_of(graph, lft, lids, ends, at), counts, hist, rows, cut_off)
+    failures = [Failure(KINDS[k], int(s), int(e), int(d), STATES[w]) for k, s, e, d, w in rows[:used]]
+    return counts, hist, failures, cut_off
+
+
+def _pairs(counts: np.ndarray, dropped: int) -> Pairs:
+    _, arrived, dead, loop, wrong = (int(c) for c in counts)
+    return Pairs(int(counts.sum()), arrived - dropped, dead, loop, wrong, dropped)
+
+
+def _histogram(bars: np.ndarray) -> dict[int, int]:
+    return {int(h): int(bars[h]) for h in np.flatnonzero(bars)}

@@ -1,0 +1,259 @@
+# mypy: ignore-errors
+"""Dependencies between channels, added one at a time as long as they close no cycle.
+
+The order is kept topological as dependencies come (D. Pearce, P. Kelly, "A dynamic topological sort algorithm for directed
+acyclic graphs", ACM J. Experimental Algorithmics 11, 2007): a dependency that agrees with it costs one comparison. One that does not
+costs two searches. They take the links of a switch a word of 64 at a time, and what they found is put in order by its bits: sorting cost as much as searching.
+"""
+
+import numpy as np
+
+from softib.jit import kernel, table
+
+Channels = table("Channels", "first peer reverse owner dep_first canon")
+"""Directed links between switches as channels; ``owner`` int32[links]: the switch that sends. Dependency ``dep_first[a] + k`` is that
+of link ``a`` on the k-th link of the switch at its other end. ``canon`` int32[links]: the channel that stands for a link."""
+VlState = table("VlState", "present place node_at fwd bwd keys ahead behind seen bits")
+"""One VL: ``present`` uint8[dependencies] (0, ADDED, or BLOCKED: not to be tried again); ``place`` int32[links] of each channel in the order and its inverse ``node_at``.
+
+Dependencies that are ADDED once more, for the searches: ``ahead`` uint64[links, words], bit k of a link: it waits for the k-th link of the switch at its other end;
+``behind`` uint64[links, words], bit k: the reverse of the k-th link of the switch that sends waits for it. :func:`put` and :func:`take` keep all three alike.
+``fwd``, ``bwd``, ``keys`` int32[links], ``seen`` uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are scratch."""
+
+CYCLE = -1
+ADDED, BLOCKED = 1, 2
+
+
+@kernel
+def put(c, vl_state, a, b):
+    """Channel ``a`` waits for ``b`` from now on, whatever cycle that closes."""
+    v = c.peer[a]
+    k, r = b - c.first[v], c.reverse[a] - c.first[v]
+    vl_state.present[c.dep_first[a] + k] = ADDED
+    vl_state.ahead[a, k >> 6] |= np.uint64(1) << np.uint64(k & 63)
+    vl_state.behind[b, r >> 6] |= np.uint64(1) << np.uint64(r & 63)
+
+
+@kernel
+def take(c, vl_state, a, b, left):
+    """Channel ``a`` does not wait for ``b`` any longer; ``left``: 0, or BLOCKED."""
+    v = c.peer[a]
+    k, r = b - c.first[v], c.reverse[a] - c.first[v]
+    vl_state.present[c.dep_first[a] + k] = left
+    vl_state.ahead[a, k >> 6] &= ~(np.uint64(1) << np.uint64(k & 63))
+    vl_state.behind[b, r >> 6] &= ~(np.uint64(1) << np.uint64(r & 63))
+
+
+@kernel
+def take_number(c, vl_state, dep):
+    """Take away dependency number ``dep`` of :func:`add_dependency`."""
+    low, high = 0, c.peer.shape[0]  # the last channel whose dep_first is not above dep
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if c.dep_first[middle] <= dep:
+            low = middle
+        else:
+            high = middle
+    take(c, vl_state, low, c.first[c.peer[low]] + dep - c.dep_first[low], 0)
+
+
+@kernel
+def add_dependency(c, vl_state, a, b):
+    """Let channel ``a`` wait for ``b``. Returns the dependency's number if it is new, -2 if it was there, CYCLE if it would
+    close a cycle (nothing is changed then)."""
+    dep = c.dep_first[a] + b - c.first[c.peer[a]]
+    if vl_state.present[dep] == ADDED:
+        return np.int64(-2)
+    if vl_state.present[dep] == BLOCKED:
+        return np.int64(CYCLE)
+    upper, lower = vl_state.place[a], vl_state.place[b]
+    if upper > lower:
+        ahead = _ahead(c, vl_state, a, b, upper)
+        if ahead < 0:
+            return np.int64(CYCLE)
+        behind = _behind(c, vl_state, a, lower)
+        _reorder(vl_state, ahead, behind)
+    put(c, vl_state, a, b)
+    return np.int64(dep)
+
+
+@kernel
+def _lowest(bits):
+    """The number of the lowest bit that is set: the count of those below it."""
+    below = (bits & (~bits + np.uint64(1))) - np.uint64(1)
+    below -= (below >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    below = (below & np.uint64(0x3333333333333333)) + ((below >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    below = (below + (below >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((below * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def _ahead(c, vl_state, a, b, upper):
+    """Channels before place ``upper`` that ``b`` leads to, into ``fwd``; -1 if ``a`` is one of them."""
+    fwd, seen, place, wanted = vl_state.fwd, vl_state.seen, vl_state.place, c.owner[a]
+    k = a - c.first[wanted]
+    fwd[0] = b
+    start = c.owner[b]
+    seen[start, (b - c.first[start]) >> 6] |= np.uint64(1) << np.uint64((b - c.first[start]) & 63)
+    head, tail = 0, 1
+    found = False
+    while head < tail and not found:
+        x = fwd[head]
+        head += 1
+        v = c.peer[x]
+        found = v == wanted and (vl_state.ahead[x, k >> 6] >> np.uint64(k & 63)) & np.uint64(1) != 0
+        for w in range(seen.shape[1]):
+            bits = vl_state.ahead[x, w] & ~seen[v, w]
+            seen[v, w] |= bits
+            while bits:
+                y = c.first[v] + 64 * w + _lowest(bits)
+                bits &= bits - np.uint64(1)
+                if place[y] < upper:
+                    fwd[tail] = y
+                    tail += 1
+    seen[start] = 0
+    for i in range(head):
+        seen[c.peer[fwd[i]]] = 0
+    return -1 if found else tail
+
+
+@kernel
+def _behind(c, vl_state, a, lower):
+    """Channels after place ``lower`` that lead to ``a``, into ``bwd``."""
+    bwd, seen, place = vl_state.bwd, vl_state.seen, vl_state.place
+    bwd[0] = a
+    start = c.peer[a]
+    k = c.reverse[a] - c.first[start]
+    seen[start, k >> 6] |= np.uint64(1) << np.uint64(k & 63)
+    head, tail = 0, 1
+    while head < tail:
+        x = bwd[head]
+        head += 1
+        u = c.owner[x]
+        for w in range(seen.shape[1]):
+            bits = vl_state.behind[x, w] & ~seen[u, w]
+            seen[u, w] |= bits
+            while bits:
+                y = c.reverse[c.first[u] + 64 * w + _lowest(bits)]
+                bits &= bits - np.uint64(1)
+                if place[y] > lower:
+                    bwd[tail] = y
+                    tail += 1
+    seen[start] = 0
+    for i in range(head):
+        seen[c.owner[bwd[i]]] = 0
+    return tail
+
+
+@kernel
+def _reorder(vl_state, ahead, behind):
+    """Give the places of both sets to those behind first, then to those ahead, each in their order so far."""
+    fwd, bwd, keys, place, node_at, bits = (
+        vl_state.fwd,
+        vl_state.bwd,
+        vl_state.keys,
+        vl_state.place,
+        vl_state.node_at,
+        vl_state.bits,
+    )
+    first, last = place[fwd[0]] >> 6, place[bwd[0]] >> 6
+    filled = _in_order(vl_state, bwd, behind, first, last, 0)
+    filled = _in_order(vl_state, fwd, ahead, first, last, filled)
+    _set_bits(vl_state, bwd, behind)
+    _set_bits(vl_state, fwd, ahead)
+    k = 0
+    for w in range(first, last + 1):
+        word = bits[w]
+        bits[w] = 0
+        while word:
+            at = 64 * w + _lowest(word)
+            word &= word - np.uint64(1)
+            place[keys[k]] = at
+            node_at[at] = keys[k]
+            k += 1
+
+
+@kernel
+def _set_bits(vl_state, channels, count):
+    for i in range(count):
+        at = vl_state.place[channels[i]]
+        vl_state.bits[at >> 6] |= np.uint64(1) << np.uint64(at & 63)
+
+
+@kernel
+def _in_order(vl_state, channels, count, first, last, filled):
+    """``channels[:count]``, whose places are in words ``first`` to ``last``, by their places into ``keys`` from ``filled`` on; returns its new end."""
+    _set_bits(vl_state, channels, count)
+    for w in range(first, last + 1):
+        word = vl_state.bits[w]
+        vl_state.bits[w] = 0
+        while word:
+            vl_state.keys[filled] = vl_state.node_at[64 * w + _lowest(word)]
+            word &= word - np.uint64(1)
+            filled += 1
+    return filled
+
+
+@kernel
+def add_from_the_end(c, vl_state, path, length, fresh):
+    """Add the dependencies of a path (channels ``path[:length]``), the last one first, all or none. Returns -1 where they are added, else the place of the
+    first channel whose dependency closes a cycle with those behind it.
+
+    A dependency that alone closes a cycle is BLOCKED from then on: dependencies are never taken away again.
+    """
+    for i in range(length - 2, -1, -1):
+        if vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] == BLOCKED:
+            return i
+    count = 0
+    for i in range(length - 2, -1, -1):
+        dep = add_dependency(c, vl_state, path[i], path[i + 1])
+        if dep == CYCLE:
+            for k in range(count):
+                take(c, vl_state, path[fresh[k]], path[fresh[k] + 1], 0)
+            if count:
+                dep = add_dependency(c, vl_state, path[i], path[i + 1])
+            if dep >= 0:
+                take(c, vl_state, path[i], path[i + 1], 0)
+            else:
+                vl_state.present[c.dep_first[path[i]] + path[i + 1] - c.first[c.peer[path[i]]]] = BLOCKED
+            return i
+        if dep >= 0:
+            fresh[count] = i
+            count += 1
+    return -1
+
+
+@kernel(steps=lambda start, targets, order: len(targets))
+def topological_order(start, targets, order):
+    """Channels into ``order`` int32[channels] so that each comes before those it waits for; how many: fewer where there is a cycle.
+
+    ``start``, ``targets``: lists as of :func:`~softib.routing.proof.cycle_kernels.bits_to_lists`.
+    """
+    n = start.shape[0] - 1
+    waiting = np.zeros(n, np.int32)
+    for t in targets:
+        waiting[t] += 1
+    tail = 0
+    for c in range(n):
+        if waiting[c] == 0:
+            order[tail] = c
+            tail += 1
+    head = 0
+    while head < tail:
+        c = order[head]
+        head += 1
+        for i in range(start[c], start[c + 1]):
+            t = targets[i]
+            waiting[t] -= 1
+            if waiting[t] == 0:
+                order[tail] = t
+                tail += 1
+    return tail
+
+
+@kernel(steps=lambda c, vl_state, start, targets: 6 * len(targets))
+def put_all(c, vl_state, start, targets):
+    """Let every channel wait for its ``targets``, which the order of ``vl_state`` agrees with."""
+    for a in range(start.shape[0] - 1):
+        for i in range(start[a], start[a + 1]):
+            put(c, vl_state, a, targets[i])

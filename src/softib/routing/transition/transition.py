@@ -1,0 +1,212 @@
+"""In which stages forwarding tables may change, so that no credit loop arises between old and new entries.
+
+Tables change destination outwards (:mod:`softib.sm.tables.lft_order`): a packet that meets a switch with its new entry follows new ones to the end. So what it
+can hold and want at a time is two links of the old tables, two of the new ones, or, at a switch that has changed, an old link to it and a new one from it.
+No cycle among these, no deadlock whatever is changed already (Duato's condition on the union of both).
+
+Where paths have SLs (lash, dfsssp, nue, torus-2QoS) what is held and wanted is a link on a VL, and a packet keeps its SL all the way. SLs change with path records,
+which senders keep as long as they like: so packets of every SL that was given before go over the old tables and over the new ones (:class:`SlUse`), those of the new
+SLs over the new ones alone.
+
+Where all destinations at once would close a cycle they go in stages: as many as the dependency graph has room for, then, when the packets of their old
+entries have drained, more of them, since the old entries' dependencies are gone. Steps whose dependency graphs are compatible are those of Upstream
+Progressive Reconfiguration (Crespo, Sanchez, Alfaro, Flich, Duato, "UPR: deadlock-free dynamic network reconfiguration by exploiting channel dependency
+graph compatibility", J. Supercomputing 2021); it goes channel by channel, this goes destination by destination, as Sets of forwarding tables do. (The
+Double Scheme of Pinkston, Pang and Duato, 2003, needs a second set of VLs.)
+
+Some destinations may find no stage. They change together at the end, or their packets are discarded in between, as in a static reconfiguration:
+without them the new tables' dependencies are all there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from softib.routing.engines.layers import channels, on_vls, vl_state
+from softib.routing.graph import SwitchGraph
+from softib.routing.proof.credit_loops import find_cycle
+from softib.routing.proof.reach import destinations, port_map
+from softib.routing.transition.transition_kernels import (
+    Marks,
+    Net,
+    SlMasks,
+    Tables,
+    all_at_once,
+    lists,
+    one_stage,
+    start_counts,
+)
+
+__all__ = ["MOST_STAGES", "ONE_VL", "SlUse", "Stages", "sl_masks", "transition_loop", "transition_stages"]
+
+MOST_STAGES = 16
+DROPPED, NO_VL = 15, 255
+
+
+@dataclass(frozen=True)
+class Stages:
+    """``stage`` int32[LIDs]: 1 … ``count`` for LIDs whose entries change (or the SLs of whose paths do), 0 for those that change nothing, -1 for those that
+    find no stage."""
+
+    stage: np.ndarray
+    count: int
+
+    @property
+    def left(self) -> int:
+        """LIDs that find no stage."""
+        return int((self.stage < 0).sum())
+
+
+@dataclass(frozen=True)
+class SlUse:
+    """SLs of packets, bit k for SL k: ``before`` and ``fresh`` uint16[n_switches, ends] or [1, 1] (all alike) of packets from CAs on a switch to an end port, by
+    all path records that senders may have kept, and by those of the new tables. ``sl2vl`` as :attr:`~softib.routing.engine.Routing.sl2vl` (not None)."""
+
+    before: np.ndarray
+    fresh: np.ndarray
+    sl2vl: np.ndarray
+
+    @property
+    def after(self) -> np.ndarray:
+        """Of packets that may follow the new tables."""
+        mask: np.ndarray = self.before | self.fresh
+        return mask
+
+
+ONE_VL = SlUse(np.ones((1, 1), np.uint16), np.ones((1, 1), np.uint16), np.zeros(16, np.uint8))
+
+
+def sl_masks(graph: SwitchGraph, path_sl: np.ndarray) -> np.ndarray:
+    """``path_sl`` of a :class:`~softib.routing.engine.Routing` (255: no path) as masks of :class:`SlUse`."""
+    masks = np.where(path_sl == NO_VL, 0, np.uint16(1) << np.minimum(path_sl, 15).astype(np.uint16)).astype(np.uint16)
+    return np.ascontiguousarray(np.broadcast_to(masks, (graph.n_switches, masks.shape[1])))
+
+
+class _Change:
+    """What the kernels look at: channels (link and VL), sources, masks of SLs."""
+
+    def __init__(self, graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse):
+        self.graph, self.use = graph, use
+        self.old, self.new = np.ascontiguousarray(old), np.ascontiguousarray(new)
+        sls = int(np.bitwise_or.reduce(use.after, axis=None))
+        table, self.vls = _vls(use.sl2vl, sls)
+        self.channels, self.state = channels(wide := on_vls(graph, self.vls)), vl_state(wide)
+        lids, ends = destinations(graph)
+        # Engines that break cycles by SLs are bound to packets between CAs, as softib.routing.proof.verify has it.
+        keep = (lids < new.shape[1]) & (~graph.end_is_switch[ends] | (sls.bit_count() < 2))
+        self.lids, self.ends = lids[keep], ends[keep]
+        self.others = lids[(lids < new.shape[1]) & ~keep]
+        cas = ~graph.end_is_switch
+        at_port = graph.end_port[cas].astype(np.int32) * (table.shape[1] > 1)
+        sources = np.unique(np.stack([graph.end_switch[cas], at_port]), axis=1).astype(np.int32)
+        self.net = Net(
+            port_map(graph),
+            graph.peer,
+            graph.out_port,
+            graph.peer_port,
+            table,
+            np.array([self.vls]),
+            *np.ascontiguousarray(sources),
+        )
+        count = len(graph.peer) * self.vls
+        room = 4 * graph.n_switches * self.vls * max(1, sls.bit_count()) + 4
+        marks = (np.zeros(count, np.uint16), np.zeros(count, np.uint16), np.zeros(2 * count + 1, np.int32))
+        self.marks = Marks(*marks, np.empty((3, room), np.int32))
+
+    def masks(self, before: np.ndarray, after: np.ndarray, ends: np.ndarray) -> Any:
+        """For destinations at ``ends``."""
+        shape = np.broadcast_shapes(before.shape, after.shape)
+        wide = [np.ascontiguousarray(np.broadcast_to(m, shape), np.uint16) for m in (before, after)]
+        return SlMasks(*wide, ends.astype(np.int32))
+
+    def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
+        """Packets' dependencies by ``table`` and the SLs of ``sls``, int32[dependencies]; None where they have a cycle."""
+        for column in (self.state.present, self.state.ahead, self.state.behind):
+            column[:] = 0
+        count = np.zeros(len(self.state.present), np.int32)
+        masks = self.masks(sls, sls, self.ends)
+        free = start_counts(self.channels, self.state, count, table, self.lids, self.net, masks, self.marks)
+        return count if free else None
+
+    def by_itself(self) -> np.ndarray | None:
+        """The old tables' dependencies, None where the old or the new tables have a cycle by themselves."""
+        if self.counts(self.new, self.use.fresh) is None:
+            return None
+        return self.counts(self.old, self.use.before)
+
+    def changing(self) -> np.ndarray:
+        """bool[lids]: entries or SLs change."""
+        entries: np.ndarray = (self.old[:, self.lids] != self.new[:, self.lids]).any(axis=0)
+        more = (self.use.fresh & ~self.use.before).any(axis=0)
+        return entries | (more[self.ends] if len(more) > 1 else more)
+
+
+def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL) -> Stages | None:
+    """Stages on the way from ``old`` to ``new`` (uint8[n_switches, any width], as wide as each other); None where one of them has a credit loop by itself.
+
+    Entries that lead nowhere drop their packets. Where paths have several SLs, only packets between CAs are looked at; switches' own LIDs change in the first stage.
+    """
+    change = _Change(graph, old, new, use)
+    count = change.by_itself()
+    if count is None:
+        return None
+    which = change.changing()
+    lids = change.lids[which]
+    number_of = np.zeros(len(lids), np.int32)
+    masks = change.masks(use.before, use.after, change.ends[which])
+    number = 0
+    while number < MOST_STAGES and not number_of.all():
+        if not one_stage(
+            change.channels,
+            change.state,
+            count,
+            Tables(change.old, change.new),
+            lids,
+            change.net,
+            masks,
+            change.marks,
+            number + 1,
+            number_of,
+        ):
+            break
+        number += 1
+    stage = np.zeros(new.shape[1], np.int32)
+    stage[lids] = np.where(number_of == 0, -1, number_of)
+    stage[change.others] = (old[:, change.others] != new[:, change.others]).any(axis=0)
+    return Stages(stage, max(number, int(stage.max(initial=0))))
+
+
+def transition_loop(
+    graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL
+) -> list[tuple[int, int, int]] | None:
+    """A cycle of links, (switch, port, VL) each, that can arise on the way from ``old`` to ``new`` (uint8[n_switches, any width], as wide as each other) where all
+    change at once though neither has one; None where there is none, or the tables have one by themselves."""
+    change = _Change(graph, old, new, use)
+    if change.by_itself() is None:
+        return None
+    masks = change.masks(use.before, use.after, change.ends)
+    present = change.state.present
+    all_at_once(change.channels, present, change.old, change.new, change.lids, change.net, masks, change.marks)
+    start = np.zeros(len(change.channels.peer) + 1, np.int64)
+    targets = np.empty(lists(change.channels, present, start, np.empty(0, np.int32)), np.int32)
+    if not len(targets):
+        return None
+    lists(change.channels, present, start, targets)
+    cycle = find_cycle(start, targets)
+    if cycle is None:
+        return None
+    owner, vls = graph.link_switch, change.vls
+    return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle.tolist()]
+
+
+def _vls(sl2vl: np.ndarray, sls: int) -> tuple[np.ndarray, int]:
+    """The map as :data:`~softib.routing.transition.transition_kernels.Net` has it, and the VLs that there are: 0 to the highest that the SLs in use have."""
+    table = np.asarray(sl2vl, np.uint8)
+    if table.ndim < 4:
+        table = table.reshape(-1, 1, 1, 16)
+    used = table[..., [k for k in range(16) if sls >> k & 1]]
+    used = used[used != DROPPED]
+    return np.ascontiguousarray(np.where(table == DROPPED, NO_VL, table)).astype(np.uint8), int(used.max(initial=0)) + 1

@@ -1,0 +1,1 @@
+"""Which of several managers is the master."""

@@ -1,0 +1,1 @@
+"""Devices that babble, flap, or fall silent."""

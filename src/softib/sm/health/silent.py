@@ -1,0 +1,146 @@
+"""Ports that are up and behind which nobody answers: asked once in each sweep, and between sweeps ever more rarely.
+
+No phase of a sweep waits for them. Between sweeps each is asked for NodeInfo after one timeout, then after twice as long,
+and so on, up to :data:`LONGEST` timeouts; an answer calls for a sweep of the switch that it hangs on. An answer that comes late is one, too:
+the sweep that follows knows that somebody is there, and waits for it as for any other. (On a loaded machine every answer may be later than
+those few milliseconds that a discovery waits for a device which nobody knows.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from softib.iba.constants import RESPONSE_BIT, SmpAttr
+from softib.iba.mad_offsets import METHOD_AT, STATUS_AT, TID_AT
+from softib.mad.batch import MadBatch
+from softib.mad.smp_requests import MAX_HOPS, RequestQueue
+from softib.mad.transactor import NEVER_PS, Transactor
+from softib.sm.database import Database
+from softib.sm.managers.mkeys import MKeys
+
+__all__ = ["SilentPorts"]
+
+LONGEST = 256
+"""Timeouts between two questions at most (51 s with OpenSM's 200 ms)."""
+FIRST_TID = 1 << 31
+"""Answers are told from those to a sweep's requests by their TransactionID."""
+Place = tuple[int, int]
+"""(NodeGUID, portnum)."""
+
+
+@dataclass
+class _Silence:
+    questions: int
+    next_ps: int
+
+
+class SilentPorts:
+    """``ports``: what is silent. :meth:`note` after each sweep, :meth:`answers` with what arrived, :meth:`send` at each step."""
+
+    def __init__(self, window: int, timeout_ps: int, retries: int):
+        self.timeout_ps, self.retries = timeout_ps, retries
+        self.ports: dict[Place, _Silence] = {}
+        self._transactor = Transactor(window, timeout_ps, 0, FIRST_TID)
+        self._queried: list[Place] = []
+        self.answering: set[Place] = set()
+        """Places where somebody answered since the last sweep found nobody there."""
+        self._timed_out: dict[Place, int] = {}
+        """Place → TransactionID of its last question that was given up."""
+
+    @property
+    def young(self) -> bool:
+        """Has one of them not had as many tries as any other request?"""
+        last = self.retries + self._transactor.busy
+        return any(s.questions <= last for s in self.ports.values())
+
+    def note(self, db: Database, ports: list[int], now_ps: int) -> None:
+        """A sweep ended, in which ``ports`` (rows) were asked in vain."""
+        before, self.ports = self.ports, {}
+        for port in ports:
+            place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
+            held = before.get(place)
+            questions = 1 if held is None else held.questions + 1
+            self.ports[place] = _Silence(questions, now_ps + self._pause(questions))
+        self.answering.clear()
+
+    def clear(self) -> None:
+        """Another manager asks them from now on."""
+        self.ports.clear()
+        self.answering.clear()
+        self._timed_out.clear()
+        self._transactor.abandon()
+
+    def postpone(self, by_ps: int) -> None:
+        """See :meth:`~softib.mad.transactor.Transactor.postpone`."""
+        self._transactor.postpone(by_ps)
+
+    def answers(self, now_ps: int, inbox: MadBatch | None) -> tuple[MadBatch | None, set[int]]:
+        """Take the answers out of ``inbox``; returns the rest, and the NodeGUIDs of the switches that they came through."""
+        found: set[Place] = set()
+        if inbox is not None and (self._transactor.busy or self._timed_out):
+            mine = inbox.mad[:, TID_AT + 4] >= FIRST_TID >> 24
+            if mine.any():
+                found |= self._after_timeout(inbox[mine])
+                self._transactor.receive(now_ps, inbox[mine])
+                inbox = None if mine.all() else inbox[~mine]
+        self._transactor.receive(now_ps)
+        for done in self._transactor.completed():
+            locations = [self._queried[tag] for tag in done.tags.tolist()]
+            if done.timed_out:
+                self._timed_out.update(zip(locations, done.batch.tid.tolist(), strict=True))
+            else:
+                found.update(locations)
+        self.answering |= found
+        return inbox, {guid for guid, _ in found}
+
+    def _after_timeout(self, answers: MadBatch) -> set[Place]:
+        """Places whose question was given up, and is answered now."""
+        tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
+        good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
+        good &= answers.mad[:, STATUS_AT + 1] == 0
+        came = {tid for tid, ok in zip(tids, good.tolist(), strict=True) if ok}
+        found = {place for place, tid in self._timed_out.items() if tid in came}
+        for place in found:
+            del self._timed_out[place]
+        return found & self.ports.keys()
+
+    def send(self, db: Database, mkeys: MKeys, now_ps: int) -> tuple[MadBatch, int]:
+        """What is due, and when to call again."""
+        due = [place for place, s in self.ports.items() if s.next_ps <= now_ps]
+        if due:
+            if not self._transactor.busy:
+                self._queried = []
+            self._ask(db, mkeys, due, now_ps)
+        batch, deadline_ps = self._transactor.send(now_ps)
+        return batch, min([deadline_ps, *(s.next_ps for s in self.ports.values())], default=NEVER_PS)
+
+    def _ask(self, db: Database, mkeys: MKeys, due: list[Place], now_ps: int) -> None:
+        ports, tags = [], []
+        for place in due:
+            silence = self.ports[place]
+            silence.questions += 1
+            silence.next_ps = now_ps + self._pause(silence.questions)
+            node = db.node_of(place[0])
+            port = int(db.node_base[node]) + place[1]
+            if node >= 0 and db.routes.hops[db.port_route[port]] < MAX_HOPS:  # no directed route leads farther
+                ports.append(port)
+                tags.append(len(self._queried))
+                self._queried.append(place)
+        queue = RequestQueue(db.routes, mkeys.default)
+        rows = np.array(ports, np.int64)
+        queue.get(
+            SmpAttr.NODE_INFO,
+            db.port_route[rows],
+            np.array(tags, np.int64),
+            0,
+            db.port_num[rows],
+            mkeys.behind(db, rows),
+        )
+        if len(queue):
+            self._transactor.submit(*queue.take(len(queue)))
+
+    def _pause(self, questions: int) -> int:
+        """As often as others are repeated it is one timeout; then twice as long each time."""
+        return self.timeout_ps * min(1 << max(0, questions - self.retries), LONGEST)

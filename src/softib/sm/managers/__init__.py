@@ -1,0 +1,1 @@
+"""One manager a file, under OpenSM's names: LIDs, links, unicast, multicast, P_Keys, QoS, congestion control, virtual ports."""

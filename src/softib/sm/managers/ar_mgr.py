@@ -1,0 +1,210 @@
+"""The manager of adaptive routing: groups of ports for the destinations of every switch that can, the forwarding table as what is
+taken where a group has no port up.
+
+Only ports that keep up*/down* are in a group (:mod:`softib.routing.adaptive`), so an engine must give ranks, and where its own tables
+go up after a down no cycle of waiting may come of it. What a group number means never changes while a table may still name it: a set of ports that is new gets a number that no
+table of the sweep before names. Groups are written first, then the LIDs that use them, and ``ar_enabled`` last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba import ar
+from softib.iba.constants import SmpAttr
+from softib.iba.devices import AR_SWITCHES
+from softib.mad.smp_requests import RequestQueue
+from softib.plural import counted
+from softib.ragged import spread
+from softib.routing.adaptive import AdaptivePorts, adaptive_ports, could_deadlock
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.sm.database import Database
+from softib.sm.options.ar import ArConfig
+from softib.sm.tables.table_store import TableStore
+
+__all__ = ["ArManager", "ArStore"]
+
+INFO, GROUP, LFT = int(SmpAttr.MLNX_AR_INFO), int(SmpAttr.MLNX_AR_GROUP), int(SmpAttr.MLNX_AR_LFT)
+
+
+class ArStore:
+    """What outlives a sweep: the tables that switches hold, and the numbers of their groups, by NodeGUID and ports."""
+
+    def __init__(self) -> None:
+        self.tables = TableStore()
+        self.numbers: dict[int, dict[bytes, int]] = {}
+        self.caps: dict[int, int] = {}
+        """NodeGUID → groups that the switch has room for."""
+
+    def forget(self, guid: int) -> None:
+        """Nothing is known of this switch any more."""
+        self.caps.pop(guid, None)
+        self.tables.forget(guid)
+        self.numbers.pop(guid, None)
+
+    def clear(self) -> None:
+        """Nothing is known of any."""
+        self.caps.clear()
+        self.tables.clear()
+        self.numbers.clear()
+
+
+class ArManager:
+    """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids` and :meth:`queue_info`.
+
+    ``config`` None: switches that were told to route adaptively are told not to.
+    """
+
+    def __init__(self, db: Database, graph: SwitchGraph, routing: Routing, config: ArConfig | None, store: ArStore):
+        self.db, self.graph, self.routing, self.config, self.store = db, graph, routing, config, store
+        self.notes: list[str] = []
+        self.caps = np.zeros(graph.n_switches, np.int64)
+        """Groups of each switch, 0 where it routes by its forwarding table alone."""
+        self._group_of: dict[int, np.ndarray] = {}
+
+    @property
+    def switches(self) -> np.ndarray:
+        """Switches of the graph that take part."""
+        return np.flatnonzero(self.caps > 0)
+
+    def ask(self, queue: RequestQueue) -> None:
+        """Get(ARInfo) of the switches whose DeviceID says that they can, where the answer is not known. Tags are switches of the graph."""
+        if self.config is None or not self._possible():
+            return
+        device = self.db.device_id[self.graph.switch_node]
+        rows = np.flatnonzero(np.isin(device, list(AR_SWITCHES)))
+        if not len(rows):
+            self.notes.append("adaptive routing: no switch here can (Switch-IB 2 and later)")
+        known = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
+        self.caps[rows] = np.maximum(known, 0)
+        rows = rows[known < 0]
+        queue.get(INFO, self._route(rows), rows.astype(np.int64))
+
+    def _possible(self) -> bool:
+        ranks = self.routing.ranks
+        if ranks is None:
+            self.notes.append(f"adaptive routing: {self.routing.engine} ranks no switches; updn, dnup and ftree do")
+            return False
+        if self.routing.path_sl is not None or could_deadlock(self.graph, ranks, self.routing.lft):
+            self.notes.append(
+                f"adaptive routing: {self.routing.engine} routes up after a down; beside adaptive choices that could deadlock"
+            )
+            return False
+        return True
+
+    def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
+        """ARInfo of switches."""
+        self.caps[tags] = np.minimum(ar.ARInfo.group_cap.get(data), ar.AR_GROUPS)
+        self.store.caps.update(zip(self.graph.switch_guid[tags].tolist(), self.caps[tags].tolist(), strict=True))
+
+    # -- tables --
+
+    def queue_groups(self, queue: RequestQueue, reset: np.ndarray) -> None:
+        """Put a Set for each block of groups that is not held. ``reset``: nodes that hold nothing."""
+        for node in reset.tolist():
+            self.store.forget(int(self.db.node_guid[node]))
+        rows = self.switches
+        if not len(rows) or self.routing.ranks is None:
+            return
+        choices = adaptive_ports(self.graph, self.routing.ranks)
+        owners, blocks, data = [], [], []
+        for s in rows.tolist():
+            masks = self._number(s, choices[s])
+            for block in sorted({number // ar.AR_GROUP_BLOCK for number in masks}):
+                owners.append(s)
+                blocks.append(block)
+                data.append(b"".join(masks.get(ar.AR_GROUP_BLOCK * block + i, bytes(32)) for i in range(2)))
+        image = np.frombuffer(b"".join(data), np.uint8).reshape(-1, 64)
+        self._set(queue, GROUP, np.array(owners, np.int64), np.array(blocks, np.int64), image)
+
+    def _number(self, s: int, choice: AdaptivePorts) -> dict[int, bytes]:
+        """Number the groups of one switch: (number → mask as on the wire) of all that it holds."""
+        guid = int(self.graph.switch_guid[s])
+        before = self.store.numbers.get(guid, {})
+        wire = [m[::-1].astype(">u8").tobytes() for m in choice.masks]
+        free = iter(sorted(set(range(1, int(self.caps[s]))) - set(before.values())))
+        numbers: dict[bytes, int] = {}
+        for mask in wire:
+            number = before.get(mask) or next(free, 0)
+            if number:
+                numbers[mask] = number
+        if len(numbers) < len(wire):
+            self.notes.append(
+                f"adaptive routing: {self.db.name(int(self.graph.switch_node[s]))} has no room for {len(wire) - len(numbers)} of"
+                f" {counted(len(wire), 'group')}; their destinations have one port"
+            )
+        by_mask = np.array([*(numbers.get(mask, 0) for mask in wire), 0], np.int64)
+        self._group_of[s] = by_mask[choice.mask_of]  # -1 is the last entry: no group
+        self.store.numbers[guid] = numbers
+        # Groups that only tables of the sweep before name stand until those are written.
+        return {number: mask for mask, number in {**before, **numbers}.items()}
+
+    def queue_lids(self, queue: RequestQueue) -> None:
+        """Put a Set for each block of 16 LIDs that is not held."""
+        if self.config is None or not self._group_of:
+            return
+        switch_of_lid = self._switch_of_lid()
+        owners, blocks, data = [], [], []
+        for s in self.switches.tolist():
+            port = np.full(len(switch_of_lid), 255, np.uint8)
+            held = self.routing.lft[s][: len(port)]
+            port[: len(held)] = held
+            group = np.where(switch_of_lid >= 0, self._group_of[s][switch_of_lid], 0)
+            group = np.where(self._holds(s, group, port), group, 0)
+            entry = np.zeros((len(port), 4), np.uint8)
+            entry[:, 0] = np.where(group > 0, self.config.state, ar.STATIC) << 6
+            entry[:, 1], entry[:, 2], entry[:, 3] = port, group >> 8, group & 0xFF
+            data.append(entry.reshape(-1, 64))
+            owners.append(np.full(len(data[-1]), s))
+            blocks.append(np.arange(len(data[-1])))
+        self._set(queue, LFT, np.concatenate(owners), np.concatenate(blocks), np.concatenate(data))
+
+    def _holds(self, s: int, group: np.ndarray, port: np.ndarray) -> np.ndarray:
+        """bool[LIDs]: the port of the forwarding table is one of the group."""
+        masks64 = np.zeros((int(self.caps[s]), 4), np.uint64)
+        for mask, number in self.store.numbers[int(self.graph.switch_guid[s])].items():
+            masks64[number] = np.frombuffer(mask, ">u8")[::-1]
+        bit = np.uint64(1) << (port % 64).astype(np.uint64)
+        found: np.ndarray = (masks64[group, port // 64] & bit) > 0
+        return found
+
+    def _switch_of_lid(self) -> np.ndarray:
+        """int32[LIDs, a whole number of blocks]: switch that a LID hangs on, -1 for none."""
+        g = self.graph
+        out = np.full(-(-(g.max_lid + 1) // ar.AR_LFT_BLOCK) * ar.AR_LFT_BLOCK, -1, np.int32)
+        end, offset = spread(1 << g.end_lmc.astype(np.int64))
+        out[g.end_lid[end] + offset] = g.end_switch[end]
+        return out
+
+    def queue_info(self, queue: RequestQueue) -> None:
+        """Put a Set(ARInfo) where it is not held; a switch that takes no part any more is told to stop."""
+        if self.config is None:
+            on = np.zeros(0, np.int64)
+        else:
+            on = self.switches
+            top = [max(self.store.numbers[int(self.graph.switch_guid[s])].values(), default=0) for s in on.tolist()]
+            info = ar.ARInfo.pack(
+                ar_enabled=int(self.config.state != ar.STATIC), fr_enabled=int(self.config.repair), by_sl_en=int(self.config.sl_mask != 0xFFFF), enable_by_sl_mask=self.config.sl_mask,
+                by_transport_disable=0xF & ~self.config.transport_mask, group_top=np.array(top, np.int64).reshape(-1),
+            )  # fmt: skip
+            self._set(queue, INFO, on, np.zeros(len(on), np.int64), info)
+        running = {key[0] for key in self.store.tables.held if key[2] == INFO} - set(
+            self.graph.switch_guid[on].tolist()
+        )
+        off = np.array([s for s, guid in enumerate(self.graph.switch_guid.tolist()) if guid in running], np.int64)
+        self._set(queue, INFO, off, np.zeros(len(off), np.int64), np.zeros((len(off), 64), np.uint8))
+        for guid in running:
+            self.store.forget(guid)
+
+    # -- requests --
+
+    def _route(self, rows: np.ndarray) -> np.ndarray:
+        return self.db.port_route[self.db.node_base[self.graph.switch_node[rows]]]
+
+    def _set(self, queue: RequestQueue, attr: int, rows: np.ndarray, modifier: np.ndarray, data: np.ndarray) -> None:
+        ports = self.db.node_base[self.graph.switch_node[rows]]
+        fresh = np.zeros(self.db.n_ports, bool)
+        keep = self.store.tables.changed(self.db, attr, ports, modifier, data, fresh)
+        rows = rows[keep]
+        queue.set(attr, self._route(rows), rows.astype(np.int64), modifier[keep], np.ascontiguousarray(data[keep]))

@@ -1,0 +1,134 @@
+"""Which widths and speeds ports may train to: OpenSM's ``force_link_…``, and a file that says it by port (IBA 14.2.5.6, 7.2.7).
+
+LinkWidthEnabled and the LinkSpeed…Enabled components are set where they differ. A link that would train otherwise with them is trained anew, once:
+PortPhysState Polling at one end. (OpenSM sets the components, and leaves the link as it is until it falls.) The manager's own link is not.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from softib.iba.constants import PhysState, SmpAttr
+from softib.iba.smp import PortInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.database import Database
+from softib.sm.managers.link_mgr import linked, unchanged
+from softib.sm.options.link import ALL_EXT, ALL_SPEEDS, ALL_WIDTHS, EXT_NONE, LinkPolicy, LinkRule
+
+__all__ = ["LinkPolicyManager", "ports_of"]
+
+P = PortInfo
+
+
+class LinkPolicyManager:
+    """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its end. ``trained`` outlives it: (NodeGUID, portnum) → what
+    its link was trained anew for."""
+
+    def __init__(self, db: Database, policy: LinkPolicy, trained: dict[tuple[int, int], tuple[int, int]]):
+        self.db, self.trained = db, trained
+        self.notes: list[str] = []
+        self.rows = linked(db)
+        info = db.port_info
+        self.wanted = {
+            "width": P.link_width_enabled.get(info).copy(), "speed": P.link_speed_enabled.get(info).copy(),
+            "ext": P.link_speed_ext_enabled.get(info).copy(), "ext2": P.link_speed_ext2_enabled.get(info).copy(),
+        }  # fmt: skip
+        for rule in policy.rules:
+            self._apply(rule)
+
+    def _apply(self, rule: LinkRule) -> None:
+        info, rows = self.db.port_info, ports_of(self.db, self.rows, rule)
+        supported = {
+            "width": P.link_width_supported.get(info[rows]), "speed": P.link_speed_supported.get(info[rows]),
+            "ext": P.link_speed_ext_supported.get(info[rows]), "ext2": P.link_speed_ext2_supported.get(info[rows]),
+        }  # fmt: skip
+        everything = {"width": ALL_WIDTHS, "speed": ALL_SPEEDS, "ext": ALL_EXT, "ext2": 7}
+        for component, can in supported.items():
+            value = getattr(rule, component)
+            if component == "ext" and value == EXT_NONE:
+                self.wanted[component][rows] = np.where(can > 0, EXT_NONE, self.wanted[component][rows])
+            elif value:
+                bits = can if value == everything[component] else can & value
+                # Where a port can do nothing of it, the component stays: 0 would mean no change to the device, too.
+                self.wanted[component][rows] = np.where(bits > 0, bits, self.wanted[component][rows])
+
+    def queue_enabled(self, queue: RequestQueue) -> None:
+        """Put a Set(PortInfo) for each port whose Enabled components are not as wanted. Tags are ports."""
+        held = self.db.port_info[self.rows]
+        fields = {"width": P.link_width_enabled, "speed": P.link_speed_enabled, "ext": P.link_speed_ext_enabled, "ext2": P.link_speed_ext2_enabled}  # fmt: skip
+        change = np.zeros(len(self.rows), bool)
+        for name, field in fields.items():
+            change |= field.get(held) != self.wanted[name][self.rows]
+        rows = self.rows[change]
+        image = unchanged(self.db.port_info[rows])
+        for name, field in fields.items():
+            field.set(image, self.wanted[name][rows])
+        queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
+
+    def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
+        """Put a Set(PortInfo) that trains a link anew, where what both ends have enabled gives another width or speed, and for the ports ``also``. Returns the
+        ports."""
+        db = self.db
+        rows = self.rows[self.rows < db.port_peer[self.rows]]
+        peer = db.port_peer[rows]
+        ours, theirs = db.port_info[rows], db.port_info[peer]
+        width, speed = _agreed(ours, theirs)
+        active = _speed(
+            P.link_speed_active.get(ours), P.link_speed_ext_active.get(ours), P.link_speed_ext2_active.get(ours)
+        )
+        differ = ((width > 0) & (width != P.link_width_active.get(ours))) | ((speed > 0) & (speed != active))
+        differ &= (rows != db.sm_port) & (peer != db.sm_port)
+        out = []
+        for i in np.flatnonzero(differ).tolist():
+            port, goal = int(rows[i]), (int(width[i]), int(speed[i]))
+            port = port if db.external[port] else int(peer[i])
+            place = int(db.node_guid[db.port_node[port]]), int(db.port_num[port])
+            if self.trained.get(place) == goal:
+                self.notes.append(
+                    f"{db.port_name(port)}: its link was trained anew, and is not as the link policy would have it"
+                )
+            elif db.external[port]:
+                self.trained[place] = goal
+                out.append(port)
+        ports = np.union1d(np.array(out, np.int64), also)
+        image = unchanged(db.port_info[ports])
+        P.port_phys_state.set(image, int(PhysState.POLLING))
+        queue.set(SmpAttr.PORT_INFO, db.port_route[ports], ports, db.port_modifier(ports), image)
+        return ports
+
+
+def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(width bit, speed as :func:`_speed`) that two ends (uint8[n, 64]) train to by what they have enabled, 0 where nothing is common."""
+    both = lambda field, off=0: np.where(
+        (field.get(ours) == off) | (field.get(theirs) == off), 0, field.get(ours) & field.get(theirs)
+    )
+    widths = both(P.link_width_enabled)
+    width = np.zeros(len(ours), np.int64)
+    for bit in (1, 16, 2, 4, 8):  # 1x, 2x, 4x, 8x, 12x
+        width = np.where(widths & bit, bit, width)
+    top = lambda bits: np.where(bits > 0, 1 << np.floor(np.log2(np.maximum(bits, 1))).astype(np.int64), 0)
+    ext = both(P.link_speed_ext_enabled, EXT_NONE)
+    speed = _speed(top(both(P.link_speed_enabled)), top(ext & 15), top(both(P.link_speed_ext2_enabled) & 3))
+    return width, speed
+
+
+def _speed(base: np.ndarray, ext: np.ndarray, ext2: np.ndarray) -> np.ndarray:
+    """One number a speed: the larger the faster."""
+    value: np.ndarray = np.where(
+        ext2 > 0, ext2.astype(np.int64) << 16, np.where(ext > 0, ext.astype(np.int64) << 8, base)
+    )
+    return value
+
+
+def ports_of(db: Database, rows: np.ndarray, rule: LinkRule) -> np.ndarray:
+    """Those of ports ``rows`` that the rule is about."""
+    owners = np.unique(db.port_node[rows])
+    fits = [n for n in owners.tolist() if _names(db, n, rule.node)] if rule.node != "*" else owners.tolist()
+    rows = rows[np.isin(db.port_node[rows], fits)]
+    return rows[np.isin(db.port_num[rows], sorted(rule.portnums))] if rule.portnums else rows
+
+
+def _names(db: Database, node: int, pattern: str) -> bool:
+    return fnmatchcase(db.name(node), pattern) or pattern.lower() == f"{int(db.node_guid[node]):#018x}"

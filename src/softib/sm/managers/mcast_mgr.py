@@ -1,0 +1,259 @@
+"""Multicast: groups, their MLIDs, and one spanning tree each in the switches' forwarding tables (IBA 14.4.3, 14.2.5.12).
+
+Trees are those of :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast packets wait for each other in no cycle. Members
+that only send reach the tree, and nothing is delivered to them.
+
+Groups of one partition share an MLID, and a tree of all their members, when every MLID that the switches have room for is used
+(an HCA delivers by the MGID, so an MLID may be of several groups). Whoever is in one of them alone gets the packets of the
+others at its port, and its HCA drops them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.constants import LID_MCAST_MAX, LID_MCAST_MIN, MFT_BLOCK, MFT_PORTS, SmpAttr
+from softib.iba.sa import JoinState
+from softib.iba.smp import SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.routing.multicast.multicast_kernels import mark_tree
+from softib.routing.multicast.multicast_trees import MulticastTrees
+from softib.sm.journal import Journal, group_key, member_key
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["Group", "McastManager", "Member"]
+
+POSITIONS = 16
+RECEIVES = JoinState.FULL | JoinState.NON
+
+
+@dataclass
+class Member:
+    """Bits of :class:`~softib.iba.sa.JoinState`, and whether somebody else joined the port."""
+
+    join_state: int
+    proxy: bool = False
+
+
+@dataclass
+class Group:
+    """One multicast group. ``mgid`` are its 16 octets; ``kept``: it exists without members (a partition's own).
+
+    ``members`` are by PortGUID.
+    """
+
+    mgid: bytes
+    mlid: int
+    qkey: int = 0
+    mtu: int = 4
+    rate: int = 3
+    packet_life_time: int = 18
+    pkey: int = 0xFFFF
+    sl: int = 0
+    tclass: int = 0
+    flow_label: int = 0
+    hop_limit: int = 0
+    kept: bool = False
+    members: dict[int, Member] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> int:
+        """Scope of the MGID."""
+        return self.mgid[1] & 15
+
+
+class McastManager:
+    """Groups by MGID. ``changed`` MLIDs wait to be programmed; ``journal`` notes groups and members that changed."""
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
+        self.groups: dict[bytes, Group] = {}
+        self.changed: set[int] = set()
+        self._of_mlid: dict[int, list[Group]] = {}
+        self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
+        self._trees: tuple[Subnet, MulticastTrees] | None = None
+
+    # -- groups --
+
+    def clear(self) -> None:
+        """Forget every group; what switches hold is not known any more, another manager may write it."""
+        self.groups.clear()
+        self.changed.clear()
+        self._of_mlid.clear()
+        self._written.clear()
+
+    def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
+        """A new group with the lowest free MLID, or, where ``limit`` MLIDs are used up, one that it shares; None where no group is like it."""
+        top = min(LID_MCAST_MIN + limit - 1, LID_MCAST_MAX)
+        group = Group(mgid, 0, **values)  # type: ignore[arg-type]
+        free = (m for m in range(LID_MCAST_MIN, top + 1) if m not in self._of_mlid)
+        mlid = next(free, None) or self._shared(group)
+        if mlid is None:
+            return None
+        group.mlid = mlid
+        self.enter(group)
+        return group
+
+    def _shared(self, group: Group) -> int | None:
+        """The MLID of the fewest groups, the lowest of them, whose partition, SL and levels are those of ``group``: a packet that one group's
+        members may receive, and their links carry, the other's may and do. A partition's own groups share with none."""
+        alike = [
+            (len(groups), mlid)
+            for mlid, groups in self._of_mlid.items()
+            if not any(g.kept for g in groups) and _class_of(groups[0]) == _class_of(group)
+        ]
+        return min(alike)[1] if alike else None
+
+    def enter(self, group: Group) -> None:
+        """A group that has its MLID already."""
+        self._of_mlid.setdefault(group.mlid, []).append(group)
+        self.groups[group.mgid] = group
+        self.journal.note(group_key(group.mgid))
+        self.note_members(group)
+
+    def note_members(self, group: Group, guids: Iterable[int] | None = None) -> None:
+        """These memberships (None: all of the group) changed."""
+        for guid in group.members if guids is None else guids:
+            self.journal.note(member_key(group.mgid, guid))
+
+    def remove(self, group: Group) -> None:
+        """Remove the group; its MLID is free for another where it was its alone."""
+        del self.groups[group.mgid]
+        self.note_members(group)
+        self.journal.note(group_key(group.mgid))
+        self._of_mlid[group.mlid].remove(group)
+        if not self._of_mlid[group.mlid]:
+            del self._of_mlid[group.mlid]
+        self.changed.add(group.mlid)
+
+    def remove_ports(self, guids: set[int]) -> list[Group]:
+        """Ports that left the subnet are no members any more. Returns the groups that ended with it."""
+        ended = []
+        for group in list(self.groups.values()):
+            left = guids & group.members.keys()
+            for guid in left:
+                del group.members[guid]
+            if left:
+                self.note_members(group, left)
+                self.changed.add(group.mlid)
+                if not has_full(group):
+                    self.remove(group)
+                    ended.append(group)
+        return ended
+
+    def forget_switch(self, guid: int) -> None:
+        """A switch was reset: what it holds is unknown."""
+        self._written.pop(guid, None)
+
+    def was_read(self, guid: int, table: np.ndarray) -> None:
+        """A switch was asked what it holds (uint16[MLIDs, 16])."""
+        self._written[guid] = table
+
+    # -- tables --
+
+    def limit(self, subnet: Subnet) -> int:
+        """MLIDs that every switch has room for that forwards multicast packets at all."""
+        caps = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node])
+        return int(caps[caps > 0].min(initial=LID_MCAST_MAX - LID_MCAST_MIN + 1))
+
+    @property
+    def highest(self) -> int:
+        """The highest MLID of a group that has members; 0: there is none."""
+        return max((mlid for mlid, groups in self._of_mlid.items() if any(g.members for g in groups)), default=0)
+
+    @property
+    def note(self) -> str:
+        """What is wrong with the trees that were made last, "" if nothing is."""
+        return self._trees[1].note if self._trees is not None else ""
+
+    def trees(self, subnet: Subnet) -> MulticastTrees:
+        """Where trees may go in ``subnet``: over switches that forward multicast packets (MulticastFDBCap is not 0)."""
+        sls = tuple(sorted({g.sl for g in self.groups.values()}))
+        if self._trees is None or self._trees[0] is not subnet or self._trees[1].sls != sls:
+            able = SwitchInfo.mcast_fdb_cap.get(subnet.db.switch_info[subnet.graph.switch_node]) > 0
+            self._trees = subnet, MulticastTrees(subnet.graph, subnet.routing, able, sls)
+        return self._trees[1]
+
+    def masks(self, subnet: Subnet, groups: Sequence[Group]) -> np.ndarray:
+        """uint16[switches of the graph, 16]: ports that forward ``groups``, which share an MLID; bit p of position k = port 16k + p."""
+        graph = subnet.graph
+        trees = self.trees(subnet)
+        out = np.zeros((graph.n_switches, POSITIONS), np.uint16)
+        state: defaultdict[int, int] = defaultdict(int)
+        for group in groups:
+            for guid, member in group.members.items():
+                state[guid] |= member.join_state
+        guids = np.array(sorted(state), np.uint64)
+        ends = subnet.ends_of_guid(guids)
+        row = subnet.graph_end[ends]
+        there = (ends >= 0) & (row >= 0)
+        there[there] &= trees.able[graph.end_switch[row[there]]]
+        row, guids = row[there], guids[there]
+        if not len(row):
+            return out
+        at, port = graph.end_switch[row], graph.end_port[row].astype(np.int64)
+        members = np.unique(at).astype(np.int32)
+        parent = trees.parents(members, groups[0].mlid)
+        mark_tree(parent, trees.source_of, graph.out_port, graph.peer_port, members, out, np.zeros(len(out), bool))
+        receives = np.array([bool(state[g] & RECEIVES) for g in guids.tolist()])
+        np.bitwise_or.at(out, (at[receives], port[receives] >> 4), (1 << (port[receives] & 15)).astype(np.uint16))
+        return out
+
+    def queue_blocks(self, subnet: Subnet, queue: RequestQueue, everything: bool) -> None:
+        """Put a Set for each block that a switch does not hold yet: of the MLIDs that ``changed``, or of all."""
+        mlids = sorted(
+            {g.mlid for g in self.groups.values() if g.members} | self.changed if everything else self.changed
+        )
+        self.changed.clear()
+        graph = subnet.graph
+        if not mlids or not graph.n_switches:
+            return
+        rows = -(-(mlids[-1] - LID_MCAST_MIN + 1) // MFT_BLOCK) * MFT_BLOCK
+        guids = graph.switch_guid.tolist()
+        known = np.array([g in self._written for g in guids])
+        written = self._tables(guids, rows)
+        wanted = written.copy()
+        for mlid in mlids:
+            groups = self._of_mlid.get(mlid, [])
+            wanted[:, mlid - LID_MCAST_MIN] = self.masks(subnet, groups) if groups else 0
+        blocks = wanted.shape[1] // MFT_BLOCK
+        shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
+        # What an unknown switch holds is another manager's: every block with an MLID of ours is written.
+        differ = (wanted != written).reshape(shape).any(axis=2) | ~known[:, None, None]
+        switch, block, position = np.nonzero(differ)
+        positions = -(-(graph.switch_nports[switch].astype(np.int64) + 1) // MFT_PORTS)
+        keep = position < positions
+        switch, block, position = switch[keep], block[keep], position[keep]
+        data = wanted.reshape(shape)[switch, block, :, position].astype(">u2")
+        nodes = graph.switch_node[switch]
+        queue.set(SmpAttr.MFT, subnet.db.port_route[subnet.db.node_base[nodes]], nodes.astype(np.int64),
+                  (position << 28 | block).astype(np.uint32), np.ascontiguousarray(data).view(np.uint8).reshape(-1, 64))  # fmt: skip
+        for i, guid in enumerate(graph.switch_guid.tolist()):
+            self._written[guid] = wanted[i]
+
+    def _tables(self, guids: list[int], rows: int) -> np.ndarray:
+        known = [self._written.get(g) for g in guids]
+        rows = max([rows, *(len(k) for k in known if k is not None)])
+        out = np.zeros((len(guids), rows, POSITIONS), np.uint16)
+        for i, table in enumerate(known):
+            if table is not None:
+                out[i, : len(table)] = table
+        return out
+
+    def table_of(self, guid: int) -> np.ndarray:
+        """uint16[MLIDs, 16]: what was written to a switch."""
+        return self._written.get(guid, np.zeros((0, POSITIONS), np.uint16))
+
+
+def _class_of(group: Group) -> tuple[int, ...]:
+    return group.pkey, group.sl, group.mtu, group.rate, group.packet_life_time, group.scope
+
+
+def has_full(group: Group) -> bool:
+    """Does the group live: has it a full member, or is it kept?"""
+    full = JoinState.FULL | JoinState.SEND_ONLY_FULL
+    return group.kept or any(m.join_state & full for m in group.members.values())

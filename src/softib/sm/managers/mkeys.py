@@ -1,0 +1,146 @@
+"""Which M_Key each end port holds (IBA 14.2.4): what OpenSM keeps in its files ``guid2mkey`` and ``neighbors``.
+
+A port under MKeyProtectBits 2 or 3 answers nobody without its key, not even NodeInfo. So the key must be known before the device is: by
+what was behind that port the last time, else by trying the few keys that this subnet is known to use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from softib.iba.smp import PortInfo
+from softib.mad.smp_requests import Routes
+from softib.sm.database import Database
+from softib.sm.managers.lid_mgr import Lids
+
+__all__ = ["End", "MKeys", "hidden"]
+
+End = tuple[int, int]
+"""(PortGUID, portnum); all ports of a switch have the PortGUID of its port 0."""
+TRIED = 4
+"""Different keys that are tried at most behind a port: each in vain is a violation there, and takes all tries of a request."""
+
+
+@dataclass
+class MKeys:
+    """``held``: PortGUID → M_Key (0: the port has none); ``neighbours``: who was at the other end of a port's cable. ``default`` is the
+    configured key, and with ``lookup`` off the only one (OpenSM's ``m_key`` and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own
+    port, where the caller knows it before any MAD does (0: not)."""
+
+    default: int = 0
+    lookup: bool = True
+    held: dict[int, int] = field(default_factory=dict)
+    neighbours: dict[End, End] = field(default_factory=dict)
+    local_guid: int = 0
+    _some: bool = False
+
+    @property
+    def in_play(self) -> bool:
+        """Does any port of the subnet hold a key, or shall it?"""
+        return bool(self.default) or (self.lookup and self._some)
+
+    def configure(self, default: int, lookup: bool) -> None:
+        """The settings of the manager."""
+        self.default, self.lookup = default, lookup
+
+    def update(self, held: dict[int, int]) -> None:
+        """More is known, from a file or from a master before."""
+        self.held.update(held)
+        self._some |= any(held.values())
+
+    def of(self, guids: np.ndarray) -> np.ndarray:
+        """uint64[n]: the keys of these ports as far as they are known, else 0."""
+        if not (self.lookup and self._some):
+            return np.zeros(len(guids), np.uint64)
+        look = self.held.get
+        return np.fromiter((look(g, 0) for g in guids.tolist()), np.uint64, len(guids))
+
+    def of_lids(self, wanted: np.ndarray, db: Database, lids: Lids) -> dict[int, int]:
+        """LID → the key of the port that has it in ``db``, or had it as ``lids`` remembers; those of which nothing is known (yet) are left
+        out. ``wanted`` int64[n] ascending."""
+        if not self.in_play or not self.lookup:
+            return dict.fromkeys(wanted.tolist(), self.default)
+        ports = np.flatnonzero(np.isin(db.port_lid, wanted[wanted > 0]))
+        guid_of = dict(zip(db.port_lid[ports].tolist(), db.port_guid[ports].tolist(), strict=True))
+        if len(guid_of) < len(wanted):
+            blocks = sorted((first, last, guid) for guid, (first, last) in lids.items())
+            at = np.searchsorted([first for first, _, _ in blocks], wanted, "right") - 1
+            for lid, i in zip(wanted.tolist(), at.tolist(), strict=True):
+                if i >= 0 and lid <= blocks[i][1]:
+                    guid_of.setdefault(lid, blocks[i][2])
+        return {lid: self.held[guid] for lid, guid in guid_of.items() if guid in self.held}
+
+    def behind(self, db: Database, ports: np.ndarray) -> np.ndarray | None:
+        """The keys (uint64[n]) of what was behind ``ports`` (rows) the last time, 0 where that is not known; None: no port has a key."""
+        if not (self.lookup and self._some):
+            return None
+        look = self.neighbours.get
+        ends = zip(db.port_guid[ports].tolist(), db.port_num[ports].tolist(), strict=True)
+        return self.of(np.array([look(end, (0, 0))[0] for end in ends], np.uint64))
+
+    def next_key(self, tried: list[int]) -> int | None:
+        """What to try after these (0: the configured key) in vain: the configured key, then those that most ports hold. None: nothing is left."""
+        known = Counter(key for key in self.held.values() if key)
+        keys = [0, *sorted(known, key=lambda key: (-known[key], key))]
+        done = {key or self.default for key in tried}
+        left = [key for key in keys if (key or self.default) not in done]
+        return left[0] if left and len(tried) < TRIED else None
+
+    def enter(self, routes: Routes, rows: np.ndarray, guids: np.ndarray) -> None:
+        """Routes ``rows`` lead to these ports."""
+        if self.lookup and self._some:
+            routes.set_mkey(rows, self.of(guids))
+
+    def fill(self, db: Database) -> None:
+        """Enter the keys of all end ports into the routes that lead there."""
+        if self.lookup and self._some:
+            ends = np.flatnonzero((db.port_route >= 0) & (db.port_guid > 0) & ~db.external)
+            db.routes.set_mkey(db.port_route[ends], self.of(db.port_guid[ends]))
+
+    def learn(self, db: Database, ports: np.ndarray, info: np.ndarray) -> None:
+        """PortInfo (uint8[n, 64]) of ``ports`` says what they hold. One that hides its key
+        was asked with a wrong one: nothing is known of it."""
+        keys = PortInfo.mkey.get(info)
+        if not (self.in_play or keys.any()):
+            return
+        ends = ~db.external[ports] & (db.port_guid[ports] > 0)
+        ports, keys = ports[ends], keys[ends]
+        self.held.update(zip(db.port_guid[ports].tolist(), keys.tolist(), strict=True))
+        self._some |= bool(keys.any())
+        if self.lookup:
+            db.routes.set_mkey(db.port_route[ports], keys)
+
+    def guess(self, guid: int, key: int, first: bool) -> None:
+        """The port answered to this key (0: the configured one); to the ``first`` that was tried, or did another one not fit? One that is not
+        protected answers to any: its PortInfo tells."""
+        if not first or (key and guid not in self.held):
+            self.update({guid: key or self.default})
+
+    def written(self, db: Database, ports: np.ndarray, keys: np.ndarray) -> None:
+        """Ports took these keys (uint64[n]) by a Set."""
+        if not (self.lookup and (self._some or keys.any())):
+            return
+        self.update(dict(zip(db.port_guid[ports].tolist(), keys.tolist(), strict=True)))
+        db.routes.set_mkey(db.port_route[ports], keys)
+
+    def swept(self, db: Database) -> None:
+        """A sweep is over: who is behind which port now. What is not there keeps its place, for it may come back."""
+        if db.sm_port >= 0:
+            self.local_guid = int(db.port_guid[db.sm_port])
+        if not self.in_play:
+            return
+        rows = np.flatnonzero(db.port_peer >= 0)
+        peers = db.port_peer[rows]
+        ends = list(zip(db.port_guid[rows].tolist(), db.port_num[rows].tolist(), strict=True))
+        others = list(zip(db.port_guid[peers].tolist(), db.port_num[peers].tolist(), strict=True))
+        self.neighbours.update(zip(ends, others, strict=True))
+        self.neighbours.update(zip(others, ends, strict=True))
+
+
+def hidden(info: np.ndarray) -> np.ndarray:
+    """bool[n]: ports whose PortInfo (uint8[n, 64]) hides an M_Key from whoever asked with another one (MKeyProtectBits 1, IBA 14.2.4)."""
+    out: np.ndarray = (PortInfo.mkey_protect.get(info) > 0) & (PortInfo.mkey.get(info) == 0)
+    return out

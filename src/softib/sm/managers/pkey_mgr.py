@@ -1,0 +1,211 @@
+"""Partitions: their members, what every P_Key table shall hold, and which switch ports enforce it (IBA 10.9, 14.2.5.7).
+
+An end port's table keeps a P_Key where it stands; the default one, or that of an ``indx0`` partition, stands first. A
+switch port towards a CA holds what the CA holds and checks both ways, or one, or none (``part_enforce``), as far as the switch can.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
+from softib.iba.smp import SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.plural import counted
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.inventory import pkey_blocks
+from softib.sm.managers.partitions import Partition
+from softib.sm.sa.members import FULL, LIMITED, Members
+from softib.sm.sa.subnet import Subnet
+
+__all__ = ["PkeyManager", "PkeyTables", "arranged", "members_of", "states"]
+
+FULL_BIT = 0x8000
+PkeyTables = dict[tuple[int, int], np.ndarray]
+"""(NodeGUID, portnum) → uint16[blocks, 32]."""
+
+
+def states(
+    db: Database,
+    ports: np.ndarray,
+    partitions: list[Partition],
+    allow_both: bool = False,
+    guid: np.ndarray | None = None,
+) -> np.ndarray:
+    """uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports on them with these ``guid``. The last word of a port counts; ``allow_both``: every
+    word does (OpenSM's allow_both_pkeys), else a port named as both is full."""
+    kind = db.node_type[db.port_node[ports]]
+    port_guid = db.port_guid[ports]
+    guid = port_guid if guid is None else guid
+    everybody = np.ones(len(ports), bool)
+    who = {
+        "ALL": everybody, "ALL_CAS": kind == NodeType.CA, "ALL_SWITCHES": kind == NodeType.SWITCH,
+        "ALL_ROUTERS": kind == NodeType.ROUTER, "SELF": (ports == db.sm_port) & (guid == port_guid),
+    }  # fmt: skip
+    out = np.zeros((len(partitions), len(ports)), np.uint8)
+    order = np.argsort(guid, kind="stable")
+    ranked = guid[order]
+    for row, partition in enumerate(partitions):
+        for member, bits in partition.members:
+            which: np.ndarray | slice
+            if isinstance(member, str):
+                which = who[member]
+            else:
+                value = np.uint64(member)
+                which = order[np.searchsorted(ranked, value) : np.searchsorted(ranked, value, side="right")]
+            out[row, which] = (
+                np.uint8(bits) | out[row, which] if allow_both else np.uint8(FULL if bits & FULL else LIMITED)
+            )
+    return out
+
+
+def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = False) -> Members:
+    """Memberships of the subnet's end ports; the default partition is preferred, then the order of the file."""
+    pkeys = np.array([p.pkey for p in partitions], np.uint16)
+    sl = np.array([p.sl for p in partitions], np.uint8)
+    return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
+
+
+class PkeyManager:
+    """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`.
+
+    ``tables``: (NodeGUID, portnum) → the P_Key table that a port holds by what was read or written; it outlives a sweep. A port that has one there
+    is not asked.
+    """
+
+    def __init__(self, db: Database, config: SmConfig, tables: PkeyTables | None = None):
+        self.db, self.partitions, self.allow_both = db, list(config.partitions or ()), config.allow_both_pkeys
+        self.inbound, self.outbound = config.part_enforce in ("both", "in"), config.part_enforce in ("both", "out")
+        ends = db.end_ports()
+        leaf = np.flatnonzero(db.external & (db.port_peer >= 0))
+        leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
+        can = self._enforces(leaf)
+        self.leaf, self._others = leaf[can], leaf[~can]
+        """Switch ports that check P_Keys for the CA behind them."""
+        self.ports = np.concatenate([ends, self.leaf])
+        self.blocks = pkey_blocks(db, self.ports)
+        self._first = np.cumsum(self.blocks) - self.blocks
+        self._held = np.zeros((int(self.blocks.sum()), PKEY_BLOCK), np.uint16)
+        self.tables: PkeyTables = {} if tables is None else tables
+        self.notes: list[str] = []
+        self.refused = np.zeros(0, np.int64)
+
+    def _enforces(self, ports: np.ndarray) -> np.ndarray:
+        info = self.db.switch_info[self.db.port_node[ports]]
+        can = np.full(len(ports), self.inbound or self.outbound)
+        if self.inbound:
+            can &= SwitchInfo.inbound_enforcement_cap.get(info) > 0
+        if self.outbound:
+            can &= SwitchInfo.outbound_enforcement_cap.get(info) > 0
+        return can & (SwitchInfo.partition_enforcement_cap.get(info) > 0)
+
+    def enforcing(self) -> list[tuple[np.ndarray, bool, bool]]:
+        """Switch ports towards CAs, whether they check what comes in from there, and what goes out."""
+        return [(self.leaf, self.inbound, self.outbound), (self._others, False, False)]
+
+    def _rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(port, block, modifier) of each block."""
+        port = np.repeat(self.ports, self.blocks)
+        block = np.arange(len(port)) - np.repeat(self._first, self.blocks)
+        number = np.where(self.db.external[port], self.db.port_num[port], 0).astype(np.int64)
+        return port, block, block | number << 16
+
+    def ask(self, queue: RequestQueue) -> None:
+        """Queue a Get for every block that is not known."""
+        port, _, modifier = self._rows()
+        unknown = np.ones(len(port), bool)
+        for i, place in enumerate(self._port_keys() if self.tables else ()):
+            known = self.tables.get(place)
+            rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
+            if known is not None and len(known) == self.blocks[i]:
+                self._held[rows], unknown[rows] = known, False
+        tags = np.flatnonzero(unknown)
+        queue.get(SmpAttr.PKEY_TABLE, self.db.port_route[port[tags]], tags, modifier[tags])
+
+    def _port_keys(self) -> list[tuple[int, int]]:
+        db = self.db
+        return list(zip(db.node_guid[db.port_node[self.ports]].tolist(), db.port_num[self.ports].tolist(), strict=True))
+
+    def heard(self, tags: np.ndarray, data: np.ndarray) -> None:
+        """Blocks as they are (uint8[n, 64])."""
+        self._held[tags] = np.ascontiguousarray(data).view(">u2")
+
+    def queue_tables(self, queue: RequestQueue) -> None:
+        """Put a Set for each block that does not hold what it shall."""
+        db = self.db
+        state = states(db, self.ports[: len(self.ports) - len(self.leaf)], self.partitions, self.allow_both)
+        place = {int(p): i for i, p in enumerate(self.ports[: state.shape[1]].tolist())}
+        behind = self._with_vports(state, place)
+        wanted = self._held.copy()
+        made: dict[bytes, np.ndarray] = {}
+        for i, port in enumerate(self.ports.tolist()):
+            column = place[port] if i < state.shape[1] else place.get(int(db.port_peer[port]))
+            if column is None:
+                continue
+            rows = slice(int(self._first[i]), int(self._first[i] + self.blocks[i]))
+            held = self._held[rows].ravel()
+            mine = state[:, column] if i < state.shape[1] else behind[:, column]
+            key = held.tobytes() + mine.tobytes()
+            if key not in made:  # most ports are alike
+                made[key] = self._arranged(held, mine, port)
+            wanted[rows] = made[key].reshape(-1, PKEY_BLOCK)
+        for i, where in enumerate(self._port_keys()):
+            self.tables[where] = wanted[int(self._first[i]) : int(self._first[i] + self.blocks[i])]
+        changed = np.flatnonzero((wanted != self._held).any(axis=1))
+        port, _, modifier = self._rows()
+        data = np.ascontiguousarray(wanted[changed].astype(">u2")).view(np.uint8).reshape(-1, 64)
+        queue.set(
+            SmpAttr.PKEY_TABLE, db.port_route[port[changed]], port[changed].astype(np.int64), modifier[changed], data
+        )
+
+    def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
+        """``state`` with what virtual ports of the same port are: the switch in front of them lets all of it pass."""
+        vports = self.db.vports
+        ports = vports.ports(self.db)
+        rows = np.flatnonzero(ports >= 0)
+        if not len(rows):
+            return state
+        out = state.copy()
+        theirs = states(self.db, ports[rows], self.partitions, self.allow_both, vports.guid[rows])
+        columns = np.array([place[int(p)] for p in ports[rows]], np.int64)
+        np.bitwise_or.at(out.T, columns, theirs.T)
+        return out if self.allow_both else np.where(out & FULL, FULL, out).astype(np.uint8)
+
+    def _arranged(self, held: np.ndarray, state: np.ndarray, port: int) -> np.ndarray:
+        table, left_out = arranged(self.partitions, held, state)
+        if left_out:
+            self.notes.append(
+                f"{self.db.port_name(port)} has a P_Key table of {counted(len(held), 'entry')} and is member of {len(held) + left_out} partitions;"
+                " the last ones are left out"
+            )
+        return table
+
+
+def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
+    """The table of one port (uint16[entries]), and how many P_Keys find no room: what stays keeps its place, what is new takes the first free ones."""
+    entries = []
+    for row in np.flatnonzero(state).tolist():
+        base, bits = partitions[row].pkey, int(state[row])
+        entries += [base | FULL_BIT] if bits & FULL else []
+        entries += [base] if bits & LIMITED else []
+    first = next((p.pkey for p, s in zip(partitions, state, strict=True) if p.index0 and s), 0x7FFF)
+    entries.sort(key=lambda k: (k & 0x7FFF) != first)
+    left_out = max(0, len(entries) - len(held))
+    entries = entries[: len(held)]
+    table = np.zeros(len(held), np.uint16)
+    left = entries[1:]
+    if entries:
+        table[0] = entries[0]
+    for i, value in enumerate(held.tolist()):
+        # The same partition with another membership is another entry in the same place.
+        same = next((k for k in left if k == value), None) or next(
+            (k for k in left if value and k & 0x7FFF == value & 0x7FFF), None
+        )
+        if i and same is not None:
+            table[i] = same
+            left.remove(same)
+    free = [i for i in range(1, len(table)) if not table[i]]
+    for i, value in zip(free, left, strict=False):
+        table[i] = value
+    return table, left_out

@@ -1,0 +1,146 @@
+"""Unicast forwarding: a graph from the database, an engine, and the table blocks that changed (IBA 14.2.5.10).
+
+Blocks are written before LinearFDBTop rises over them, so that a switch never looks up what was not written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from softib.iba.constants import LFT_NO_ROUTE, SmpAttr
+from softib.iba.devices import is_host
+from softib.iba.smp import SwitchInfo
+from softib.mad.smp_requests import RequestQueue
+from softib.routing.engine import RouteOptions, Routing, route
+from softib.routing.graph import PortColumns, SwitchGraph
+from softib.routing.proof.proven_tables import ProvenTables
+from softib.sm.database import Database
+from softib.sm.health.absent_ends import EndLocations, with_absent
+from softib.sm.managers import link_mgr
+from softib.sm.managers.vport_routes import with_vports
+from softib.sm.tables.lft_order import LftUpdate
+from softib.sm.tables.sl_history import SlHistory
+
+__all__ = ["LftStore", "graph_from", "queue_round", "queue_tops", "route_subnet", "start_update"]
+
+
+class LftStore:
+    """What was written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep, so that the next one sends only
+    changes; a switch whose LinearFDBTop is not what we set was reset, and gets its whole table anew."""
+
+    def __init__(self) -> None:
+        self.tables: dict[int, tuple[int, np.ndarray]] = {}
+        self.roots: tuple[int, ...] = ()
+        """NodeGUIDs of the top switches when the subnet was last a fat tree: a cable less does not make it another."""
+        self.proven = ProvenTables()
+        self.refused: dict[int, int] = {}
+        """NodeGUID → first LID of a block that the switch refused."""
+        self.sls = SlHistory()
+        """SLs of the paths that were given."""
+        self.locations = EndLocations.none()
+        """Where hosts are, or were."""
+
+    def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
+        """The table that each of ``nodes`` holds, None where nothing can be trusted."""
+        tops = SwitchInfo.linear_fdb_top.get(db.switch_info[nodes]).tolist()
+        held = [self.tables.get(guid, (0, None)) for guid in db.node_guid[nodes].tolist()]
+        return [table if top == now and top else None for (top, table), now in zip(held, tops, strict=True)]
+
+    def held(self, db: Database, graph: SwitchGraph, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """The tables that the switches of ``graph`` hold, uint8[n_switches, ``width``] (no switch is known: with no columns), and which are known."""
+        tables = self.known(db, graph.switch_node)
+        known = np.array([table is not None for table in tables], bool)
+        held = np.full((len(tables), width if known.any() else 0), LFT_NO_ROUTE, np.uint8)
+        for s, table in enumerate(tables):
+            if table is not None:
+                held[s, : len(table)] = table[:width]
+        return held, known
+
+    def forget(self, guids: list[int]) -> None:
+        """A Set was lost: what these switches hold is unknown."""
+        for g in guids:
+            self.tables.pop(g, None)
+
+
+def graph_from(db: Database) -> SwitchGraph:
+    """The graph that engines route. Switches are ascending by NodeGUID: tables do not depend on the order of answers.
+
+    ``switch_node`` and ``end_node`` are nodes of the database.
+    """
+    order = np.argsort(db.node_guid, kind="stable")
+    rank = np.empty(db.n_nodes, np.int32)
+    rank[order] = np.arange(db.n_nodes, dtype=np.int32)
+    node_type = np.where(db.node_ok, db.node_type, 0)[order]
+    graph = SwitchGraph.from_ports(
+        PortColumns(
+            node_type=node_type,
+            node_guid=db.node_guid[order],
+            node_nports=db.node_nports[order],
+            port_node=rank[db.port_node],
+            port_num=db.port_num,
+            port_guid=db.port_guid,
+            port_peer=db.port_peer,
+            port_lid=db.port_lid,
+            port_lmc=db.port_lmc,
+            sys_guid=db.sys_guid[order],
+            is_host=is_host(db.node_type, db.node_desc)[order],
+            node_desc=db.node_desc,
+        )
+    )
+    graph.switch_node[:] = order[graph.switch_node]
+    graph.end_node[:] = order[graph.end_node]
+    return graph
+
+
+def route_subnet(
+    db: Database, engine: str, options: RouteOptions, store: LftStore | None = None, max_op_vls: int = 5
+) -> tuple[SwitchGraph, Routing]:
+    """Graph and tables; ``store`` knows the roots of the tables before and where hosts were, and learns those of these. The engine uses no
+    more VLs than every link between switches has with OperationalVLs of at most code ``max_op_vls``."""
+    store = store or LftStore()
+    graph, locations = with_absent(graph_from(db), store.locations)
+    store.locations = locations
+    vls = link_mgr.fewest_data_vls(db, max_op_vls)
+    options = replace(options, data_vls=min(options.data_vls or vls, vls))
+    routing = route(graph, engine, replace(options, past_roots=store.roots, proven=store.proven))
+    if routing.engine == "ftree":
+        store.roots = routing.roots
+    return with_vports(db, graph, routing)
+
+
+def start_update(
+    db: Database,
+    graph: SwitchGraph,
+    lft: np.ndarray,
+    store: LftStore,
+    stage: np.ndarray | None = None,
+    discard: bool = False,
+) -> LftUpdate:
+    """The rounds that bring the switches from the tables that they hold to ``lft``; ``store`` follows them. ``stage`` and ``discard`` as of
+    :class:`~softib.sm.tables.lft_plan.LftPlan`."""
+    held, known = store.held(db, graph, lft.shape[1])
+    update = LftUpdate(graph, held, np.ascontiguousarray(lft), known, stage, discard)
+    for s, guid in enumerate(graph.switch_guid.tolist()):
+        store.tables[guid] = (graph.max_lid, update.held[s])
+    return update
+
+
+def queue_round(db: Database, queue: RequestQueue, graph: SwitchGraph, update: LftUpdate) -> None:
+    """Put the Sets of the next round. Tags are ``switch * blocks + block``, switch as in the graph."""
+    which, image = update.next_round()
+    route_of = db.port_route[db.node_base[graph.switch_node]]
+    queue.set(SmpAttr.LFT, route_of[which // update.blocks], which, which % update.blocks, image)
+
+
+def queue_tops(db: Database, queue: RequestQueue, graph: SwitchGraph, life_time: int) -> None:
+    """Put a Set(SwitchInfo) where LinearFDBTop or LifeTimeValue is not as wanted, or PortStateChange waits to be cleared."""
+    nodes = graph.switch_node
+    old = db.switch_info[nodes]
+    wanted = old.copy()
+    SwitchInfo.linear_fdb_top.set(wanted, graph.max_lid)
+    SwitchInfo.life_time_value.set(wanted, life_time)
+    change = (wanted != old).any(axis=1) | (SwitchInfo.port_state_change.get(old) > 0)
+    rows = np.flatnonzero(change)
+    queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes[rows]]], nodes[rows], 0, wanted[rows])

@@ -1,0 +1,1 @@
+"""Records of subnet administration, one file each."""

@@ -1,0 +1,146 @@
+"""Tasks between sweeps, one at a time: which is due, what it sends, and what follows from its answers.
+
+:class:`~softib.sm.sweep.light_sweep.LightSweep` knows most of them; ``isolate`` takes ports out and gives them back; ``details`` asks routers whether they lead
+where they led, and adapters whether virtual ports came up or went down.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.mad.smp_requests import RequestQueue
+from softib.sm.ha.election import SmControl
+from softib.sm.ha.mastership import SWEEPS_IN
+from softib.sm.managers.router_mgr import TAG_BLOCKS
+from softib.sm.managers.vport_mgr import VPORT_ATTRIBUTES, changed_nodes, look_for_changes
+from softib.sm.responder import Responder
+from softib.sm.state import SmEvent, SmState
+from softib.sm.sweep.light_sweep import LightSweep
+from softib.sm.sweep.phases import PHASES
+from softib.sm.sweep.runner import SweepRunner
+
+__all__ = ["BetweenSweeps"]
+
+
+class BetweenSweeps:
+    """:meth:`wanted` names what shall be done at once, :meth:`due` what the clock calls for; :meth:`run` begins a task, :meth:`done` ends it."""
+
+    def __init__(self, runner: SweepRunner, responder: Responder):
+        self.runner, self.responder = runner, responder
+        self.mastership, self.schedule, self.phase = runner.mastership, runner.schedule, runner.phase
+        self.has = runner.mastership.has
+        self.light_sweep = LightSweep(
+            runner.mastership.election, self.has.sa_manager.groups, lambda: self.has.sa_manager.config.use_mfttop
+        )
+        self._check_master_lid = self._look_closer = False
+        self._changed: set[int] = set()
+        """NodeGUIDs of routers that lead to other subnets than before, and of adapters with other virtual ports."""
+
+    def wanted(self, now_ps: int) -> str:
+        """The task, or first phase of a sweep, that shall be done at once; "" for nothing."""
+        m, schedule = self.mastership, self.schedule
+        sa, replication = self.has.sa_manager, self.has.replication
+        if m.ready:
+            return "control"
+        if self._check_master_lid and m.state == SmState.MASTER and not schedule.sweep:
+            return "sync"
+        if self._look_closer and m.state == SmState.MASTER and not schedule.sweep:
+            return "details"
+        if m.state == SmState.STANDBY and now_ps >= replication.due_ps and self.runner.database.sm_port >= 0:
+            return "sync"
+        if m.state not in SWEEPS_IN:
+            return ""
+        if schedule.sweep:
+            return PHASES[0]
+        if m.state == SmState.MASTER and sa.subnet is not None:
+            if self.has.flapping.due_ps() <= now_ps:
+                return "isolate"
+            if sa.sa.aliases.changed:
+                return "aliases"
+            return "groups" if sa.groups.changed else "read" if sa.waiting else ""
+        return ""
+
+    def due(self, now_ps: int) -> str:
+        """The task that the clock calls for, "" for none. A sweep that is overdue is called for."""
+        m, schedule = self.mastership, self.schedule
+        if m.state == SmState.MASTER and schedule.overdue(now_ps):
+            return ""
+        if m.state == SmState.MASTER and schedule.relook(now_ps):
+            return "again"
+        if schedule.look(now_ps, m.state, m.config):
+            return "poll" if m.state == SmState.STANDBY else "light"
+        return ""
+
+    def run(self, now_ps: int, task: str) -> None:
+        """Begin ``task``: queue what it sends."""
+        self.phase.enter(task, now_ps)
+        m, runner, work, sa = self.mastership, self.runner, self.light_sweep, self.has.sa_manager
+        db = runner.database
+        runner.transactor.window = m.config.window
+        runner.requests.queue = queue = RequestQueue(db.routes, m.config.mkey)
+        if task == "control":
+            port, what = m.next_control()
+            work.control(db, queue, port, what, self.responder.sm_info())
+            return
+        if task == "sync":
+            self._check_master_lid = False
+            if m.state == SmState.STANDBY:
+                self.has.replication.asks(now_ps)
+        if task == "isolate":
+            self.has.flapping.queue(db, queue, now_ps)
+            return
+        if task == "details":
+            self._look_closer = False
+            self.has.stores.routers.reread(db, queue)
+            look_for_changes(db, queue)
+            return
+        if task == "again":
+            work.light(db, queue, self.schedule.touched)
+            return
+        need = sa.waiting[0].need if task == "read" else None
+        work.begin(task, db, queue, sa.subnet, need, sa.sa.aliases)
+
+    def heard(self, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
+        """Answers to requests of the task."""
+        db = self.runner.database
+        if self.phase.name == "details" and attr in VPORT_ATTRIBUTES:
+            self._changed |= changed_nodes(db, tags, data)
+            return
+        if self.phase.name == "details":
+            self._suspect_routers(self.has.stores.routers.differ(db, attr, tags, data))
+            return
+        self.light_sweep.heard(self.phase.name, self.runner.database, tags, data)
+
+    def lost(self, tags: np.ndarray) -> None:
+        """No answer, or a bad one."""
+        if self.phase.name == "details":
+            self._suspect_routers(tags[tags >= 0])
+            return
+        self.light_sweep.lost(self.phase.name, self.runner.database, tags)
+
+    def _suspect_routers(self, tags: np.ndarray) -> None:
+        db = self.runner.database
+        self._changed.update(db.node_guid[db.port_node[tags // TAG_BLOCKS]].tolist())
+
+    def done(self, now_ps: int) -> None:
+        """All requests of the task are answered or given up."""
+        task, work, m, sa = self.phase.name, self.light_sweep, self.mastership, self.has.sa_manager
+        self.phase.leave()
+        if task == "read" and work.read is not None:
+            sa.was_read(sa.waiting[0].need, work.read.table)
+        if work.changed:
+            work.changed = False
+            (self.schedule.found_relooking if task == "again" else self.schedule.suspect)(work.suspects)
+            work.suspects.clear()
+        if task == "control" and work.accepted == SmControl.HANDOVER:
+            m.event(now_ps, SmEvent.ACKNOWLEDGED)
+        if task == "sync" and work.port_info is not None:
+            m.master_named(work.port_info)
+        self._check_master_lid = task == "light"
+        has_more = bool(self.has.stores.routers.held) or bool(self.runner.database.vports.heads)
+        self._look_closer |= task == "light" and has_more
+        if self._changed:
+            self.schedule.suspect(self._changed)
+            self._changed = set()
+        if task == "poll" and m.election.failures >= m.config.polling_retries:
+            m.event(now_ps, SmEvent.POLLING_TIMEOUT)

@@ -1,0 +1,119 @@
+"""In which order forwarding tables change, so that no packet meets a loop on the way (destination outwards, round by round).
+
+For a destination each switch changes after all those that change behind it on its new path. So a packet that meets a switch with its new
+entry follows the new path to the end, and one that meets none follows the old path: whatever order Sets of one round take, no loop and no
+gap arises that neither the old nor the new tables have. (Francois and Bonaventure, "Avoiding transient loops during the convergence of
+link-state routing protocols", 2007, use the same order for link-state routers.)
+
+LIDs may have stages (:mod:`softib.routing.transition.transition`): the rounds of one come before those of the next, and between them packets drain.
+
+A Set carries 64 LIDs. Where they belong to different rounds the block is sent in each of these, with the entries whose turn has
+come. A Set that is lost freezes its LIDs, and where there are stages those of all later ones: switches before it keep the old entries, and the next sweep goes on from there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from softib.iba.constants import LFT_BLOCK, LFT_NO_ROUTE
+from softib.routing.graph import SwitchGraph
+from softib.sm.tables.lft_order_kernels import rounds
+
+__all__ = ["LftUpdate"]
+
+STAGE = 1 << 16
+"""Rounds that one stage may have."""
+
+
+class LftUpdate:
+    """The way from ``old`` to ``new`` (uint8[switches, whole blocks of LIDs]); ``known`` bool[switches]: ``old`` is what the switch holds.
+    Of the others every block is written. ``stage`` int32[LIDs]: 1, 2, … in this order, -1 last of all; ``discard``: what comes last is without an entry in between.
+
+    ``held`` is what switches hold when all rounds so far are done.
+    """
+
+    def __init__(
+        self,
+        graph: SwitchGraph,
+        old: np.ndarray,
+        new: np.ndarray,
+        known: np.ndarray,
+        stage: np.ndarray | None = None,
+        discard: bool = False,
+    ):
+        self.held, self.new = old, new
+        self.blocks = new.shape[1] // LFT_BLOCK
+        self._switch = self._lid = np.zeros(0, np.int64)
+        order = np.zeros(0, np.uint16)
+        if known.any():
+            rows = np.flatnonzero((old != new).any(axis=1))
+            row, self._lid = np.nonzero(old[rows] != new[rows])
+            self._switch = rows[row]
+            order = np.ones(len(row), np.uint16)
+            rounds(old, new, _next_switch(graph), self._switch, self._lid, order)
+        else:  # nothing forwards yet: one round, and nothing to order
+            self.held = new
+        self._value = new[self._switch, self._lid]
+        self._step = order.astype(np.int64)
+        if stage is not None:
+            self._in_stages(stage, discard)
+        steps = np.argsort(self._step, kind="stable")
+        self._switch, self._lid = self._switch[steps], self._lid[steps]
+        self._value, self._step = self._value[steps], self._step[steps]
+        self._at = 0
+        self._unwritten = ~known
+        self._frozen = np.zeros(new.shape[1], bool)
+
+    def _in_stages(self, stage: np.ndarray, discard: bool) -> None:
+        """Turns of a stage come before those of the next."""
+        last = int(stage.max(initial=0)) + 1
+        number = stage[self._lid]
+        last_ones = np.flatnonzero(number < 0)
+        self._step += np.where(number < 0, last + discard, number) * STAGE
+        if discard:
+            self._switch = np.concatenate([self._switch, self._switch[last_ones]])
+            self._lid = np.concatenate([self._lid, self._lid[last_ones]])
+            self._value = np.concatenate([self._value, np.full(len(last_ones), LFT_NO_ROUTE, np.uint8)])
+            self._step = np.concatenate([self._step, np.full(len(last_ones), last * STAGE)])
+
+    @property
+    def over(self) -> bool:
+        """Is nothing left to be written?"""
+        return self._at == len(self._switch) and not self._unwritten.any()
+
+    @property
+    def drains(self) -> bool:
+        """Does the next round begin another stage than the one before?"""
+        at = self._at
+        return 0 < at < len(self._step) and bool(self._step[at - 1] // STAGE != self._step[at] // STAGE)
+
+    def next_round(self) -> tuple[np.ndarray, np.ndarray]:
+        """The Sets of the next round: (``switch * blocks + block`` of each, image uint8[n, 64])."""
+        stop = self._at
+        if self._at < len(self._switch):
+            stop = int(np.searchsorted(self._step, self._step[self._at], side="right"))
+        rows = slice(self._at, stop)
+        self._at = stop
+        switch, lid, value = self._switch[rows], self._lid[rows], self._value[rows]
+        go = ~self._frozen[lid]
+        switch, lid = switch[go], lid[go]
+        self.held[switch, lid] = value[go]
+        sent = np.repeat(self._unwritten, self.blocks)
+        sent[switch * self.blocks + lid // LFT_BLOCK] = True
+        self._unwritten[:] = False
+        which = np.flatnonzero(sent)
+        return which, self.held.reshape(-1, LFT_BLOCK)[which]
+
+    def lost(self, which: np.ndarray) -> None:
+        """Nobody knows whether these Sets were done."""
+        for block in np.unique(which % self.blocks).tolist():
+            self._frozen[block * LFT_BLOCK : (block + 1) * LFT_BLOCK] = True
+        if self._at and self._at < len(self._step):  # what later stages go by is not so
+            later = self._step[self._at :] // STAGE > self._step[self._at - 1] // STAGE
+            self._frozen[self._lid[self._at :][later]] = True
+
+
+def _next_switch(graph: SwitchGraph) -> np.ndarray:
+    at = np.full((graph.n_switches, LFT_NO_ROUTE + 1), -1, np.int32)
+    at[graph.link_switch, graph.out_port] = graph.peer
+    return at

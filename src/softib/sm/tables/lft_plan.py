@@ -1,0 +1,130 @@
+"""How forwarding tables shall change: in which stages, and what to say of it (:mod:`softib.routing.transition.transition` has the reasons)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from softib.iba.smp import SwitchInfo
+from softib.plural import counted, plural
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.routing.transition.transition import ONE_VL, SlUse, transition_loop, transition_stages
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.managers.link_mgr import fewest_data_vls
+from softib.sm.managers.ucast_mgr import LftStore
+from softib.sm.options.change import ChangeConfig
+from softib.sm.options.qos import DROP, QosConfig
+from softib.sm.tables.sl_check import sls_in_use
+
+__all__ = ["AT_ONCE", "LftPlan", "plan_change"]
+
+CHECKED = 1 << 22
+"""Entries of forwarding tables that are checked for credit loops between old and new ones: a larger subnet's paths would wait for it."""
+
+
+@dataclass(frozen=True)
+class LftPlan:
+    """``stage`` int32[LIDs] as of :class:`~softib.routing.transition.transition.Stages`, None: all at once; LIDs without a stage come last. ``discard``: their entries are
+    taken away first. ``state``: ``acyclic`` (no credit loop can arise), ``loop`` (one can), ``loops-by-itself`` (the old or new tables have one), or why nothing
+    is known: ``unknown-tables``, ``unknown-sls``, ``sl2vl-changes``, ``too-large``; ``unchanged``."""
+
+    stage: np.ndarray | None = None
+    discard: bool = False
+    state: str = "unchanged"
+    note: str = ""
+
+    @property
+    def forgets(self) -> bool:
+        """May packets wait in a circle already, so that only what comes from here on is compared?"""
+        return self.state not in ("acyclic", "unchanged")
+
+
+AT_ONCE = LftPlan()
+
+
+def plan_change(db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: SmConfig) -> LftPlan:
+    """Asked for tables of which the manager knows what every switch holds, of :data:`CHECKED` entries at most. ``store`` learns the SLs that paths have from now on."""
+    use = store.sls.use(
+        graph, routing, _sl_mask(config), _sl2vl(routing, config, fewest_data_vls(db, config.max_op_vls))
+    )
+    plan = _plan(db, graph, routing, store, config.changes, use)
+    store.sls.given(graph, use, plan.forgets)
+    return plan
+
+
+def _plan(
+    db: Database, graph: SwitchGraph, routing: Routing, store: LftStore, config: ChangeConfig, use: SlUse
+) -> LftPlan:
+    new: np.ndarray = routing.lft
+    held, known = store.held(db, graph, new.shape[1])
+    top = SwitchInfo.linear_fdb_top.get(db.switch_info[graph.switch_node])
+    by_sl, sls = routing.path_sl is not None or store.sls.by_pair or use.sl2vl.ndim > 1, store.sls
+    same_map = not by_sl or (sls.sl2vl is not None and np.array_equal(sls.sl2vl, use.sl2vl))
+    same_sls = not by_sl or (sls.known and same_map and not (use.fresh & ~use.before).any())
+    if not known.any() or (np.array_equal(held, new) and same_sls):
+        return AT_ONCE
+    if (~known & (top > 0)).any():
+        return LftPlan(state="unknown-tables")
+    if by_sl and not sls.known:
+        return LftPlan(
+            state="unknown-sls", note="took over the switches' tables; the SLs of paths that are in use are unknown"
+        )
+    if not same_map:
+        return LftPlan(
+            state="sl2vl-changes",
+            note="SLtoVL tables change with the forwarding tables: what packets wait for meanwhile is not known",
+        )
+    if new.size > CHECKED:
+        return LftPlan(state="too-large")
+    if not by_sl:
+        use = ONE_VL
+    stages = transition_stages(graph, held, new, use)
+    if stages is None:
+        return LftPlan(state="loops-by-itself")
+    if not stages.left:
+        return LftPlan(stages.stage, state="acyclic", note=_in_stages(stages.count))
+    if config.discard and not _outlive(graph, new, use):
+        note = f"{counted(stages.left, 'LID')} {plural(stages.left, 'finds', 'find')} no order of changes without a credit loop: their packets are discarded while they change"
+        return LftPlan(stages.stage, discard=True, state="acyclic", note=note)
+    return LftPlan(stages.stage, state="loop", note=_loop_note(db, graph, held, new, stages.left, use))
+
+
+def _sl_mask(config: SmConfig) -> int:
+    """SLs of packets where the engine names none."""
+    return sum(1 << sl for sl in {0, *sls_in_use(config, None)})
+
+
+def _sl2vl(routing: Routing, config: SmConfig, most: int) -> np.ndarray:
+    """The engine's map, else that of the QoS options for switches' external ports, cut to the data VLs that links have (``most``)."""
+    if routing.sl2vl is not None:
+        return np.asarray(routing.sl2vl)
+    vls = np.array((config.qos or QosConfig()).tables("swe").sl2vl, np.uint8)
+    return np.where(vls == DROP, DROP, vls % most).astype(np.uint8)
+
+
+def _outlive(graph: SwitchGraph, new: np.ndarray, use: SlUse) -> bool:
+    """Can packets of path records from before, with their SLs, and those of new ones make a loop on the new tables?"""
+    return (
+        use is not ONE_VL
+        and transition_stages(graph, new, new, replace(use, before=use.after, fresh=use.after)) is None
+    )
+
+
+def _in_stages(count: int) -> str:
+    return "" if count < 2 else f"forwarding tables change in {count} stages: all at once could make a credit loop"
+
+
+def _loop_note(db: Database, graph: SwitchGraph, old: np.ndarray, new: np.ndarray, left: int, use: SlUse) -> str:
+    loop = transition_loop(graph, old, new, use)
+    example = ""
+    if loop is not None:
+        switch, port, vl = loop[0]
+        on = f" on VL {vl}" if max(c[2] for c in loop) else ""
+        name = f"{db.name(int(graph.switch_node[switch]))}[{port}]"
+        example = f": a credit loop of {counted(len(loop), 'link')}, such as {name}{on}"
+    if _outlive(graph, new, use):
+        return f"packets of path records from before keep their SLs; those to {counted(left, 'LID')} and packets of new path records can wait for each other, as long as senders keep them{example}"
+    return f"while the tables of {counted(left, 'LID')} change, packets on old and new paths can wait for each other{example}"

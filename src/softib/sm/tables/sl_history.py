@@ -1,0 +1,92 @@
+"""Which SLs packets may have: those of all path records that the administrator has given, as senders keep them as long as they like.
+
+An RC connection keeps the SL that its path record named until it ends (IBA 9.6.1.2: the SL is of the QP's address vector), whatever the tables are by
+then. So SLs of tables before the last ones count too, until the destination's port comes up anew, or until a change of tables is said to be able to loop:
+from there on what comes next is compared with the tables that it led to.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from softib.routing.engine import Routing
+from softib.routing.graph import SwitchGraph
+from softib.routing.transition.transition import SlUse, sl_masks
+
+__all__ = ["GivenSls", "SlHistory"]
+
+
+class GivenSls(NamedTuple):
+    """What another manager gave, as :class:`SlHistory` has it: mask of any pair, NodeGUIDs uint64[s], PortGUIDs uint64[e], masks uint16[s, e], SLtoVL map."""
+
+    every: int
+    switches: np.ndarray
+    ends: np.ndarray
+    masks: np.ndarray
+    sl2vl: np.ndarray
+
+
+class SlHistory:
+    """By NodeGUID of the sender's switch and PortGUID of the receiver: masks of SLs. ``every``: SLs that any pair may use (engines of one VL)."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Another manager gives path records, or gave them."""
+        self.known = False
+        self.every = 0
+        self.switches, self.ends = np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        self.masks = np.zeros((0, 0), np.uint16)
+        self.sl2vl: np.ndarray | None = None
+
+    def take_over(self, given: GivenSls) -> None:
+        """The manager before gave these, and said so."""
+        self.every, self.switches, self.ends, masks, self.sl2vl = given
+        self.known, self.masks = True, masks.copy()
+
+    def restarted(self, guids: set[int]) -> None:
+        """No connection to these ports is left."""
+        if guids and len(self.ends):
+            self.masks[:, np.isin(self.ends, np.array(sorted(guids), np.uint64))] = 0
+
+    @property
+    def by_pair(self) -> bool:
+        """Had paths SLs of their own?"""
+        return bool(self.masks.any())
+
+    def before(self, graph: SwitchGraph) -> np.ndarray:
+        """uint16[n_switches, ends] of ``graph``, or [1, 1] where all pairs are alike."""
+        if not self.by_pair:
+            return np.full((1, 1), self.every, np.uint16)
+        out = np.full((graph.n_switches, len(graph.end_guid)), self.every, np.uint16)
+        rows, row = _rows(graph.switch_guid, self.switches)
+        columns, column = _rows(graph.end_guid, self.ends)
+        out[np.ix_(rows, columns)] |= self.masks[np.ix_(row, column)]
+        return out
+
+    def use(self, graph: SwitchGraph, routing: Routing, others: int, sl2vl: np.ndarray) -> SlUse:
+        """SLs before and with the tables of ``routing``; ``others``: mask of the SLs that pairs use where the engine names none."""
+        fresh = np.full((1, 1), others, np.uint16) if routing.path_sl is None else sl_masks(graph, routing.path_sl)
+        return SlUse(self.before(graph), fresh, sl2vl)
+
+    def given(self, graph: SwitchGraph, use: SlUse, anew: bool) -> None:
+        """Path records of these SLs are given from now on; ``anew``: what was given before is forgotten."""
+        masks = use.fresh if anew else use.after
+        self.known, self.sl2vl = True, use.sl2vl
+        if masks.shape == (1, 1):
+            self.every = int(masks[0, 0])
+            self.switches, self.ends, self.masks = np.zeros(0, np.uint64), np.zeros(0, np.uint64), masks[:0, :0]
+        else:
+            self.every, self.masks = 0, masks.copy()
+            self.switches, self.ends = graph.switch_guid.copy(), graph.end_guid.copy()
+
+
+def _rows(guids: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of ``guids`` that are in ``known``, and where."""
+    order = np.argsort(known, kind="stable")
+    at = np.minimum(np.searchsorted(known[order], guids), len(known) - 1)
+    found = np.flatnonzero(known[order[at]] == guids)
+    return found, order[at[found]]

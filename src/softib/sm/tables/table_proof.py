@@ -1,0 +1,93 @@
+"""What the tables of a sweep are worth, in lines for people: whose they are and why, and whether packets arrive and can deadlock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from softib.plural import counted, plural
+from softib.routing.engine import Routing, chain
+from softib.routing.graph import SwitchGraph
+from softib.sm.config import SmConfig
+from softib.sm.database import Database
+from softib.sm.managers.link_mgr import fewest_data_vls
+
+if TYPE_CHECKING:
+    from softib.routing.proof.credit_loops import Channel
+
+__all__ = ["PROVED", "TableProof", "prove_tables"]
+
+PROVED = 1 << 22
+"""Entries of forwarding tables that a manager proves while it serves: larger subnets would wait for it."""
+SHOWN_LINKS = 4
+
+
+@dataclass(frozen=True)
+class TableProof:
+    """``wanted``: the engines that were asked for; ``engine``: the one that made the tables; ``reasons``: why it is another. ``lost``: pairs (CA,
+    address of another device) without a path, None where nothing was proved. ``loop``: a credit loop, as switch and egress port of each
+    link; empty where none can form."""
+
+    wanted: str
+    engine: str
+    reasons: tuple[str, ...] = ()
+    lost: int | None = None
+    loop: tuple[str, ...] = ()
+
+    @property
+    def is_fallback(self) -> bool:
+        """Did an engine make the tables that was not asked for?"""
+        return self.engine not in chain(self.wanted)
+
+    @property
+    def good(self) -> bool:
+        """Nothing to complain of."""
+        return not self.is_fallback and not self.lost and not self.loop
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong with the tables, a line each."""
+        lines = []
+        if self.is_fallback:
+            reasons = f" ({'; '.join(self.reasons)})" if self.reasons else ""
+            lines.append(f"tables by {self.engine}, not by {self.wanted}{reasons}")
+        if self.lost:
+            lines.append(f"{counted(self.lost, 'pair')} {plural(self.lost, 'has', 'have')} no path")
+        if self.loop:
+            more = f" → … ({counted(len(self.loop), 'link')})" if len(self.loop) > SHOWN_LINKS else " → the first"
+            lines.append(f"a credit loop can form: {' → '.join(self.loop[:SHOWN_LINKS])}{more}")
+        return lines
+
+    @property
+    def verdict(self) -> str:
+        """One line where nothing is wrong; empty where :attr:`faults` say it."""
+        if not self.good:
+            return ""
+        if self.lost is None:
+            return f"tables by {self.engine}, not proved: 'softib check' of this subnet does it"
+        return f"tables by {self.engine}: every pair arrives, no credit loop"
+
+    def to_json(self) -> dict[str, Any]:
+        """For documents and the log."""
+        return {"wanted": self.wanted, "engine": self.engine, "reasons": list(self.reasons), "unreachable": self.lost,
+                "credit_loop": list(self.loop)}  # fmt: skip
+
+
+def prove_tables(
+    db: Database, graph: SwitchGraph, routing: Routing, config: SmConfig, most: int | None = None
+) -> TableProof:
+    """Judge the tables that a sweep gave to the switches of ``db``; tables of more than ``most`` entries are not proved (None: all are)."""
+    reasons = tuple(n for n in routing.notes if n.startswith(tuple(f"{e}: " for e in chain(config.engine))))
+    if most is not None and routing.lft.size > most:
+        return TableProof(config.engine, routing.engine, reasons)
+    from softib.routing.proof.verify import verify
+
+    vls = fewest_data_vls(db, config.max_op_vls)
+    proof = verify(graph, routing.lft, routing.path_sl, routing.sl2vl, vls)
+    loop = tuple(_channel(db, graph, c) for c in proof.credit_loop or ())
+    return TableProof(config.engine, routing.engine, reasons, proof.unreachable, loop)
+
+
+def _channel(db: Database, graph: SwitchGraph, channel: Channel) -> str:
+    switch, port, vl = channel
+    return f"{db.name(int(graph.switch_node[switch]))}[{port}]" + (f" VL {vl}" if vl else "")
