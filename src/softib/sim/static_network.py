@@ -124,19 +124,3 @@ class Network:
         last = links + self.n_hosts + destination
         n = walk(net, int(self.host_switch[source]), int(self.host_lid[destination]), last, links + source)
         return np.asarray(net.path[:n]).copy()
-
-
-def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Data rate of the links of ``ports`` (all of them) in Gb/s from active speed and width
-    (float64; 0 = no link)."""
-    from softib.fabric.power_up import active_speed_codes
-    from softib.iba.rates import LANES_BY_BIT, data_gbps
-    from softib.iba.smp import PortInfo
-
-    lanes = np.zeros(256, np.int64)
-    for bit, count in LANES_BY_BIT.items():
-        lanes[bit] = count
-    info = fabric.port_info[ports]
-    width = lanes[PortInfo.link_width_active.get(info)]
-    speed = active_speed_codes(info, fabric.port_mlnx_speed[ports])
-    return np.asarray(np.where(fabric.linked[ports], data_gbps(speed, width), 0.0))
