@@ -26,7 +26,7 @@ from softib.iba.constants import NodeType
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE
 from softib.iba.smp import PortInfo
 
-__all__ = ["KINDS", "Change", "diff", "matched_nodes"]
+__all__ = ["KINDS", "Change", "diff", "named_alike"]
 
 KINDS = (
     "node-added", "node-removed", "node-renamed", "node-guid", "node-type", "node-ports", "cable-added",
@@ -56,13 +56,19 @@ class Change:
 
 def diff(a: Fabric, b: Fabric) -> list[Change]:
     """Changes that lead from ``a`` to ``b``, by kind, then in the order of ``a`` (additions: of ``b``)."""
-    to_b = matched_nodes(a, b)
+    to_b = _matched_nodes(a, b)
     changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
     return sorted(changes, key=lambda c: KINDS.index(c.kind))
 
 
-def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
-    """int32[a's nodes]: the same node of ``b``, -1 = removed."""
+def _matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
+    """int32[a's nodes]: the same node of ``b``, also a renamed one at its place; -1 = removed."""
+    to_b = named_alike(a, b)
+    return _by_place(a, b, to_b) if (to_b < 0).any() and a.sizes.cables and b.sizes.cables else to_b
+
+
+def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
+    """int32[a's nodes]: the node of ``b`` of the same GUID or name, -1 = none. Cables prove nothing here: two designs share many."""
     names = [[_plain(n) for n in f.node_names()] for f in (a, b)]
     number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
     by_name = [np.array([number[n] for n in ns], np.uint64) for ns in names]
@@ -76,8 +82,6 @@ def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
         taken = np.zeros(b.sizes.nodes + 1, bool)
         taken[to_b[to_b >= 0]] = True
         to_b = np.where((to_b < 0) & (found >= 0) & ~taken[found], found, to_b)
-    if (to_b < 0).any() and a.sizes.cables and b.sizes.cables:
-        to_b = _by_place(a, b, to_b)
     return to_b
 
 

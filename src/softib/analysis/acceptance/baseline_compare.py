@@ -14,7 +14,7 @@ from softib.diags.acceptance.measurements import TESTS
 from softib.diags.finding import Finding, Location, Severity
 from softib.diags.registry import finding
 from softib.errors import InputError
-from softib.fabric.diff import diff, matched_nodes
+from softib.fabric.diff import diff, named_alike
 from softib.fabric.model import Fabric
 from softib.plural import counted
 
@@ -53,7 +53,7 @@ def drift_of(before: BaselineRecord, after: BaselineRecord) -> dict[str, Drift]:
 def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
     if a.fabric is not None and b.fabric is not None:
         same, of, what = (
-            int((matched_nodes(a.fabric, b.fabric) >= 0).sum()),
+            int((named_alike(a.fabric, b.fabric) >= 0).sum()),
             min(a.fabric.sizes.nodes, b.fabric.sizes.nodes),
             "nodes",
         )
