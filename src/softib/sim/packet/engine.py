@@ -16,6 +16,7 @@ import numpy as np
 
 from softib.errors import InputError
 from softib.fabric.counters import COUNTERS, SL_COUNTERS, VL_COUNTERS
+from softib.fabric.end_ports import end_ports
 from softib.jit.specialise import specialised
 from softib.plural import counted, plural
 from softib.sim.messages import PATH_SL, Messages
