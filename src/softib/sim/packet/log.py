@@ -48,7 +48,7 @@ class PacketLog:
     came_in: np.ndarray
     entered: np.ndarray
     net_port: np.ndarray
-    opt: np.ndarray
+    opt: Any
     qp: np.ndarray
     order: np.ndarray
     message: np.ndarray
