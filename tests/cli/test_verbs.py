@@ -198,7 +198,7 @@ def test_a_design_is_a_plan_too(tree, tmp_path):
 
 
 def test_check_says_whose_tables_it_judged(ring):
-    """A ring deadlocks under minhop, not under updn: the finding is worth nothing without the engine."""
+    """A ring deadlocks under minhop, not on the lanes of dfsssp: the finding is worth nothing without the engine."""
     ran = softib("check", ring, "--json")
     assert ran.code == 0 and ran.json()["findings"] == []
     assert ran.json()["routing"]["engine"] == ran.json()["routing"]["tables"] == "dfsssp", "a ring is no tree"

@@ -6,6 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 # Importing a family registers its checks, in the order in which they run.
+# isort: off
+from softib.diags.structure import absent_checks as _absent_checks  # noqa: F401
+from softib.diags.cables import bit_error_ratios as _bit_error_ratios, counters as _counters  # noqa: F401
+from softib.diags import identity as _identity  # noqa: F401
+from softib.diags.cables import links as _links, modules as _modules  # noqa: F401
+from softib.diags.managers import routing_checks as _routing_checks, sl_checks as _sl_checks, sm_checks as _sm_checks  # noqa: F401
+from softib.diags import source_reports as _source_reports  # noqa: F401
+from softib.diags.structure import structure_checks as _structure_checks  # noqa: F401
+from softib.diags.hosts import swapped_host_checks as _swapped_host_checks  # noqa: F401
+# isort: on
+
 from softib.diags.acceptance import codes as _acceptance_codes  # noqa: F401
 from softib.diags.cable_rules import judge as _rules_over_time  # noqa: F401  (declares their codes)
 from softib.diags.cabling_plan.compare import compare

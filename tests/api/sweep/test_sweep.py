@@ -132,9 +132,9 @@ def test_what_one_point_cannot_run_is_in_its_row(tree):
         ({"parameters": {"layer": ["liquid"]}}, "fluid"),
         ({"parameters": [1]}, "names with lists"),
         ({"seed": 1}, "did you mean seeds"),
-        ({"seeds": 0}, "how many"),
-        ({"seeds": [1, 1]}, "different ones"),
-        ({"seeds": True}, "how many"),
+        ({"seeds": 0}, "use a number"),
+        ({"seeds": [1, 1]}, "different seeds"),
+        ({"seeds": True}, "use a number"),
         ({"parameters": {"size": list(range(1, 2001)), "senders": list(range(1, 2001))}}, "at most 1,000,000"),
     ],
 )  # fmt: skip
