@@ -130,7 +130,7 @@ NodeGUID
 0x1
 END_PM_PORT_SAMPLES_CONTROL
 """
-NOT_READ = "sections that softib does not read: PM_PORT_SAMPLES_CONTROL (1 rows)"
+NOT_READ = "sections that softib does not read: PM_PORT_SAMPLES_CONTROL (1 row)"
 
 
 def test_notices_go_to_the_caller(tmp_path):

@@ -4,6 +4,7 @@ A page is a Markdown file; its blocks are those in fences of a language that som
 readers do not see, say what it wants:
 
     <!-- not run: WHY -->          nobody can (it serves until Ctrl-C, it is the tests themselves)
+    <!-- run by: tests/FILE.py --> a test of its own, which reads the block from the page
     <!-- needs: ibstat torch -->   programs, `torch`, `pyverbs`, `header:FILE`, `wheel:NAME` (tests/preload/foreign_wheels.py)
     <!-- slow -->                  only `make test-all` runs it
     <!-- shown -->                 what the blocks above print: every line stands in their output, in this order; … is anything
@@ -38,20 +39,21 @@ LINKED_PAGES = [
 FENCE = re.compile(
     r"^(?P<fence>```+)(?P<language>\S*)[^\n]*\n(?P<text>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
 )
-COMMENT = re.compile(r"<!--\s*(not run|needs|slow|shown)(?::[ \t]*((?:(?!-->).)*?))?\s*-->[ \t]*\n\Z", re.DOTALL)
+COMMENT = re.compile(r"<!--\s*(not run|run by|needs|slow|shown)(?::[ \t]*((?:(?!-->).)*?))?\s*-->[ \t]*\n\Z", re.DOTALL)
 COMMAND = re.compile(r"^ {4}(?:softib|make|pip|python|sudo|apt-get|mpirun|torchrun)\b", re.MULTILINE)
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass
 class Block:
-    """One block: ``line`` of its fence in ``page``; ``not_run`` why nobody runs it; ``needs`` what must be installed; ``shown`` is it output?"""
+    """One block: ``line`` of its fence in ``page``; ``not_run`` why nobody runs it; ``run_by`` the test of its own; ``needs`` what must be installed; ``shown`` is it output?"""
 
     page: Path
     line: int
     language: str
     text: str
     not_run: str = ""
+    run_by: str = ""
     needs: list[str] = field(default_factory=list)
     slow: bool = False
     shown: bool = False
@@ -90,6 +92,8 @@ def blocks_of(page: Path) -> list[Block]:
         while comment := COMMENT.search(before):
             if comment[1] == "not run":
                 block.not_run = comment[2] or "?"
+            elif comment[1] == "run by":
+                block.run_by = comment[2]
             elif comment[1] == "needs":
                 block.needs = comment[2].split()
             elif comment[1] == "shown":

@@ -25,7 +25,7 @@ BAD_NEWS = re.compile(r"softib (?:check|diagnose|diff|route|run .*-- ibqueryerro
 WRONG = re.compile(r"Traceback|command not found|this is a bug in softib|No such file or directory|no such program")
 
 EVERY = [b for page in PAGES for b in blocks_of(page)]
-RUNNABLE = [b for b in EVERY if b.language in RUN and not b.not_run]
+RUNNABLE = [b for b in EVERY if b.language in RUN and not b.not_run and not b.run_by]
 FIRST = ("README.md",)
 """What a newcomer reads. The other pages run with the slow tests: each begins fabrics of its own."""
 FAST = sorted({b.page for b in RUNNABLE if not b.slow and str(b.page.relative_to(ROOT)) in FIRST})
@@ -102,7 +102,7 @@ def test_what_a_block_needs_is_here(block):
 
 
 def test_every_block_has_a_language_that_is_run_or_shown():
-    assert [b.name for b in EVERY if b.language not in (*RUN, *SHOWN) and b.language[:1] != "{"] == []
+    assert [b.name for b in EVERY if b.language not in (*RUN, *SHOWN) and b.language[:1] != "{" and not b.run_by] == []
     assert [b.name for b in EVERY if b.language == "" and re.search(r"^(softib|make|\$ )", b.text, re.MULTILINE)] == []
 
 
@@ -112,6 +112,13 @@ def test_commands_stand_in_fences(page):
     text = FENCE.sub("", page.read_text())
     lines = [line for line in text.splitlines() if COMMAND.match(line) and "VERB" not in line]
     assert lines == []
+
+
+@pytest.mark.parametrize("block", [b for b in EVERY if b.run_by], ids=lambda b: b.name)
+def test_a_block_with_a_test_of_its_own_is_read_there(block):
+    """The test takes the page's blocks of that language as they stand, so that it runs what people read."""
+    text = (ROOT / block.run_by).read_text("utf-8")
+    assert f'"{block.page.name}"' in text and f'block("{block.language}")' in text
 
 
 def test_needs_are_words_and_few_blocks_are_not_run():
